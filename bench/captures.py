@@ -1,8 +1,10 @@
-"""Captures for the benchmarks: a consumer's connection with any number of messages, made with NumPy in seconds.
+"""Captures for the benchmarks: a consumer's connection with any number of messages, made with NumPy
+in seconds.
 
-A cycle of 20 messages repeats over 1,024 vbuckets: a snapshot marker, 12 mutations with JSON, 4 with
-snappy, 2 with xattrs, a deletion, and a seqno that none has. Keys, seqnos and CAS differ in every message. Segments are 1,448
-bytes, so that most messages straddle none and some straddle two; the client acknowledges every tenth.
+A cycle of 20 messages repeats over 1,024 vbuckets: a snapshot marker, 12 mutations with JSON, 4
+with snappy, 2 with xattrs, a deletion, and a seqno that none has. Keys, seqnos and CAS differ in
+every message. Segments are 1,448 bytes, so that most messages straddle none and some straddle two;
+the client acknowledges every tenth.
 """
 
 from __future__ import annotations
@@ -42,13 +44,34 @@ def _cycle() -> tuple[bytes, list[tuple[int, int, str]]]:
     places = []
     for number in range(20):
         if number == 0:
-            message, kind = encode("dcp_snapshot_marker", snapshot_type=["memory", "checkpoint"]), "marker"
+            message, kind = (
+                encode("dcp_snapshot_marker", snapshot_type=["memory", "checkpoint"]),
+                "marker",
+            )
         elif number == 19:
-            message, kind = encode("dcp_deletion", generation="v2", collection=8, key="order::00000000", delete_time=1712381677), "event"
+            message, kind = (
+                encode(
+                    "dcp_deletion",
+                    generation="v2",
+                    collection=8,
+                    key="order::00000000",
+                    delete_time=1712381677,
+                ),
+                "event",
+            )
         else:
             xattrs = {"_sync": '{"rev":"1-af"}'} if number in (7, 14) else None
-            value, datatype = encode_document(_document(number), json=True, xattrs=xattrs, snappy=number % 5 == 3)
-            message = encode("dcp_mutation", collection=8, key="order::00000000", value=value, datatype=datatype, item_flags=0x02000006)
+            value, datatype = encode_document(
+                _document(number), json=True, xattrs=xattrs, snappy=number % 5 == 3
+            )
+            message = encode(
+                "dcp_mutation",
+                collection=8,
+                key="order::00000000",
+                value=value,
+                datatype=datatype,
+                item_flags=0x02000006,
+            )
             kind = "event"
         places.append((len(out), len(message), kind))
         out += message
@@ -56,25 +79,43 @@ def _cycle() -> tuple[bytes, list[tuple[int, int, str]]]:
 
 
 def _session(vbuckets: int) -> tuple[bytes, bytes]:
-    """What client and server say before the stream: HELLO with collections, open, one request a vbucket."""
+    """What client and server say before the stream: HELLO with collections, open, one request a
+    vbucket.
+    """
     features: list[dict[str, Any]] = [{"feature": code} for code in (0x06, 0x0A, 0x0B, 0x12)]
     client = [
         encode("hello", key='{"a":"bench"}', features=features, opaque=1),
-        encode("dcp_open", key="bench:1", flags=["producer", "include-xattrs", "include-delete-times"], opaque=2),
+        encode(
+            "dcp_open",
+            key="bench:1",
+            flags=["producer", "include-xattrs", "include-delete-times"],
+            opaque=2,
+        ),
     ]
-    server = [encode("hello", "response", features=features, opaque=1), encode("dcp_open", "response", opaque=2)]
+    server = [
+        encode("hello", "response", features=features, opaque=1),
+        encode("dcp_open", "response", opaque=2),
+    ]
     log = [{"uuid": 0xFEEDDECA, "seqno": 0}]
     for vbucket in range(vbuckets):
-        client.append(encode("dcp_stream_req", vbucket=vbucket, opaque=0x1000 + vbucket, end_seqno=2**64 - 1))
-        server.append(encode("dcp_stream_req", "response", opaque=0x1000 + vbucket, failover_log=log))
+        client.append(
+            encode("dcp_stream_req", vbucket=vbucket, opaque=0x1000 + vbucket, end_seqno=2**64 - 1)
+        )
+        server.append(
+            encode("dcp_stream_req", "response", opaque=0x1000 + vbucket, failover_log=log)
+        )
     return b"".join(client), b"".join(server)
 
 
 def _put(cells: Bytes, offset: int, values: npt.NDArray[np.uint64], size: int) -> None:
-    cells[:, offset : offset + size] = values.astype(">u8").view(np.uint8).reshape(len(values), 8)[:, 8 - size :]
+    cells[:, offset : offset + size] = (
+        values.astype(">u8").view(np.uint8).reshape(len(values), 8)[:, 8 - size :]
+    )
 
 
-def _block(first: int, cycles: int, vbuckets: int, template: Bytes, places: list[tuple[int, int, str]]) -> Bytes:
+def _block(
+    first: int, cycles: int, vbuckets: int, template: Bytes, places: list[tuple[int, int, str]]
+) -> Bytes:
     """The bytes of cycles first, first + 1, …"""
     cells = np.tile(template, (cycles, 1))
     cycle = np.arange(first, first + cycles, dtype=np.uint64)
@@ -84,17 +125,25 @@ def _block(first: int, cycles: int, vbuckets: int, template: Bytes, places: list
         _put(cells, offset + 12, vbucket + np.uint64(0x1000), 4)
         seqno = round_ * np.uint64(20) + np.uint64(max(number, 1) + (number >= SKIPPED))
         if kind == "marker":
-            # the first marker of a stream starts where the request does, later ones with the first seqno of their checkpoint
+            # the first marker of a stream starts where the request does, later ones with the first
+            # seqno of their checkpoint
             _put(cells, offset + 24, np.where(round_ == 0, np.uint64(0), seqno), 8)
             _put(cells, offset + 32, seqno + np.uint64(19), 8)
             continue
-        _put(cells, offset + 16, np.uint64(START_NS) + (cycle * np.uint64(20) + np.uint64(number)) * np.uint64(1 << 16), 8)
+        _put(
+            cells,
+            offset + 16,
+            np.uint64(START_NS) + (cycle * np.uint64(20) + np.uint64(number)) * np.uint64(1 << 16),
+            8,
+        )
         _put(cells, offset + 24, seqno, 8)
         _put(cells, offset + 32, round_ + np.uint64(1), 8)
         key = offset + 24 + int(template[offset + 4]) + 1 + len("order::")
         document = cycle * np.uint64(20) + np.uint64(number)
         for digit in range(8):
-            cells[:, key + 7 - digit] = (document // np.uint64(10**digit) % np.uint64(10)).astype(np.uint8) + ord("0")
+            cells[:, key + 7 - digit] = (document // np.uint64(10**digit) % np.uint64(10)).astype(
+                np.uint8
+            ) + ord("0")
     return cells.reshape(-1)
 
 
@@ -102,7 +151,13 @@ class Writer:
     """A pcap file with one TCP connection, from SYN to FIN while entered."""
 
     def __init__(
-        self, path: Path, port: int = CLIENT_PORT, server_port: int = SERVER_PORT, *, client: bytes = CLIENT, server: bytes = SERVER
+        self,
+        path: Path,
+        port: int = CLIENT_PORT,
+        server_port: int = SERVER_PORT,
+        *,
+        client: bytes = CLIENT,
+        server: bytes = SERVER,
     ) -> None:
         """``port``: the client's; ``client`` and ``server``: addresses."""
         self.file = path.open("wb")
@@ -138,7 +193,14 @@ class Writer:
         peer = self.sequence[SERVER if source == CLIENT else CLIENT]
         number = np.array([self.packets])
         self.file.write(
-            self._records(source, np.zeros((1, 0), np.uint8), flags, np.array([self.sequence[source]]), np.array([peer]), number)
+            self._records(
+                source,
+                np.zeros((1, 0), np.uint8),
+                flags,
+                np.array([self.sequence[source]]),
+                np.array([peer]),
+                number,
+            )
         )
         self.sequence[source] += 1 if flags & 0x03 else 0
         self.packets += 1
@@ -158,10 +220,24 @@ class Writer:
         place = np.arange(segments)
         number = self.packets + place + place // ACK_EVERY
         sequence = self.sequence[source] + place * SEGMENT
-        data = self._records(source, payload.reshape(segments, SEGMENT), 0x18, sequence, np.full(segments, self.sequence[peer]), number)
+        data = self._records(
+            source,
+            payload.reshape(segments, SEGMENT),
+            0x18,
+            sequence,
+            np.full(segments, self.sequence[peer]),
+            number,
+        )
         end = self.sequence[source] + (np.arange(groups) + 1) * ACK_EVERY * SEGMENT
         ack_number = self.packets + (np.arange(groups) + 1) * (ACK_EVERY + 1) - 1
-        acks = self._records(peer, np.zeros((groups, 0), np.uint8), 0x10, np.full(groups, self.sequence[peer]), end, ack_number)
+        acks = self._records(
+            peer,
+            np.zeros((groups, 0), np.uint8),
+            0x10,
+            np.full(groups, self.sequence[peer]),
+            end,
+            ack_number,
+        )
         self.file.write(np.concatenate((data.reshape(groups, -1), acks), axis=1).tobytes())
         self.sequence[source] += len(payload)
         self.packets += groups * (ACK_EVERY + 1)
@@ -169,7 +245,16 @@ class Writer:
     def _send_one(self, source: bytes, payload: Bytes) -> None:
         peer = self.sequence[SERVER if source == CLIENT else CLIENT]
         number = np.array([self.packets])
-        self.file.write(self._records(source, payload.reshape(1, -1), 0x18, np.array([self.sequence[source]]), np.array([peer]), number))
+        self.file.write(
+            self._records(
+                source,
+                payload.reshape(1, -1),
+                0x18,
+                np.array([self.sequence[source]]),
+                np.array([peer]),
+                number,
+            )
+        )
         self.sequence[source] += len(payload)
         self.packets += 1
 
@@ -180,7 +265,13 @@ class Writer:
 
 
 def _records(
-    ends: tuple[bytes, bytes], ports: tuple[int, int], payload: Bytes, flags: int, sequence: Numbers, acknowledged: Numbers, number: Numbers
+    ends: tuple[bytes, bytes],
+    ports: tuple[int, int],
+    payload: Bytes,
+    flags: int,
+    sequence: Numbers,
+    acknowledged: Numbers,
+    number: Numbers,
 ) -> Bytes:
     """The pcap records of packets with equally long payloads, a row each."""
     count, size = payload.shape
@@ -212,11 +303,16 @@ def opening(vbuckets: int = VBUCKETS) -> tuple[Bytes, Bytes]:
 
 
 def streaming(messages: int, vbuckets: int = VBUCKETS) -> tuple[int, Iterator[Bytes]]:
-    """How many messages there are, the opening included, if about so many are wanted; and what the server streams, in blocks."""
+    """How many messages there are, the opening included, if about so many are wanted; and what the
+    server streams, in blocks.
+    """
     cycle, places = _cycle()
     template = np.frombuffer(cycle, np.uint8)
     total = max(1, (messages - 2 * (vbuckets + 2)) // len(places))
-    blocks = (_block(first, min(CYCLES_A_BLOCK, total - first), vbuckets, template, places) for first in range(0, total, CYCLES_A_BLOCK))
+    blocks = (
+        _block(first, min(CYCLES_A_BLOCK, total - first), vbuckets, template, places)
+        for first in range(0, total, CYCLES_A_BLOCK)
+    )
     return total * len(places) + 2 * (vbuckets + 2), blocks
 
 

@@ -1,8 +1,10 @@
-"""Many connections beside tshark: whole processes, the same capture, the same run; processor time and memory of each connection.
+"""Many connections beside tshark: whole processes, the same capture, the same run; processor time
+and memory of each connection.
 
     python -m bench.floods [--connections 200000] [--kinds syn,http,…] [--jobs read,check,…] [--folder DIR]
 
-Each capture has so many connections of one kind. ``streams`` has a twentieth of them, with four streams each.
+Each capture has so many connections of one kind. ``streams`` has a twentieth of them, with four
+streams each.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ NOOP_DONE = encode("noop", "response", opaque=7)
 
 @dataclass
 class Talk:
-    """The packets of one connection: which end sent each, its flags and payload, and the numbers of both ends."""
+    """The packets of one connection: which end sent each, its flags and payload, and the numbers of
+    both ends.
+    """
 
     port: int = 11_210
     packets: list[tuple[bool, int, bytes, int, int]] = field(default_factory=list)
@@ -40,7 +44,15 @@ class Talk:
 
     def add(self, is_client: bool, flags: int, payload: bytes = b"") -> Talk:
         """One more packet."""
-        self.packets.append((is_client, flags, payload, self.next[is_client], self.next[not is_client] if flags & ACK else 0))
+        self.packets.append(
+            (
+                is_client,
+                flags,
+                payload,
+                self.next[is_client],
+                self.next[not is_client] if flags & ACK else 0,
+            )
+        )
         self.next[is_client] += len(payload) + bool(flags & (SYN | FIN))
         return self
 
@@ -58,14 +70,39 @@ def streams() -> Talk:
     talk = Talk().opened()
     for vbucket in range(4):
         opaque = 20 + vbucket
-        ask = encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, start_seqno=0, end_seqno=2**64 - 1)
-        log = encode("dcp_stream_req", "response", opaque=opaque, failover_log=[{"uuid": 0x1234 + vbucket, "seqno": 0}])
-        marker = encode("dcp_snapshot_marker", vbucket=vbucket, opaque=opaque, start_seqno=1, end_seqno=5, snapshot_type=1)
+        ask = encode(
+            "dcp_stream_req", vbucket=vbucket, opaque=opaque, start_seqno=0, end_seqno=2**64 - 1
+        )
+        log = encode(
+            "dcp_stream_req",
+            "response",
+            opaque=opaque,
+            failover_log=[{"uuid": 0x1234 + vbucket, "seqno": 0}],
+        )
+        marker = encode(
+            "dcp_snapshot_marker",
+            vbucket=vbucket,
+            opaque=opaque,
+            start_seqno=1,
+            end_seqno=5,
+            snapshot_type=1,
+        )
         items = [
-            encode("dcp_mutation", vbucket=vbucket, opaque=opaque, by_seqno=seqno, rev_seqno=1, key=b"key", value=b"{}", cas=1)
+            encode(
+                "dcp_mutation",
+                vbucket=vbucket,
+                opaque=opaque,
+                by_seqno=seqno,
+                rev_seqno=1,
+                key=b"key",
+                value=b"{}",
+                cas=1,
+            )
             for seqno in range(1, 6)
         ]
-        talk.add(True, ACK, ask).add(False, ACK, log + marker + b"".join(items[:4])).add(False, ACK, items[4])
+        talk.add(True, ACK, ask).add(False, ACK, log + marker + b"".join(items[:4])).add(
+            False, ACK, items[4]
+        )
     return talk.closed()
 
 
@@ -92,10 +129,16 @@ def make(path: Path, talk: Talk, connections: int) -> None:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1))
         for first in range(0, connections, BLOCK):
             number = np.arange(first, min(first + BLOCK, connections))
-            file.write(np.concatenate([_records(talk, place, number) for place in range(len(talk.packets))], axis=1).tobytes())
+            file.write(
+                np.concatenate(
+                    [_records(talk, place, number) for place in range(len(talk.packets))], axis=1
+                ).tobytes()
+            )
 
 
-def _records(talk: Talk, place: int, number: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.uint8]:
+def _records(
+    talk: Talk, place: int, number: np.typing.NDArray[np.int64]
+) -> np.typing.NDArray[np.uint8]:
     """The pcap records of one packet of each connection, a row each."""
     is_client, flags, payload, sequence, acknowledged = talk.packets[place]
     size = 40 + len(payload)
@@ -129,7 +172,9 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--jobs", default=",".join(JOBS))
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench"
+    )
     arguments = parser.parse_args()
     tshark = shutil.which("tshark")
     if tshark is None:
@@ -162,7 +207,15 @@ def run(job: Sequence[str], path: Path, repeat: int) -> Timing:
 def report(what: str, job: str, count: int, ours: Timing, theirs: Timing) -> None:
     """One row."""
     each = f"{ours.cpu / count * 1e6:.1f} us"
-    row(what, f"`{job}`", f"{ours.cpu:.2f} s", f"{theirs.cpu:.2f} s", each, f"{ours.memory_mib:.0f} MiB", f"{theirs.memory_mib:.0f} MiB")
+    row(
+        what,
+        f"`{job}`",
+        f"{ours.cpu:.2f} s",
+        f"{theirs.cpu:.2f} s",
+        each,
+        f"{ours.memory_mib:.0f} MiB",
+        f"{theirs.memory_mib:.0f} MiB",
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""How the work grows with the number of things of a kind, by processor time: tests count lines of Python, and miss work over columns.
+"""How the work grows with the number of things of a kind, by processor time: tests count lines of
+Python, and miss work over columns.
 
     python -m bench.growth [KIND…] [--seconds 1] [--jobs check,read] [--from N]
 
-The kinds are those of ``tests/scenarios/test_work.py``. Each begins with ``--from`` times the number of the test, and doubles until a job
-takes ``--seconds`` of the processor; the program's start is not counted. Printed is how many times as long the last doubling took: 2 is as
-it should be, 4 is the square.
+The kinds are those of ``tests/scenarios/test_work.py``. Each begins with ``--from`` times the
+number of the test, and doubles until a job takes ``--seconds`` of the processor; the program's
+start is not counted. Printed is how many times as long the last doubling took: 2 is as it should
+be, 4 is the square.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ MOST = 1 << 17
 def seconds(job: Sequence[str], capture: Path) -> float:
     """Processor time of a job on a capture."""
     command, *options = job
-    return timed([sys.executable, "-m", "dcpinspect", command, str(capture), *options], 1, ends=range(4)).cpu
+    return timed(
+        [sys.executable, "-m", "dcpinspect", command, str(capture), *options], 1, ends=range(4)
+    ).cpu
 
 
 def main() -> None:
@@ -57,7 +61,13 @@ def main() -> None:
                         break  # no more fit into what holds them
                     took.append(seconds(JOBS[job], capture) - start)
                     count *= 2
-                row(kind, f"`{job}`", f"{count // 2:,}", f"{took[-1]:.2f} s", f"{took[-1] / max(took[-2], 0.05):.1f}")
+                row(
+                    kind,
+                    f"`{job}`",
+                    f"{count // 2:,}",
+                    f"{took[-1]:.2f} s",
+                    f"{took[-1] / max(took[-2], 0.05):.1f}",
+                )
 
 
 if __name__ == "__main__":

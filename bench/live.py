@@ -2,9 +2,10 @@
 
     python -m bench.live [--rates 50000,100000,200000,0] [--seconds 5] [--rounds 2] [--modes text,csv] [--no-offload]
 
-Two network namespaces with a veth pair (MTU 1500); a server sends mutations of 300 bytes at a rate, 0 stands for as fast as it can.
-Each program captures alone, in turn, on the server's interface. A row says what part of the packets was dropped, in per cent; and for
-dcpinspect what part of the messages it did not show beyond that, which is to be nothing. Needs root.
+Two network namespaces with a veth pair (MTU 1500); a server sends mutations of 300 bytes at a rate,
+0 stands for as fast as it can. Each program captures alone, in turn, on the server's interface. A
+row says what part of the packets was dropped, in per cent; and for dcpinspect what part of the
+messages it did not show beyond that, which is to be nothing. Needs root.
 """
 
 from __future__ import annotations
@@ -63,7 +64,18 @@ def command(mode: str, folder: Path) -> list[str]:
         "-w": [*OURS, "-w", str(folder / "ours.pcapng")],
         "tui": [*OURS, "--tui"],
         "tcpdump": ["tcpdump", "-i", "eth0", "-w", str(folder / "tcpdump.pcap"), wanted],
-        "dumpcap": ["dumpcap", "-q", "-B", "64", "-i", "eth0", "-w", str(folder / "dumpcap.pcapng"), "-f", wanted],
+        "dumpcap": [
+            "dumpcap",
+            "-q",
+            "-B",
+            "64",
+            "-i",
+            "eth0",
+            "-w",
+            str(folder / "dumpcap.pcapng"),
+            "-f",
+            wanted,
+        ],
     }[mode]
 
 
@@ -109,7 +121,9 @@ def run(mode: str, rate: int, seconds: float, server: str, client: str) -> Resul
             said, sent, taken, late = in_terminal(arguments, rate, seconds, server, client)
         else:
             with Path(os.devnull).open("wb") as nowhere:
-                process = subprocess.Popen(arguments, stdout=nowhere, stderr=subprocess.PIPE, text=True)  # noqa: S603 - see command
+                process = subprocess.Popen(  # noqa: S603 - see command
+                    arguments, stdout=nowhere, stderr=subprocess.PIPE, text=True
+                )
             assert process.stderr is not None
             said = ""
             while not re.search("capturing|listening on|Capturing on", said):
@@ -127,11 +141,15 @@ def run(mode: str, rate: int, seconds: float, server: str, client: str) -> Resul
     return Result(lost, silent, sent / taken, late)
 
 
-def in_terminal(arguments: Sequence[str], rate: int, seconds: float, server: str, client: str) -> tuple[str, int, float, float]:
+def in_terminal(
+    arguments: Sequence[str], rate: int, seconds: float, server: str, client: str
+) -> tuple[str, int, float, float]:
     """The terminal UI: ended with q once all is sent."""
     import pexpect
 
-    program = pexpect.spawn(arguments[0], list(arguments[1:]), dimensions=(40, 140), encoding="utf-8", timeout=60)
+    program = pexpect.spawn(
+        arguments[0], list(arguments[1:]), dimensions=(40, 140), encoding="utf-8", timeout=60
+    )
     program.expect("eth0")
     time.sleep(1)
     drain = threading.Thread(target=lambda: _drained(program))
@@ -164,7 +182,9 @@ def _drained(program: object) -> None:
 
 
 def numbers(mode: str, said: str) -> tuple[int, int, int | None]:
-    """Packets captured, packets dropped, and messages that were read, as a program says at its end."""
+    """Packets captured, packets dropped, and messages that were read, as a program says at its
+    end.
+    """
     said = said.replace(",", "")
     if mode == "tcpdump":
         captured = re.search(r"(\d+) packets? captured", said)
@@ -176,17 +196,40 @@ def numbers(mode: str, said: str) -> tuple[int, int, int | None]:
         found = re.search(r"Packets received/dropped on interface '\S+': (\d+)/(\d+)", said)
         assert found, said
         return int(found[1]), int(found[2]), None
-    found = re.search(r"(\d+) packets captured (?:(\d+) dropped by the kernel|the system does not say[^;]*)(?:; (\d+) messages)?", said)
+    found = re.search(
+        (
+            r"(\d+) packets captured (?:(\d+) dropped by the kernel|the system does not "
+            r"say[^;]*)(?:; (\d+) messages)?"
+        ),
+        said,
+    )
     assert found, said
     lost = re.search(r"(\d+) not read in time", said)
-    return int(found[1]), int(found[2] or 0) + int(lost[1] if lost else 0), None if found[3] is None else int(found[3])
+    return (
+        int(found[1]),
+        int(found[2] or 0) + int(lost[1] if lost else 0),
+        None if found[3] is None else int(found[3]),
+    )
 
 
 @contextmanager
 def wire(*, has_offload: bool) -> Iterator[tuple[str, str]]:
     """Two namespaces with a veth pair; yields server and client."""
     with namespaces("server", "client") as (server, client):
-        ip("link", "add", "eth0", "netns", server, "type", "veth", "peer", "name", "eth0", "netns", client)
+        ip(
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            server,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            client,
+        )
         for name, address in ((server, "10.99.0.1/24"), (client, "10.99.0.2/24")):
             ip("-n", name, "addr", "add", address, "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "mtu", "1500", "up")
@@ -194,18 +237,28 @@ def wire(*, has_offload: bool) -> Iterator[tuple[str, str]]:
                 with inside(name), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
                     for number in _OFFLOADS:
                         value = ctypes.create_string_buffer(struct.pack("II", number, 0))
-                        fcntl.ioctl(sock, _SIOCETHTOOL, struct.pack("16sP", b"eth0", ctypes.addressof(value)))
+                        fcntl.ioctl(
+                            sock,
+                            _SIOCETHTOOL,
+                            struct.pack("16sP", b"eth0", ctypes.addressof(value)),
+                        )
         yield server, client
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rates", default="50000,100000,200000,0")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--modes", default="text,ndjson,csv,check,-w,tui,tcpdump,dumpcap")
-    parser.add_argument("--no-offload", action="store_true", help="a packet is a segment of the wire, and not up to 64 KiB")
+    parser.add_argument(
+        "--no-offload",
+        action="store_true",
+        help="a packet is a segment of the wire, and not up to 64 KiB",
+    )
     asked = parser.parse_args()
     modes = asked.modes.split(",")
     print(f"{'messages/s':>12}  " + "  ".join(f"{mode:>18}" for mode in modes))  # noqa: T201 - a bench prints
@@ -218,7 +271,11 @@ def main() -> None:
                     rates.append(result.rate)
                     silent = f" !{100 * result.silent:.1f}" if result.silent else ""
                     cells.append(f"{100 * result.dropped:.1f}{silent} ({result.late_s:.1f} s)")
-                print(f"{sum(rates) / len(rates):>12,.0f}  " + "  ".join(f"{cell:>18}" for cell in cells), flush=True)  # noqa: T201
+                print(  # noqa: T201
+                    f"{sum(rates) / len(rates):>12,.0f}  "
+                    + "  ".join(f"{cell:>18}" for cell in cells),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

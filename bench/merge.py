@@ -1,13 +1,16 @@
-"""What one task of the pipeline does alone, by the streams of all connections: it puts them together.
+"""What one task of the pipeline does alone, by the streams of all connections: it puts them
+together.
 
     python -m bench.merge [--connections 20,60] [--vbuckets 1024] [--kind clients|nodes] [--folder DIR] [--rounds 1]
         [--quiet] [--check] [--profile]
 
-Each connection is a file of its own, with so many streams: a request, its answer, a snapshot of a few items. Of 32 streams one is rolled
-back and asked for again, one has a gap that a hole in the capture leaves, and one has ended. ``clients``: each connection is a client's;
-all ask for the same vbuckets. ``nodes``: one client asks each of so many servers for vbuckets of its own. All tasks are done in this
-process. A line has the processor time of that task, the same for each stream, and what the driver took. With ``--quiet`` there are no
-rollbacks, ends and holes; ``--check`` measures one reading of all.
+Each connection is a file of its own, with so many streams: a request, its answer, a snapshot of a
+few items. Of 32 streams one is rolled back and asked for again, one has a gap that a hole in the
+capture leaves, and one has ended. ``clients``: each connection is a client's; all ask for the same
+vbuckets. ``nodes``: one client asks each of so many servers for vbuckets of its own. All tasks are
+done in this process. A line has the processor time of that task, the same for each stream, and what
+the driver took. With ``--quiet`` there are no rollbacks, ends and holes; ``--check`` measures one
+reading of all.
 """
 
 from __future__ import annotations
@@ -48,7 +51,10 @@ def said(vbuckets: int, name: str, *, quiet: bool) -> tuple[bytes, list[bytes]]:
         encode("hello", key='{"a":"bench"}', features=features, opaque=1),
         encode("dcp_open", key=name, flags=["producer"], opaque=2),
     ]
-    server = [encode("hello", "response", features=features, opaque=1), encode("dcp_open", "response", opaque=2)]
+    server = [
+        encode("hello", "response", features=features, opaque=1),
+        encode("dcp_open", "response", opaque=2),
+    ]
     pieces = []
     highs = [{"vbucket": vbucket, "seqno": ROUNDS * (ITEMS + 1)} for vbucket in range(vbuckets)]
     client.append(encode("get_all_vb_seqnos", opaque=3, state="active"))
@@ -58,19 +64,54 @@ def said(vbuckets: int, name: str, *, quiet: bool) -> tuple[bytes, list[bytes]]:
         ask: dict[str, Any] = {"vbucket": vbucket, "end_seqno": 2**64 - 1}
         if vbucket % 32 == ROLLED and not quiet:
             seqnos = {"start_seqno": 900, "snapshot_start_seqno": 900, "snapshot_end_seqno": 900}
-            client.append(encode("dcp_stream_req", **ask, **seqnos, vbucket_uuid=UUID - 1, opaque=0x8000 + vbucket))
-            server.append(encode("dcp_stream_req", "response", status=0x23, rollback_seqno=0, opaque=0x8000 + vbucket))
+            client.append(
+                encode(
+                    "dcp_stream_req",
+                    **ask,
+                    **seqnos,
+                    vbucket_uuid=UUID - 1,
+                    opaque=0x8000 + vbucket,
+                )
+            )
+            server.append(
+                encode(
+                    "dcp_stream_req",
+                    "response",
+                    status=0x23,
+                    rollback_seqno=0,
+                    opaque=0x8000 + vbucket,
+                )
+            )
         client.append(encode("dcp_stream_req", **ask, opaque=0x1000 + vbucket))
-        server.append(encode("dcp_stream_req", "response", opaque=0x1000 + vbucket, failover_log=log))
+        server.append(
+            encode("dcp_stream_req", "response", opaque=0x1000 + vbucket, failover_log=log)
+        )
     pieces.append(b"".join(server))
     for round_ in range(ROUNDS):
         for vbucket in range(vbuckets):
-            first, common = 1 + round_ * (ITEMS + 1), {"vbucket": vbucket, "opaque": 0x1000 + vbucket}
+            first, common = (
+                1 + round_ * (ITEMS + 1),
+                {"vbucket": vbucket, "opaque": 0x1000 + vbucket},
+            )
             kind = ["memory", "checkpoint"]
             start = first if round_ else 0
-            pieces.append(encode("dcp_snapshot_marker", start_seqno=start, end_seqno=first + ITEMS, snapshot_type=kind, **common))
+            pieces.append(
+                encode(
+                    "dcp_snapshot_marker",
+                    start_seqno=start,
+                    end_seqno=first + ITEMS,
+                    snapshot_type=kind,
+                    **common,
+                )
+            )
             for seqno in (*range(first, first + ITEMS - 1), first + ITEMS):  # one was de-duplicated
-                document = {"key": b"order::%d" % seqno, "collection": 0, "value": b'{"a":1}', "datatype": 1, "cas": START_NS + seqno}
+                document = {
+                    "key": b"order::%d" % seqno,
+                    "collection": 0,
+                    "value": b'{"a":1}',
+                    "datatype": 1,
+                    "cas": START_NS + seqno,
+                }
                 pieces.append(encode("dcp_mutation", by_seqno=seqno, **document, **common))
             if vbucket % 32 == LOST and not round_ and not quiet:
                 pieces.append(b"HOLE")
@@ -79,19 +120,30 @@ def said(vbuckets: int, name: str, *, quiet: bool) -> tuple[bytes, list[bytes]]:
     return b"".join(client), pieces
 
 
-def make(folder: Path, connections: int, vbuckets: int, kind: str, *, quiet: bool = False) -> list[str]:
+def make(
+    folder: Path, connections: int, vbuckets: int, kind: str, *, quiet: bool = False
+) -> list[str]:
     """The captures, one for each connection."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     names = []
-    said_by = {name: said(vbuckets, name, quiet=quiet) for name in {_name(kind, number) for number in range(connections)}}
+    said_by = {
+        name: said(vbuckets, name, quiet=quiet)
+        for name in {_name(kind, number) for number in range(connections)}
+    }
     for number in range(connections):
         path = folder / f"{number:05}.pcap"
         names.append(str(path))
         if kind == "clients":
-            ends = {"client": bytes((10, 1, number >> 8, 1 + (number & 0xFF) % 250)), "server": b"\x0a\x00\x00\x07"}
+            ends = {
+                "client": bytes((10, 1, number >> 8, 1 + (number & 0xFF) % 250)),
+                "server": b"\x0a\x00\x00\x07",
+            }
         else:
-            ends = {"client": b"\x0a\x01\x00\x01", "server": bytes((10, 2, number >> 8, number & 0xFF))}
+            ends = {
+                "client": b"\x0a\x01\x00\x01",
+                "server": bytes((10, 2, number >> 8, number & 0xFF)),
+            }
         asked, told = said_by[_name(kind, number)]
         writer = Writer(path, port=30_000 + number, **ends).__enter__()
         writer.send(CLIENT, np.frombuffer(asked, np.uint8))
@@ -120,7 +172,9 @@ class _Steps(Measured):
         self.steps: list[tuple[str, float]] = []
         self._profile = profile
 
-    def each(self, what: str, work: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    def each(
+        self, what: str, work: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]
+    ) -> list[Any]:
         """As ``Tasks`` has it."""
         profile = self._profile if what == ALONE else None
         if profile is not None:
@@ -160,14 +214,26 @@ def main() -> None:
     parser.add_argument("--connections", default="20,60")
     parser.add_argument("--vbuckets", type=int, default=1024)
     parser.add_argument("--kind", choices=("clients", "nodes"), default="clients")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench"
+    )
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--quiet", action="store_true", help="nothing of what rules tell of")
-    parser.add_argument("--check", action="store_true", help="tables and findings of one reading in place of the pipeline")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="tables and findings of one reading in place of the pipeline",
+    )
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     for connections in map(int, arguments.connections.split(",")):
-        captures = make(arguments.folder / "crowd", connections, arguments.vbuckets, arguments.kind, quiet=arguments.quiet)
+        captures = make(
+            arguments.folder / "crowd",
+            connections,
+            arguments.vbuckets,
+            arguments.kind,
+            quiet=arguments.quiet,
+        )
         if arguments.check:
             row(connections, arguments.kind, f"{check(captures):.2f} s")
         for _ in range(0 if arguments.check else arguments.rounds):
@@ -176,7 +242,14 @@ def main() -> None:
             streams = connections * arguments.vbuckets
             alone = sum(took for what, took in tasks.steps if what == ALONE)
             driver = tasks.steps[-1][1]
-            row(connections, arguments.kind, f"{streams:,}", f"{alone:.2f} s", f"{alone / streams * 1e3:.4f} ms", f"{driver:.2f} s")
+            row(
+                connections,
+                arguments.kind,
+                f"{streams:,}",
+                f"{alone:.2f} s",
+                f"{alone / streams * 1e3:.4f} ms",
+                f"{driver:.2f} s",
+            )
             for what, took in tasks.steps:
                 sys.stdout.write(f"    {what}: {took:.2f} s\n")
             if profile is not None:

@@ -1,12 +1,15 @@
-"""The pipeline on one core and on two, beside ``check`` and ``export`` of the same captures; and on more cores, computed.
+"""The pipeline on one core and on two, beside ``check`` and ``export`` of the same captures; and on
+more cores, computed.
 
     python -m bench.pipeline [--messages 2000000] [--files 1,30,200] [--rounds 1] [--folder DIR] [--simulate] [--singly]
 
-All captures have one connection, cut into so many files of one ring. Every run is a whole process, bound to one processor or to two; what
-its processes take is watched in /proc. Where much else runs, clocks say little: so all tasks are done in this process as well, one after
-the other, and their processor times say how long they would take on processors of their own. ``--simulate`` takes the times of tasks from
-Spark's event log, and computes how long a terabyte in 10,000 files would take with more cores: as many tasks as the bytes ask for, each as
-long as those that were measured. ``--singly`` adds the files to an output one after the other, in this process.
+All captures have one connection, cut into so many files of one ring. Every run is a whole process,
+bound to one processor or to two; what its processes take is watched in /proc. Where much else runs,
+clocks say little: so all tasks are done in this process as well, one after the other, and their
+processor times say how long they would take on processors of their own. ``--simulate`` takes the
+times of tasks from Spark's event log, and computes how long a terabyte in 10,000 files would take
+with more cores: as many tasks as the bytes ask for, each as long as those that were measured.
+``--singly`` adds the files to an output one after the other, in this process.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ class Watched:
 
 
 def ring(folder: Path, messages: int, files: int) -> tuple[list[str], int]:
-    """A connection of so many messages in so many files: their names, and how many messages there are."""
+    """A connection of so many messages in so many files: their names, and how many messages there
+    are.
+    """
     whole = folder / "whole.pcap"
     count = make(whole, messages)
     ends = [24]
@@ -101,7 +106,9 @@ def watched(command: Sequence[str], cores: int) -> Watched:
 
 
 def processes(first: int) -> list[tuple[int, str, float, float]]:
-    """Number, kind, processor seconds and resident MiB, without pages of files, of a process and its descendants."""
+    """Number, kind, processor seconds and resident MiB, without pages of files, of a process and
+    its descendants.
+    """
     seen: dict[int, tuple[int, str, float, float]] = {}
     for path in Path("/proc").iterdir():
         if not path.name.isdigit():
@@ -112,12 +119,27 @@ def processes(first: int) -> list[tuple[int, str, float, float]]:
         except OSError:
             continue  # it has ended meanwhile
         name = status.split("\n", 1)[0].split("\t")[1]
-        own = next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("RssAnon")), 0.0)
-        seen[int(path.name)] = int(fields[1]), name, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), own
+        own = next(
+            (
+                int(line.split()[1]) / 1024
+                for line in status.splitlines()
+                if line.startswith("RssAnon")
+            ),
+            0.0,
+        )
+        seen[int(path.name)] = (
+            int(fields[1]),
+            name,
+            (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
+            own,
+        )
     wanted = {first}
     while more := {pid for pid, (parent, *_) in seen.items() if parent in wanted} - wanted:
         wanted |= more
-    kinds = {pid: "jvm" if seen[pid][1].startswith("java") else "driver" if pid == first else "worker" for pid in wanted & seen.keys()}
+    kinds = {
+        pid: "jvm" if seen[pid][1].startswith("java") else "driver" if pid == first else "worker"
+        for pid in wanted & seen.keys()
+    }
     return [(pid, kind, *seen[pid][2:]) for pid, kind in kinds.items()]
 
 
@@ -129,7 +151,13 @@ class Measured:
         self.stages: list[list[float]] = []
         """Seconds of each task, by stage."""
 
-    def each(self, what: str, work: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:  # noqa: ARG002
+    def each(
+        self,
+        what: str,  # noqa: ARG002
+        work: Callable[[Any], Any],
+        items: Sequence[Any],
+        sizes: Sequence[int],
+    ) -> list[Any]:
         """As ``Tasks`` has it."""
         if not items:
             return []
@@ -143,7 +171,9 @@ class Measured:
 
 
 def computed(captures: Sequence[str], out: Path, cores: int) -> tuple[list[float], float]:
-    """Processor seconds of the longest processor in each stage of a run, and of what the driver does alone."""
+    """Processor seconds of the longest processor in each stage of a run, and of what the driver
+    does alone.
+    """
     tasks = Measured(cores)
     shutil.rmtree(out, ignore_errors=True)
     begin = time.process_time()
@@ -160,12 +190,29 @@ def singly(captures: Sequence[str], out: Path) -> None:
     followed, seconds = 0, 0.0
     for count in range(1, len(captures) + 1):
         tasks, begin = Measured(2), time.process_time()
-        done = pipeline.run(pipeline.Options(captures[:count], str(out)), lambda tasks=tasks: nullcontext(tasks))  # type: ignore[misc]
+        done = pipeline.run(
+            pipeline.Options(captures[:count], str(out)), lambda tasks=tasks: nullcontext(tasks)
+        )  # type: ignore[misc]
         took = time.process_time() - begin
-        states = sum((out / part.state).stat().st_size for part in Manifest.newest(out).parts if part.state) / 1e6
-        row(count, f"{done.messages:,}", f"{took:.1f} s", f"{took - sum(map(sum, tasks.stages)):.1f} s", f"{states:.1f} MB")
+        states = (
+            sum(
+                (out / part.state).stat().st_size
+                for part in Manifest.newest(out).parts
+                if part.state
+            )
+            / 1e6
+        )
+        row(
+            count,
+            f"{done.messages:,}",
+            f"{took:.1f} s",
+            f"{took - sum(map(sum, tasks.stages)):.1f} s",
+            f"{states:.1f} MB",
+        )
         followed, seconds = followed + done.messages, seconds + took
-    sys.stdout.write(f"{followed:,} messages followed in {seconds:.1f} s, of {done.rows['messages']:,}\n")
+    sys.stdout.write(
+        f"{followed:,} messages followed in {seconds:.1f} s, of {done.rows['messages']:,}\n"
+    )
 
 
 def tasks_of(log: Path) -> list[list[float]]:
@@ -176,12 +223,16 @@ def tasks_of(log: Path) -> list[list[float]]:
             event: dict[str, Any] = json.loads(line)
             if event["Event"] == "SparkListenerTaskEnd":
                 about = event["Task Info"]
-                stages.setdefault(event["Stage ID"], []).append((about["Finish Time"] - about["Launch Time"]) / 1000)
+                stages.setdefault(event["Stage ID"], []).append(
+                    (about["Finish Time"] - about["Launch Time"]) / 1000
+                )
     return [stages[number] for number in sorted(stages)]
 
 
 def scheduled(tasks: Sequence[float], cores: int) -> float:
-    """Seconds until all tasks are done, each begun in its turn on the first processor that is free."""
+    """Seconds until all tasks are done, each begun in its turn on the first processor that is
+    free.
+    """
     free = [0.0] * cores
     for seconds in tasks:
         heapq.heappush(free, heapq.heappop(free) + seconds)
@@ -197,7 +248,16 @@ def simulate(log: Path, summary: dict[str, Any]) -> None:
     seconds = summary["seconds"]
     stages = [[one for one in stage for _ in range(times)] for stage in tasks_of(log)]
     driver = (seconds["stitch"] + seconds["merge"] + seconds["write"]) * times
-    row("cores", "whole", "scan", "analysis", "tables", "serial: driver, stitching, putting together", "of one core", "serial part")
+    row(
+        "cores",
+        "whole",
+        "scan",
+        "analysis",
+        "tables",
+        "serial: driver, stitching, putting together",
+        "of one core",
+        "serial part",
+    )
     row(*["---"] * 8)
     first = 0.0
     for cores in CORES:
@@ -205,19 +265,34 @@ def simulate(log: Path, summary: dict[str, Any]) -> None:
         took = scan, analysis, tables
         whole = seconds["start"] + sum(took) + driver
         first = first or whole
-        row(cores, *(f"{one / 60:,.1f} min" for one in (whole, *took, driver)), f"{first / whole:.1f} x", f"{driver / whole:.0%}")
+        row(
+            cores,
+            *(f"{one / 60:,.1f} min" for one in (whole, *took, driver)),
+            f"{first / whole:.1f} x",
+            f"{driver / whole:.0%}",
+        )
     sys.stdout.write(
-        f"{TERABYTE / 1e12:.0f} TB is {times:,} times what was measured ({summary['captures']} captures), here as {FILES:,} files of "
-        f"{TERABYTE / FILES / 1e6:.0f} MB; each connection is one of {times:,}, with {len(stages[1]) // times} tasks of its own.\n"
+        f"{TERABYTE / 1e12:.0f} TB is {times:,} times what was measured ({summary['captures']} "
+        f"captures), here as {FILES:,} files of "
+        f"{TERABYTE / FILES / 1e6:.0f} MB; each connection is one of {times:,}, with "
+        f"{len(stages[1]) // times} tasks of its own.\n"
     )
 
 
-def report(files: int, engine: Sequence[float], found: Sequence[tuple[Watched, dict[str, float]]]) -> None:
+def report(
+    files: int, engine: Sequence[float], found: Sequence[tuple[Watched, dict[str, float]]]
+) -> None:
     """A line of the table; ``found``: runs on one core and on two, in turn."""
     one, two = found[::2], found[1::2]
-    took = [statistics.median(of) for of in (engine, [done.processor for done, _ in one], [done.processor for done, _ in two])]
+    took = [
+        statistics.median(of)
+        for of in (engine, [done.processor for done, _ in one], [done.processor for done, _ in two])
+    ]
     clock = [statistics.median(done.seconds for done, _ in runs) for runs in (one, two)]
-    rest = [statistics.median(seconds["whole"] - seconds["start"] for _, seconds in runs) for runs in (one, two)]
+    rest = [
+        statistics.median(seconds["whole"] - seconds["start"] for _, seconds in runs)
+        for runs in (one, two)
+    ]
     row(
         f"{files}",
         *(f"{seconds:.1f} s" for seconds in took),
@@ -236,7 +311,9 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=2_000_000)
     parser.add_argument("--files", default="1,30,200")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench"
+    )
     parser.add_argument("--simulate", action="store_true")
     parser.add_argument("--singly", action="store_true", help="nothing else")
     parser.add_argument("--compute-only", action="store_true", help="no processes of Spark")
@@ -268,17 +345,35 @@ def main() -> None:
         captures, count = ring(arguments.folder, arguments.messages, files)
         engine, found = [], []
         for _ in range(0 if arguments.compute_only else arguments.rounds):
-            export = [*program, "export", *captures, "-o", str(arguments.folder / "messages.parquet")]
-            engine.append(sum(watched(command, 2).processor for command in ([*program, "check", *captures], export)))
+            export = [
+                *program,
+                "export",
+                *captures,
+                "-o",
+                str(arguments.folder / "messages.parquet"),
+            ]
+            engine.append(
+                sum(
+                    watched(command, 2).processor
+                    for command in ([*program, "check", *captures], export)
+                )
+            )
             for cores in (1, 2):
                 for folder in (out, log):
                     shutil.rmtree(folder, ignore_errors=True)
                 log.mkdir()
                 options = ["--json", "--master", f"local[{cores}]"]
                 if arguments.simulate:
-                    options += ["--conf", "spark.eventLog.enabled=true", "--conf", f"spark.eventLog.dir=file://{log.absolute()}"]
+                    options += [
+                        "--conf",
+                        "spark.eventLog.enabled=true",
+                        "--conf",
+                        f"spark.eventLog.dir=file://{log.absolute()}",
+                    ]
                     options += ["--conf", "spark.eventLog.compress=false"]
-                done = watched([*program, "pipeline", "run", *captures, "-o", str(out), *options], cores)
+                done = watched(
+                    [*program, "pipeline", "run", *captures, "-o", str(out), *options], cores
+                )
                 summary = json.loads(done.output)
                 assert summary["messages"] == count, summary
                 found.append((done, summary["seconds"]))
@@ -287,8 +382,14 @@ def main() -> None:
         computed(captures, out, 1)  # loads what it needs
         stages, serial = zip(*(computed(captures, out, cores) for cores in (1, 2)), strict=True)
         alone = [sum(each) + rest for each, rest in zip(stages, serial, strict=True)]
-        parts = [f"{' + '.join(f'{one:.1f}' for one in each)} + {rest:.1f} s" for each, rest in zip(stages, serial, strict=True)]
-        sys.stdout.write(f"on processors of their own: {' and '.join(parts)}, {alone[0] / alone[1]:.2f} times as fast\n")
+        parts = [
+            f"{' + '.join(f'{one:.1f}' for one in each)} + {rest:.1f} s"
+            for each, rest in zip(stages, serial, strict=True)
+        ]
+        sys.stdout.write(
+            f"on processors of their own: {' and '.join(parts)}, {alone[0] / alone[1]:.2f} "
+            "times as fast\n"
+        )
         shutil.rmtree(Path(captures[0]).parent)
         if arguments.simulate and found:
             simulate(log, summary)

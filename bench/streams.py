@@ -1,9 +1,10 @@
-"""What happened to every stream, beside reading alone: whole processes, the same capture, the same run.
+"""What happened to every stream, beside reading alone: whole processes, the same capture, the same
+run.
 
     python -m bench.streams [--messages 1000000] [--repeat 3] [--folder DIR]
 
-Reading is every message decoded and none shown. On top of it: connections, streams, snapshots, gaps and vbuckets as tables, and the
-commands that write them.
+Reading is every message decoded and none shown. On top of it: connections, streams, snapshots, gaps
+and vbuckets as tables, and the commands that write them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from bench.read import row, timed
 
 DCPINSPECT = [sys.executable, "-m", "dcpinspect"]
 READING = (
-    "import sys; from dcpinspect.reading.reading import Reading\nwith Reading([sys.argv[1]]) as reading:\n    for _ in reading: pass\n"
+    "import sys; from dcpinspect.reading.reading import Reading\nwith Reading([sys.argv[1]]) "
+    "as reading:\n    for _ in reading: pass\n"
 )
 TABLES = (
     "import sys; from dcpinspect.reading.reading import Reading\n"
@@ -35,7 +37,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench"
+    )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     path = arguments.folder / f"{arguments.messages}.pcap"
@@ -45,7 +49,13 @@ def main() -> None:
         "reading": [sys.executable, "-c", READING, str(path)],
         "reading, and streams, snapshots and gaps": [sys.executable, "-c", TABLES, str(path)],
         "`dcpinspect streams`, CSV": [*DCPINSPECT, "streams", str(path), "--format", "csv"],
-        "`dcpinspect snapshots`, Parquet": [*DCPINSPECT, "snapshots", str(path), "--format", "parquet"],
+        "`dcpinspect snapshots`, Parquet": [
+            *DCPINSPECT,
+            "snapshots",
+            str(path),
+            "--format",
+            "parquet",
+        ],
         "`dcpinspect gaps`, NDJSON": [*DCPINSPECT, "gaps", str(path), "--format", "ndjson"],
         "`dcpinspect timeline`": [*DCPINSPECT, "timeline", str(path), "--vbucket", "7"],
         "`dcpinspect stats`": [*DCPINSPECT, "stats", str(path)],
@@ -55,13 +65,23 @@ def main() -> None:
     row("job", "messages", "time", "of reading", "processor time", "of reading", "memory")
     row(*["---"] * 7)
     # in turn, so that other work on the machine meets all of them alike
-    runs = [{name: timed(command, 1) for name, command in jobs.items()} for _ in range(arguments.repeat)]
+    runs = [
+        {name: timed(command, 1) for name, command in jobs.items()} for _ in range(arguments.repeat)
+    ]
     wall = {name: statistics.median(run[name].seconds for run in runs) for name in jobs}
     cpu = {name: statistics.median(run[name].cpu for run in runs) for name in jobs}
     for name in jobs:
         ratios = f"{wall[name] / wall['reading']:.1f} x", f"{cpu[name] / cpu['reading']:.1f} x"
         memory = max(run[name].memory_mib for run in runs)
-        row(name, f"{count:,}", f"{wall[name]:.2f} s", ratios[0], f"{cpu[name]:.2f} s", ratios[1], f"{memory:.0f} MiB")
+        row(
+            name,
+            f"{count:,}",
+            f"{wall[name]:.2f} s",
+            ratios[0],
+            f"{cpu[name]:.2f} s",
+            ratios[1],
+            f"{memory:.0f} MiB",
+        )
 
 
 if __name__ == "__main__":

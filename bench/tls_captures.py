@@ -1,4 +1,5 @@
-"""The captures of ``bench.captures`` over TLS, with a key log: no sockets, OpenSSL works between memory buffers.
+"""The captures of ``bench.captures`` over TLS, with a key log: no sockets, OpenSSL works between
+memory buffers.
 
 python -m bench.tls_captures CAPTURE KEYLOG [MESSAGES] [1.2|1.3] [SUITE] [RECORD]
 """
@@ -23,8 +24,12 @@ from tests.tls.peers import PORT, Contexts, Tls
 _SOURCES = (CLIENT, SERVER)
 
 
-def make(path: Path, keylog: Path, messages: int, *, tls: Tls | None = None, record: int = MOST) -> int:
-    """Write a capture with about so many messages, in records of so many plain bytes, and its key log; returns how many it has."""
+def make(
+    path: Path, keylog: Path, messages: int, *, tls: Tls | None = None, record: int = MOST
+) -> int:
+    """Write a capture with about so many messages, in records of so many plain bytes, and its key
+    log; returns how many it has.
+    """
     count, blocks = captures.streaming(messages)
     with tempfile.TemporaryDirectory() as folder:
         # Good today, when OpenSSL looks at it, and at the time of the capture.
@@ -43,7 +48,9 @@ def make(path: Path, keylog: Path, messages: int, *, tls: Tls | None = None, rec
 
 
 def lose(path: Path, into: Path, share: float, *, seed: int = 1) -> int:
-    """Write a capture of ours without that share of its packets; returns how many that are. The first hundred stay: the handshake."""
+    """Write a capture of ours without that share of its packets; returns how many that are. The
+    first hundred stay: the handshake.
+    """
     data, at, count, lost = path.read_bytes(), 24, 0, 0
     rng = random.Random(seed)  # noqa: S311 - no secret
     with into.open("wb") as out:
@@ -67,4 +74,7 @@ if __name__ == "__main__":
     capture, keys, *more = sys.argv[1:]
     messages, version, suite, record = (*more, *("1000000", "1.3", "", str(MOST))[len(more) :])
     assert version in ("1.2", "1.3")
-    print(make(Path(capture), Path(keys), int(messages), tls=Tls(version, suite), record=int(record)), "messages")  # noqa: T201
+    print(  # noqa: T201
+        make(Path(capture), Path(keys), int(messages), tls=Tls(version, suite), record=int(record)),
+        "messages",
+    )

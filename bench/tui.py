@@ -1,11 +1,14 @@
-"""The terminal UI in a terminal: the whole program behind a pseudo-terminal, keys typed, what it draws timed.
+"""The terminal UI in a terminal: the whole program behind a pseudo-terminal, keys typed, what it
+draws timed.
 
     python -m bench.tui [--messages 1000000,10000000] [--repeat 200] [--folder DIR]
 
-A time ends when the last byte arrives that shows what was asked for: of a move the line of the row that it leads to,
-of a filter the number of rows that it let through, of a view a text that only it has. It has the program's own wait for the next frame in
-it, a sixtieth of a second at most. What it drew before is read first, then a key is sent, one at a time. Memory is what the kernel
-calls anonymous, so mapped pages do not count. Processor time is that of all threads; while reading, of the one that draws.
+A time ends when the last byte arrives that shows what was asked for: of a move the line of the row
+that it leads to, of a filter the number of rows that it let through, of a view a text that only it
+has. It has the program's own wait for the next frame in it, a sixtieth of a second at most. What it
+drew before is read first, then a key is sent, one at a time. Memory is what the kernel calls
+anonymous, so mapped pages do not count. Processor time is that of all threads; while reading, of
+the one that draws.
 """
 
 from __future__ import annotations
@@ -32,14 +35,24 @@ from bench.read import BYTECODE, row
 
 SIZE = (36, 120)
 PATIENCE_S = 120
-DOWN, RIGHT, PAGE_DOWN, HOME, END, ENTER, ESCAPE, FIND = "\x1b[B", "\x1b[C", "\x1b[6~", "\x1b[H", "\x1b[F", "\r", "\x1b", "\x06"
+DOWN, RIGHT, PAGE_DOWN, HOME, END, ENTER, ESCAPE, FIND = (
+    "\x1b[B",
+    "\x1b[C",
+    "\x1b[6~",
+    "\x1b[H",
+    "\x1b[F",
+    "\r",
+    "\x1b",
+    "\x06",
+)
 LOADING = (
     "import sys; from pathlib import Path\n"
     "from dcpinspect.tui.inspection import Inspection\n"
     "inspection = Inspection([sys.argv[1]])\n"
     "inspection.load(lambda: None)\n"
     "from dcpinspect.arrays import give_back; give_back()\n"
-    "print([line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('RssAnon')][0].split()[1])\n"
+    "print([line for line in Path('/proc/self/status').read_text().splitlines() if "
+    "line.startswith('RssAnon')][0].split()[1])\n"
     "inspection.close()\n"
 )
 GRID_AFTER = {"all vbuckets over time": 2, "the table of streams": 1}
@@ -48,7 +61,9 @@ LIVE_RATE, LIVE_S = 20_000, 10
 
 
 class Spent(NamedTuple):
-    """Milliseconds by the clock, and of processor time, which other work on the machine changes least."""
+    """Milliseconds by the clock, and of processor time, which other work on the machine changes
+    least.
+    """
 
     wall: float
     cpu: float
@@ -61,7 +76,14 @@ class Terminal:
         self.begin = time.perf_counter()
         environment = {**os.environ, **BYTECODE, "TERM": "xterm-256color"}
         command = [sys.executable, "-m", "dcpinspect", *arguments]
-        self.child = pexpect.spawn(command[0], command[1:], dimensions=SIZE, env=environment, timeout=PATIENCE_S, maxread=1 << 16)
+        self.child = pexpect.spawn(
+            command[0],
+            command[1:],
+            dimensions=SIZE,
+            env=environment,
+            timeout=PATIENCE_S,
+            maxread=1 << 16,
+        )
         self.child.delaybeforesend = None
 
     def rest(self, seconds: float = 0.15) -> None:
@@ -131,13 +153,25 @@ def told(job: str, times: Iterable[Spent], budget: str) -> None:
     times = list(times)
     wall, cpu = (sorted(getattr(one, name) for one in times) for name in ("wall", "cpu"))
     half, most = len(times) // 2, min(len(times) - 1, len(times) * 95 // 100)
-    row(job, len(times), f"{wall[half]:,.0f} ms", f"{wall[most]:,.0f} ms", f"{cpu[half]:,.0f} ms", budget)
+    row(
+        job,
+        len(times),
+        f"{wall[half]:,.0f} ms",
+        f"{wall[most]:,.0f} ms",
+        f"{cpu[half]:,.0f} ms",
+        budget,
+    )
 
 
 def moves(terminal: Terminal, total: int, repeat: int) -> None:
     """Keys of the list of messages."""
 
-    def each(job: str, keys: Callable[[int], str], places: Iterable[int], before: Callable[[int], Sequence[str]] | None = None) -> None:
+    def each(
+        job: str,
+        keys: Callable[[int], str],
+        places: Iterable[int],
+        before: Callable[[int], Sequence[str]] | None = None,
+    ) -> None:
         times = []
         for place in places:
             for typed in before(place) if before is not None else ():
@@ -164,7 +198,12 @@ def moves(terminal: Terminal, total: int, repeat: int) -> None:
 def filters(terminal: Terminal, total: int) -> None:
     """Filters of all messages."""
     budget = "300 ms" if total > 5_000_000 else "50 ms"
-    for text in ("vbucket = 417", "vbucket = 417 and name <> 'dcp_noop'", "key like '%999'", "name = 'dcp_deletion'"):
+    for text in (
+        "vbucket = 417",
+        "vbucket = 417 and name <> 'dcp_noop'",
+        "key like '%999'",
+        "name = 'dcp_deletion'",
+    ):
         times = []
         for _ in range(5):
             for typed in ("/", text):
@@ -181,11 +220,19 @@ def finds(terminal: Terminal, total: int) -> None:
     """What only one of the last messages has: its key, its number in bytes."""
     terminal.type(ESCAPE)
     last = f"order::{(total - 2 * (VBUCKETS + 2)) - 1:08}"
-    for job, text in (("a key", last), ("a pattern", f"/order.*{last[7:]}/"), ("bytes", f"x:{last.encode().hex()}")):
+    for job, text in (
+        ("a key", last),
+        ("a pattern", f"/order.*{last[7:]}/"),
+        ("bytes", f"x:{last.encode().hex()}"),
+    ):
         terminal.child.send(HOME)
         for typed in (FIND, text):
             terminal.type(typed)
-        told(f"find {job} of the last message", [terminal.timed(ENTER, "1 of 1")], "seconds" if total > 5_000_000 else "")
+        told(
+            f"find {job} of the last message",
+            [terminal.timed(ENTER, "1 of 1")],
+            "seconds" if total > 5_000_000 else "",
+        )
 
 
 def views(terminal: Terminal) -> None:
@@ -215,7 +262,11 @@ def views(terminal: Terminal) -> None:
 def loading_memory(path: Path) -> int:
     """KiB that a process has that only keeps the messages and works things out."""
     environment = {**os.environ, **BYTECODE}
-    output = pexpect.run(f"{sys.executable} -c {shlex.quote(LOADING)} {path}", env=environment, timeout=5 * PATIENCE_S)
+    output = pexpect.run(
+        f"{sys.executable} -c {shlex.quote(LOADING)} {path}",
+        env=environment,
+        timeout=5 * PATIENCE_S,
+    )
     return int(output.split()[-1])
 
 
@@ -224,10 +275,15 @@ def one_capture(path: Path, total: int, repeat: int) -> None:
     firsts, rows = [], []
     for _ in range(3):
         terminal = Terminal(["tui", str(path)])
-        firsts.append(Spent(1000 * (terminal.wait("1 Packets") - terminal.begin), terminal.cpu_ns() / 1e6))
+        firsts.append(
+            Spent(1000 * (terminal.wait("1 Packets") - terminal.begin), terminal.cpu_ns() / 1e6)
+        )
         terminal.child.send("1")
         rows.append(
-            Spent(1000 * (terminal.wait(r"hello|dcp_open") - terminal.begin) - firsts[-1].wall, terminal.cpu_ns() / 1e6 - firsts[-1].cpu)
+            Spent(
+                1000 * (terminal.wait(r"hello|dcp_open") - terminal.begin) - firsts[-1].wall,
+                terminal.cpu_ns() / 1e6 - firsts[-1].cpu,
+            )
         )
         terminal.child.send("q")
         with suppress(pexpect.EOF, OSError):
@@ -247,17 +303,31 @@ def one_capture(path: Path, total: int, repeat: int) -> None:
         begin, used = time.perf_counter(), terminal.cpu_ns(str(terminal.child.pid))
         terminal.child.send(DOWN)
         seen = b""
-        while not re.search(rb"\b%d of " % number if number < 1000 else rb"%d,\d+ of " % (number // 1000), seen):
+        while not re.search(
+            rb"\b%d of " % number if number < 1000 else rb"%d,\d+ of " % (number // 1000), seen
+        ):
             seen += terminal.child.read_nonblocking(1 << 16, timeout=PATIENCE_S)
         is_read = is_read or re.search(done.encode(), seen) is not None
         if is_read:
             break
-        times.append(Spent(1000 * (time.perf_counter() - begin), (terminal.cpu_ns(str(terminal.child.pid)) - used) / 1e6))
+        times.append(
+            Spent(
+                1000 * (time.perf_counter() - begin),
+                (terminal.cpu_ns(str(terminal.child.pid)) - used) / 1e6,
+            )
+        )
         time.sleep(0.03)
     told("a line down, while reading", times, "60 ms")
     if not is_read:
         terminal.wait(done)
-    row("everything read and worked out", 1, f"{time.perf_counter() - terminal.begin:.1f} s", "", f"{terminal.cpu_s():.1f} s", "")
+    row(
+        "everything read and worked out",
+        1,
+        f"{time.perf_counter() - terminal.begin:.1f} s",
+        "",
+        f"{terminal.cpu_s():.1f} s",
+        "",
+    )
     terminal.rest(0.5)
     memory = terminal.status("RssAnon")
     moves(terminal, total, repeat)
@@ -267,7 +337,14 @@ def one_capture(path: Path, total: int, repeat: int) -> None:
     row("memory, once read", 1, f"{memory / 1024:.0f} MiB", "", "", "600 MiB")
     row("memory, in the end", 1, f"{terminal.status('RssAnon') / 1024:.0f} MiB", "", "", "600 MiB")
     terminal.leave()
-    row("of it over the store", 1, f"{(memory - loading_memory(path)) / 1024:.0f} MiB", "", "", "30 MiB")
+    row(
+        "of it over the store",
+        1,
+        f"{(memory - loading_memory(path)) / 1024:.0f} MiB",
+        "",
+        "",
+        "30 MiB",
+    )
 
 
 def live(path: Path, total: int, folder: Path) -> None:
@@ -285,7 +362,12 @@ def live(path: Path, total: int, folder: Path) -> None:
         is_done = threading.Event()
         reader = threading.Thread(target=lambda: seen.append(terminal.drawn_until(is_done)))
         drawing = str(terminal.child.pid)  # the first thread
-        begin, used, all_used, place = time.perf_counter(), terminal.cpu_ns(drawing), terminal.cpu_ns(), 1 << 20
+        begin, used, all_used, place = (
+            time.perf_counter(),
+            terminal.cpu_ns(drawing),
+            terminal.cpu_ns(),
+            1 << 20,
+        )
         reader.start()
         while (passed := time.perf_counter() - begin) < LIVE_S:
             until = min(len(data), (1 << 20) + int(passed * speed))
@@ -294,12 +376,28 @@ def live(path: Path, total: int, folder: Path) -> None:
             time.sleep(0.02)
         share = (terminal.cpu_ns(drawing) - used) / passed / 1e9
         all_share = (terminal.cpu_ns() - all_used) / passed / 1e9
-    row(f"live, {LIVE_RATE:,} messages a second: drawing", 1, "", "", f"{share:.0%} of a core", "25 %")
+    row(
+        f"live, {LIVE_RATE:,} messages a second: drawing",
+        1,
+        "",
+        "",
+        f"{share:.0%} of a core",
+        "25 %",
+    )
     row("the same: everything", 1, "", "", f"{all_share:.0%} of a core", "")
     is_done.set()
     reader.join()
-    rows = [int(number.replace(b",", b"")) for number in re.findall(rb"([\d,]+) of [\d,]+", seen[-1])]
-    row("the same: rows that the cursor came to", len(set(rows)), f"{rows[0]:,} to {rows[-1]:,}", "", "", "")
+    rows = [
+        int(number.replace(b",", b"")) for number in re.findall(rb"([\d,]+) of [\d,]+", seen[-1])
+    ]
+    row(
+        "the same: rows that the cursor came to",
+        len(set(rows)),
+        f"{rows[0]:,} to {rows[-1]:,}",
+        "",
+        "",
+        "",
+    )
     terminal.child.kill(signal.SIGTERM)
     terminal.child.close(force=True)
     growing.unlink()
@@ -310,7 +408,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--messages", default="1000000,10000000")
     parser.add_argument("--repeat", type=int, default=200)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench"
+    )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for number, size in enumerate(int(text) for text in arguments.messages.split(",")):

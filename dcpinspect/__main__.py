@@ -1,7 +1,8 @@
-"""The program itself, as ``dcpinspect`` and as ``python -m dcpinspect``: Ctrl-C waits until ``run`` can answer it.
+"""The program itself, as ``dcpinspect`` and as ``python -m dcpinspect``: Ctrl-C waits until ``run``
+can answer it.
 
-What happens before is not ours: the start of the interpreter, and the imports of the script that pip made, some 20 ms together. Python
-answers Ctrl-C there with a traceback.
+What happens before is not ours: the start of the interpreter, and the imports of the script that
+pip made, some 20 ms together. Python answers Ctrl-C there with a traceback.
 """
 
 from __future__ import annotations
@@ -22,23 +23,25 @@ if TYPE_CHECKING:
 
 
 ROOM = {"numpy": 96 << 20, "pyarrow.lib": 240 << 20, "pyarrow._compute": 32 << 20}
-"""Bytes of address space that libraries take while they are loaded, and some more. Where these get no memory they end the process, NumPy's
-with status 1, which ``check`` has for findings.
+"""Bytes of address space that libraries take while they are loaded, and some more. Where these get
+no memory they end the process, NumPy's with status 1, which ``check`` has for findings.
 """
 
 
 class Watched:
     """Looks at what is imported.
 
-    Arrow would load pandas where it is installed, only to ask whether its input comes from there: 0.2 s. We give Arrow no such input. Spark
-    does.
+    Arrow would load pandas where it is installed, only to ask whether its input comes from there:
+    0.2 s. We give Arrow no such input. Spark does.
     """
 
     def __init__(self, *, hides_pandas: bool) -> None:
         self._hides_pandas = hides_pandas
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Raises ModuleNotFoundError for pandas, and MemoryError for a library that has no room; the import system calls this."""
+        """Raises ModuleNotFoundError for pandas, and MemoryError for a library that has no room;
+        the import system calls this.
+        """
         del path, target
         if name == "pandas" and self._hides_pandas:
             raise ModuleNotFoundError("pandas is for pipelines", name=name)
@@ -57,26 +60,33 @@ def run() -> NoReturn:
     pthread_sigmask(SIG_SETMASK, _BEFORE)
     # NumPy's linear algebra, which we have no use for, would start a thread a processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # By default the collector looks 200 times at the modules that are being imported, 90,000 objects, and finds nothing. It still has
-    # to come: so many objects are few beside a batch.
+    # By default the collector looks 200 times at the modules that are being imported, 90,000
+    # objects, and finds nothing. It still has to come: so many objects are few beside a batch.
     gc.set_threshold(100_000, 20, 20)
     is_pipeline = sys.argv[1:2] == ["pipeline"]
     sys.meta_path.insert(0, Watched(hides_pandas=not is_pipeline))
     if not is_pipeline:
-        # NumPy would write docstrings of its functions that are in C, for as long as thirty of our modules take.
+        # NumPy would write docstrings of its functions that are in C, for as long as thirty of our
+        # modules take.
         for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
             sys.modules[name] = type(sys)(name)
     from dcpinspect.cli.main import main
 
     status = main()
     interrupts.ignore()
-    if (storage := sys.modules.get("pyarrow.fs")) is not None and hasattr(storage, "ensure_s3_finalized"):
-        atexit.unregister(storage.ensure_s3_finalized)  # it waits for requests that nobody waits for any more
+    if (storage := sys.modules.get("pyarrow.fs")) is not None and hasattr(
+        storage, "ensure_s3_finalized"
+    ):
+        atexit.unregister(
+            storage.ensure_s3_finalized
+        )  # it waits for requests that nobody waits for any more
     atexit._run_exitfuncs()
     from contextlib import suppress  # deferred: loaded by now
 
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, AttributeError):  # main has told what it could not write; None: closed before the start
+        with suppress(
+            OSError, AttributeError
+        ):  # main has told what it could not write; None: closed before the start
             stream.flush()
     os._exit(status)  # without taking every module apart, which takes 15 ms
 

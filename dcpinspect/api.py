@@ -1,6 +1,7 @@
 """Captures for Python programs: ``dcpinspect.open``.
 
-Tables go to Arrow, from where pandas, Polars and DuckDB take them. Any message can be had by its row: its bytes, and every field.
+Tables go to Arrow, from where pandas, Polars and DuckDB take them. Any message can be had by its
+row: its bytes, and every field.
 """
 
 from __future__ import annotations
@@ -86,12 +87,15 @@ class Decoded:
 
     @property
     def message(self) -> Message:
-        """Everything that can be said of the message: ``name``, ``generation``, ``key``, ``value``, ``problems``, ``fields`` and more."""
+        """Everything that can be said of the message: ``name``, ``generation``, ``key``, ``value``,
+        ``problems``, ``fields`` and more.
+        """
         return self._message
 
     @property
     def fields(self) -> Sequence[FieldValue]:
-        """The fields in wire order, which hold every byte of the message; each has the fields inside it in its own ``fields``.
+        """The fields in wire order, which hold every byte of the message; each has the fields
+        inside it in its own ``fields``.
 
         ``offset`` and ``size`` are in bytes from the start of the message.
         """
@@ -108,7 +112,10 @@ class Decoded:
             for field in top.walk():
                 if field.name == name:
                     return field.value
-        raise KeyError(f"{escape(name)}: {self.message.name} has no such field{did_you_mean(name, dict.fromkeys(self._names))}")
+        raise KeyError(
+            f"{escape(name)}: {self.message.name} has no such "
+            f"field{did_you_mean(name, dict.fromkeys(self._names))}"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -129,7 +136,9 @@ class Decoded:
 
 
 class Annotation(Decoded):
-    """One message of a recording. Its attributes and items are also the columns of ``messages``, which come before fields."""
+    """One message of a recording. Its attributes and items are also the columns of ``messages``,
+    which come before fields.
+    """
 
     def __init__(self, batch: MessageBatch) -> None:
         self._batch = batch
@@ -141,8 +150,9 @@ class Annotation(Decoded):
 
     @property
     def data(self) -> bytes:
-        """The message as it was on the wire, header included; zeros where the capture lacks bytes, and where private ones are
-        redacted."""
+        """The message as it was on the wire, header included; zeros where the capture lacks bytes,
+        and where private ones are redacted.
+        """
         return self._batch.bytes_of(0) if self._batch.redactor is None else self.message.data
 
     @cached_property
@@ -155,22 +165,27 @@ class Annotation(Decoded):
         return [*BY_NAME, *super()._names]
 
     def __getitem__(self, name: str) -> Any:
-        """Returns the value of this column of ``messages``, or else of the first field of this name. Raises KeyError."""
+        """Returns the value of this column of ``messages``, or else of the first field of this
+        name. Raises KeyError.
+        """
         if name in BY_NAME:
             return record_batch(self._batch, np.array([0]), [name]).column(name)[0].as_py()
         return super().__getitem__(name)
 
     def to_dict(self, *, fields: bool = True, values: ValueLimit = "full") -> dict[str, Any]:
-        """Returns what ``dcpinspect read --format json`` prints of the message, as Python objects; ``dcpinspect schema message`` describes
-        it.
+        """Returns what ``dcpinspect read --format json`` prints of the message, as Python objects;
+        ``dcpinspect schema message`` describes it.
 
-        ``fields``: with the field table. ``values``: how much of a document, "full", "none" or so many bytes.
+        ``fields``: with the field table. ``values``: how much of a document, "full", "none" or so
+        many bytes.
         """
         text = dump(message_object(self._batch, 0, fields=fields, values=values))
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(before + _NESTED)
         try:
-            message: dict[str, Any] = json.loads(text)  # keeps every digit of a document's numbers, which orjson does not
+            message: dict[str, Any] = json.loads(
+                text
+            )  # keeps every digit of a document's numbers, which orjson does not
         finally:
             sys.setrecursionlimit(before)
         return message
@@ -180,7 +195,9 @@ class Annotation(Decoded):
 
 
 class Info(dict[str, Any]):
-    """What ``dcpinspect info --format json`` prints, as Python objects; ``str`` of it is what the command prints as text."""
+    """What ``dcpinspect info --format json`` prints, as Python objects; ``str`` of it is what the
+    command prints as text.
+    """
 
     def __init__(self, facts: Overview) -> None:
         [record] = overview_records(facts).records()
@@ -194,11 +211,13 @@ class Info(dict[str, Any]):
 
 
 class Recording:
-    """The messages of one or more captures; ``dcpinspect.open`` makes one. A context manager, for one thread.
+    """The messages of one or more captures; ``dcpinspect.open`` makes one. A context manager, for
+    one thread.
 
-    Files are read again for each ``messages``, a batch at a time, so that memory does not grow with them. Once a caller asks for a message
-    by its row, all messages are kept in a folder for temporary files (``TMPDIR``), 80 bytes a message, until ``close``. What comes from a
-    pipe can only be read once, so it is kept from the start.
+    Files are read again for each ``messages``, a batch at a time, so that memory does not grow with
+    them. Once a caller asks for a message by its row, all messages are kept in a folder for
+    temporary files (``TMPDIR``), 80 bytes a message, until ``close``. What comes from a pipe can
+    only be read once, so it is kept from the start.
     """
 
     def __init__(
@@ -211,11 +230,21 @@ class Recording:
         tls_search: int | None = None,
         redactor: Redactor | None = None,
     ) -> None:
-        self.paths = tuple(with_folders([os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]))
+        self.paths = tuple(
+            with_folders(
+                [
+                    os.fspath(path)
+                    for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)
+                ]
+            )
+        )
         if not self.paths:
             raise UsageError("open: name at least one capture")
         self._ports = _ports(port)
-        keylogs = [os.fspath(path) for path in ([keylog] if isinstance(keylog, str | os.PathLike) else keylog)]
+        keylogs = [
+            os.fspath(path)
+            for path in ([keylog] if isinstance(keylog, str | os.PathLike) else keylog)
+        ]
         self._keys = KeyLog(keylogs, search=SEARCH if tls_search is None else tls_search)
         self._keep = KEEP if keep is None else keep
         self._redactor = redactor
@@ -224,9 +253,14 @@ class Recording:
         self._kept_by: Reading | None = None  # the reading that fills the store
         self._opened: Reading | None = None  # the last one that was begun
         self._done: Reading | None = None  # one that came to its end
-        self._results: tuple[Reading, list[Finding], dict[str, Records]] | None = None  # what was made of one that came to its end
+        self._results: tuple[Reading, list[Finding], dict[str, Records]] | None = (
+            None  # what was made of one that came to its end
+        )
         self._is_closed = False
-        self._is_pipe = any(name == STDIN or (Path(name).exists() and not Path(name).is_file()) for name in self.paths)
+        self._is_pipe = any(
+            name == STDIN or (Path(name).exists() and not Path(name).is_file())
+            for name in self.paths
+        )
         if self._is_pipe:
             self._store = self._begun(check=True)
         else:
@@ -236,7 +270,12 @@ class Recording:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -251,7 +290,8 @@ class Recording:
         if self._store is not None:
             self._store.close()
 
-    # -- tables -----------------------------------------------------------------------------------------
+    # -- tables
+    # -----------------------------------------------------------------------------------------
 
     def messages(
         self,
@@ -262,21 +302,29 @@ class Recording:
     ) -> Any:
         """The table of messages as a ``pyarrow.RecordBatchReader``, in order of ``row``.
 
-        Iterate over it for record batches of some 10,000 rows while the captures are read; ``read_all()`` is a ``pyarrow.Table``,
-        ``read_pandas()`` a data frame; DuckDB and Polars take the reader as it is.
+        Iterate over it for record batches of some 10,000 rows while the captures are read;
+        ``read_all()`` is a ``pyarrow.Table``, ``read_pandas()`` a data frame; DuckDB and Polars
+        take the reader as it is.
 
-        ``columns``: names, in the order wanted; all by default. ``dcpinspect read --columns`` lists them: times are UTC and also
-        nanoseconds since 1970 (``time_ns``, ``rtt_ns``), sizes and offsets are bytes, seqnos unsigned, CAS and UUIDs 0x-strings of 16
-        digits. ``filter``: SQL, as ``--filter`` has it: ``"name = 'dcp_mutation' and vbucket in (1, 5)"``. ``limit``: only so many, and no
-        more is read than they need.
+        ``columns``: names, in the order wanted; all by default. ``dcpinspect read --columns`` lists
+        them: times are UTC and also nanoseconds since 1970 (``time_ns``, ``rtt_ns``), sizes and
+        offsets are bytes, seqnos unsigned, CAS and UUIDs 0x-strings of 16 digits. ``filter``: SQL,
+        as ``--filter`` has it: ``"name = 'dcp_mutation' and vbucket in (1, 5)"``. ``limit``: only
+        so many, and no more is read than they need.
 
-        Rows of a pipe that were dropped are left out, with a warning. Raises UsageError for a column or a filter that is
-        wrong, and, while it is read, CaptureError.
+        Rows of a pipe that were dropped are left out, with a warning. Raises UsageError for a
+        column or a filter that is wrong, and, while it is read, CaptureError.
         """
         self._check()
         names = _names(columns)
-        filter_rows = FilterRows(parse_filter(filter, name="filter")) if filter is not None else None
-        batches = self._streamed(names, filter_rows) if self._store is None else self._kept(self._store, names, filter_rows)
+        filter_rows = (
+            FilterRows(parse_filter(filter, name="filter")) if filter is not None else None
+        )
+        batches = (
+            self._streamed(names, filter_rows)
+            if self._store is None
+            else self._kept(self._store, names, filter_rows)
+        )
         if limit is not None:
             if limit < 0:
                 raise UsageError(f"limit {limit}: give a number of rows, 0 or more")
@@ -284,9 +332,14 @@ class Recording:
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
 
     def table(self, name: str) -> Any:
-        """Returns a ``pyarrow.Table``: connections, streams, snapshots, gaps, rollbacks, vbuckets or findings. Raises UsageError."""
+        """Returns a ``pyarrow.Table``: connections, streams, snapshots, gaps, rollbacks, vbuckets
+        or findings. Raises UsageError.
+        """
         if name not in CONTRACTS:
-            raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}")
+            raise UsageError(
+                f"table {escape(name)}: there is "
+                f"none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
+            )
         return self.records(name).arrow()
 
     def records(self, name: str) -> Records:
@@ -294,12 +347,15 @@ class Recording:
         return self._made(check=name in CHECKED)[1][name]
 
     def findings(self, rule: str | None = None) -> list[Finding]:
-        """Returns what is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the messages that show it, for
-        ``annotate``; ``to_dict`` is what ``--format json`` prints. ``rule``: only those of this rule. Raises UsageError.
+        """Returns what is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the
+        messages that show it, for ``annotate``; ``to_dict`` is what ``--format json`` prints.
+        ``rule``: only those of this rule. Raises UsageError.
         """
         if rule is not None and rule not in RULES:
             raise UsageError(f"rule {escape(rule)}: there is none{did_you_mean(rule, RULES)}")
-        findings = [finding for finding in self._made(check=True)[0] if rule in (None, finding.rule)]
+        findings = [
+            finding for finding in self._made(check=True)[0] if rule in (None, finding.rule)
+        ]
         names = tuple(file.name for file in self._whole().capture.files)
         for finding in findings:
             finding.files = names
@@ -312,7 +368,8 @@ class Recording:
     def timeline(self, vbucket: int) -> VbucketHistory:
         """Returns the history of a vbucket: what ``dcpinspect timeline`` prints.
 
-        ``events`` is what happened, in order; ``str`` lists it, and ``to_dict`` also has the streams, snapshots and gaps.
+        ``events`` is what happened, in order; ``str`` lists it, and ``to_dict`` also has the
+        streams, snapshots and gaps.
         """
         history = VbucketHistory(vbucket)
         if self._store is not None:
@@ -328,9 +385,11 @@ class Recording:
         return history
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
-        """Writes what ``dcpinspect report`` writes: a page if ``path`` ends in ``.html``, else Markdown.
+        """Writes what ``dcpinspect report`` writes: a page if ``path`` ends in ``.html``, else
+        Markdown.
 
-        ``redact``: with pseudonyms for keys, values and names, by this salt or a random one. Raises UsageError and OutputError.
+        ``redact``: with pseudonyms for keys, values and names, by this salt or a random one. Raises
+        UsageError and OutputError.
         """
         from dcpinspect.output.export.atomic import AtomicFile
         from dcpinspect.output.report.report_contents import of_reading
@@ -339,9 +398,13 @@ class Recording:
         from dcpinspect.protocol.redact import Redactor
 
         format_ = format_of(os.fspath(path))
-        redactor = Redactor(None if redact_salt is None else redact_salt.encode()) if redact else None
+        redactor = (
+            Redactor(None if redact_salt is None else redact_salt.encode()) if redact else None
+        )
         if redact and self._is_pipe:
-            raise UsageError("report: what came from a pipe was checked before; record it to a file to redact it")
+            raise UsageError(
+                "report: what came from a pipe was checked before; record it to a file to redact it"
+            )
         statistics = Statistics()
         with Store() as store:
             if self._is_pipe:
@@ -363,10 +426,11 @@ class Recording:
                 file.discard()
 
     def gather(self, goes_on: Callable[[float], bool] = lambda _: True) -> None:
-        """Reads the captures once and keeps what all other methods answer from: none of them reads all of the captures again.
+        """Reads the captures once and keeps what all other methods answer from: none of them reads
+        all of the captures again.
 
-        ``goes_on`` is called with the share that was read, 0 to 1, now and then; if it returns False, InterruptedError is raised, and the
-        next call begins anew.
+        ``goes_on`` is called with the share that was read, 0 to 1, now and then; if it returns
+        False, InterruptedError is raised, and the next call begins anew.
         """
         self._check()
         if self._store is None or self._kept_by is None or self._kept_by.checker is None:
@@ -382,20 +446,28 @@ class Recording:
         self._made(check=True)
 
     def matching(self, filter: str | None = None) -> RowNumbers:  # noqa: A002 - as above
-        """Returns the rows for which a filter is true, of all that are kept. Raises UsageError, PlacedError."""
+        """Returns the rows for which a filter is true, of all that are kept. Raises UsageError,
+        PlacedError.
+        """
         store = self._filled()
         if filter is None:
             return np.arange(store.first_row, store.rows + 1)
         return store.matching(FilterRows(parse_filter(filter, name="filter"))).astype(np.int64)
 
     def batch(self, rows: Sequence[int] | RowNumbers) -> MessageBatch:
-        """Returns the messages with these rows, for all that is made of messages. Raises as ``bytes_of``."""
+        """Returns the messages with these rows, for all that is made of messages. Raises as
+        ``bytes_of``.
+        """
         return self._filled().messages(rows)
 
     def query(self, text: str) -> KeptQuery:
-        """Returns a query in DuckDB's SQL over the tables, as ``dcpinspect sql`` has them: a context manager, whose ``result()`` iterates
-        over ``pyarrow`` record batches. It reaches the tables of the captures, and nothing else."""
-        from dcpinspect.reading.query import KeptQuery  # deferred: DuckDB takes 0.1 s, and only queries need it
+        """Returns a query in DuckDB's SQL over the tables, as ``dcpinspect sql`` has them: a
+        context manager, whose ``result()`` iterates over ``pyarrow`` record batches. It reaches the
+        tables of the captures, and nothing else.
+        """
+        from dcpinspect.reading.query import (
+            KeptQuery,
+        )  # deferred: DuckDB takes 0.1 s, and only queries need it
 
         store = self._filled()
 
@@ -403,28 +475,38 @@ class Recording:
             if not _READ_AGAIN.intersection(columns):
                 yield from store.batches(columns)
                 return
-            for first in range(store.first_row, store.rows + 1, _READ_AT_ONCE):  # a query may stop early, and these columns take long
-                yield store.take(np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns)
+            for first in range(
+                store.first_row, store.rows + 1, _READ_AT_ONCE
+            ):  # a query may stop early, and these columns take long
+                yield store.take(
+                    np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns
+                )
 
         return KeptQuery(text, messages, lambda name: self.records(name).arrow)
 
-    # -- one message ------------------------------------------------------------------------------------
+    # -- one message
+    # ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Returns the number of messages in the captures; those of a pipe also count if they were dropped."""
+        """Returns the number of messages in the captures; those of a pipe also count if they were
+        dropped.
+        """
         return self._whole().messages
 
     @property
     def rows(self) -> range:
-        """The rows that ``bytes_of`` and ``annotate`` know: all, unless a pipe gave more than is kept."""
+        """The rows that ``bytes_of`` and ``annotate`` know: all, unless a pipe gave more than is
+        kept.
+        """
         store = self._filled()
         return range(store.first_row, store.rows + 1)
 
     def bytes_of(self, row: int) -> bytes:
-        """Returns the bytes of the message with this row, header included, as they were on the wire; zeros where the capture lacks some.
+        """Returns the bytes of the message with this row, header included, as they were on the
+        wire; zeros where the capture lacks some.
 
-        Raises IndexError if there is no such row, NotKeptError if it is no longer kept, and ChangedCaptureError if the file is not what it
-        was.
+        Raises IndexError if there is no such row, NotKeptError if it is no longer kept, and
+        ChangedCaptureError if the file is not what it was.
         """
         return self.annotate(row).data
 
@@ -432,7 +514,8 @@ class Recording:
         """Returns the message with this row and every field of it. Raises as ``bytes_of``."""
         return Annotation(self._filled().messages([row]))
 
-    # -- the captures -----------------------------------------------------------------------------------
+    # -- the captures
+    # -----------------------------------------------------------------------------------
 
     @property
     def coverage(self) -> Coverage:
@@ -441,7 +524,9 @@ class Recording:
 
     @property
     def problems(self) -> list[FileDamage]:
-        """Damaged places of the files: file, offset in bytes, what is wrong. Holes in TCP streams are in ``coverage``."""
+        """Damaged places of the files: file, offset in bytes, what is wrong. Holes in TCP streams
+        are in ``coverage``.
+        """
         return self._whole().capture.problems
 
     def _check(self) -> None:
@@ -449,13 +534,24 @@ class Recording:
             msg = "the recording is closed"
             raise ValueError(msg)
 
-    def _read(self, *, track: bool = False, check: bool = False, keeper: Store | None = None) -> Reading:
+    def _read(
+        self, *, track: bool = False, check: bool = False, keeper: Store | None = None
+    ) -> Reading:
         self._check()
         if self._is_pipe and self._opened is not None:
             problem = "reading was interrupted, and earlier messages cannot be read again"
-            raise CaptureError(", ".join(self.paths), None, problem, "record it to a file, and open that")
+            raise CaptureError(
+                ", ".join(self.paths), None, problem, "record it to a file, and open that"
+            )
         ports, find = self._ports
-        self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper, keys=self._keys)
+        self._opened = Reading(
+            self.paths,
+            extra_ports=ports,
+            find_ports=find,
+            track=track,
+            keeper=keeper,
+            keys=self._keys,
+        )
         self._opened.redactor = self._redactor
         if check:
             self._opened.check(redactor=self._redactor)
@@ -506,7 +602,9 @@ class Recording:
         """Returns findings and tables, which are made once for a reading."""
         done = self._whole(track=True, check=check)
         if self._results is None or self._results[0] is not done:
-            findings, tables = ([], done.tables.by_name) if done.checker is None else done.worked_out()[1:]
+            findings, tables = (
+                ([], done.tables.by_name) if done.checker is None else done.worked_out()[1:]
+            )
             self._results = done, findings, tables
         return self._results[1:]
 
@@ -521,7 +619,9 @@ class Recording:
                     yield record_batch(batch, rows, names)
         self._done = self._done or reading
 
-    def _kept(self, store: Store, names: Sequence[str], filter_rows: FilterRows | None) -> Iterator[Any]:
+    def _kept(
+        self, store: Store, names: Sequence[str], filter_rows: FilterRows | None
+    ) -> Iterator[Any]:
         """Yields record batches of what is in the store, and of what comes to it on the way."""
         row = 0
         while True:
@@ -529,12 +629,17 @@ class Recording:
             until = store.rows
             if store.first_row > row + 1:
                 lost = f"rows {row + 1:,} to {store.first_row - 1:,} were dropped"
-                warnings.warn(f"{lost}; keep more than {self._keep:,} bytes, or read a file", stacklevel=2)
+                warnings.warn(
+                    f"{lost}; keep more than {self._keep:,} bytes, or read a file", stacklevel=2
+                )
             if filter_rows is None:
                 yield from store.batches(names, after=row)
             else:
                 rows = store.matching(filter_rows, after=row)
-                yield from (store.take(rows[start : start + _TAKEN].astype(np.int64), names) for start in range(0, len(rows), _TAKEN))
+                yield from (
+                    store.take(rows[start : start + _TAKEN].astype(np.int64), names)
+                    for start in range(0, len(rows), _TAKEN)
+                )
             row = until
             if next(self._filling or iter(()), None) is None and store.rows == row:
                 return
@@ -551,7 +656,10 @@ def _first(batches: Iterator[Any], limit: int) -> Iterator[Any]:
 
 def _runs(store: Store) -> Iterator[RowNumbers]:
     """Yields the rows of a store, some at a time."""
-    return (np.arange(first, min(first + _TAKEN, store.rows + 1)) for first in range(store.first_row, store.rows + 1, _TAKEN))
+    return (
+        np.arange(first, min(first + _TAKEN, store.rows + 1))
+        for first in range(store.first_row, store.rows + 1, _TAKEN)
+    )
 
 
 def decode(data: bytes) -> list[Decoded]:
@@ -569,7 +677,9 @@ def _names(columns: Iterable[str] | None) -> list[str]:
     if columns is None:
         return [column.name for column in COLUMNS]
     if isinstance(columns, str):
-        raise UsageError(f"columns {escape(columns)!r}: give a list of names, as in ['name', 'vbucket']")
+        raise UsageError(
+            f"columns {escape(columns)!r}: give a list of names, as in ['name', 'vbucket']"
+        )
     names = [column_name(name, "columns:") for name in columns]
     if not names:
         raise UsageError("columns: name at least one, as in ['name', 'vbucket']")
@@ -580,8 +690,12 @@ def _names(columns: Iterable[str] | None) -> list[str]:
 
 
 def _ports(ports: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
-    """Returns the ports that are named, and whether other ports are to be found. Raises UsageError."""
-    values: Sequence[Any] = [] if ports is None else [ports] if isinstance(ports, int | str) else ports
+    """Returns the ports that are named, and whether other ports are to be found. Raises
+    UsageError.
+    """
+    values: Sequence[Any] = (
+        [] if ports is None else [ports] if isinstance(ports, int | str) else ports
+    )
     for value in values:
         if value != "auto" and not (type(value) is int and 0 < value < 65_536):
             raise UsageError(f"port {escape(str(value))}: give a number from 1 to 65535, or 'auto'")

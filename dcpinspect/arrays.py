@@ -1,4 +1,6 @@
-"""Memory that grows with what is met: tables with one row for each thing; and how memory is given back in the end."""
+"""Memory that grows with what is met: tables with one row for each thing; and how memory is given
+back in the end.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,29 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 LARGE = 4 << 20
-"""Size in bytes of a table, from which on memory that batches have freed is given back before the table grows: else a flood takes 60 MiB
-more.
+"""Size in bytes of a table, from which on memory that batches have freed is given back before the
+table grows: else a flood takes 60 MiB more.
 
-Such a table also has memory of its own: memory of the heap may have been used before, and would be cleared, which touches all of it.
+Such a table also has memory of its own: memory of the heap may have been used before, and would be
+cleared, which touches all of it.
 """
 
 
 def plain(table: Array) -> Array:
-    """Returns the same rows as plain bytes: NumPy copies those at once, but copies records field by field, which takes ten times as
-    long."""
-    return table if table.dtype.names is None else table.view(np.dtype((np.void, table.dtype.itemsize)))
+    """Returns the same rows as plain bytes: NumPy copies those at once, but copies records field by
+    field, which takes ten times as long.
+    """
+    return (
+        table
+        if table.dtype.names is None
+        else table.view(np.dtype((np.void, table.dtype.itemsize)))
+    )
 
 
 def grown(table: Array, rows: int, value: int = 0) -> Array:
-    """Returns ``table`` with ``rows`` rows, or twice as many as it had; new rows hold ``value``. Zeros take memory once they are used."""
+    """Returns ``table`` with ``rows`` rows, or twice as many as it had; new rows hold ``value``.
+    Zeros take memory once they are used.
+    """
     more = max(rows, 2 * len(table))
     shape = (more, *table.shape[1:])
     if table.nbytes >= LARGE:
@@ -49,7 +59,9 @@ def grown(table: Array, rows: int, value: int = 0) -> Array:
 
 
 def only(table: Array, rows: IntArray) -> Array:
-    """Returns ``table`` with only these rows; the others are zero, and take no memory until they are used."""
+    """Returns ``table`` with only these rows; the others are zero, and take no memory until they
+    are used.
+    """
     new = _zeros(table.shape, table.dtype)
     plain(new)[rows] = plain(table)[rows]
     return new
@@ -59,13 +71,16 @@ def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or sys.platform == "win32":
         return np.zeros(shape, dtype)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)  # otherwise it would be shared with processes that are forked
+    memory = mmap.mmap(
+        -1, size, flags=mmap.MAP_PRIVATE
+    )  # otherwise it would be shared with processes that are forked
     return np.frombuffer(memory, dtype).reshape(shape)
 
 
 def give_back() -> None:
-    """Gives memory that reading has freed back to the system: a third of all memory at ten million messages. Only glibc has a call for
-    it."""
+    """Gives memory that reading has freed back to the system: a third of all memory at ten million
+    messages. Only glibc has a call for it.
+    """
     import ctypes  # deferred: once, at the end
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

@@ -1,7 +1,9 @@
-"""What became of every packet and of every byte of TCP payload: nothing is lost without being counted.
+"""What became of every packet and of every byte of TCP payload: nothing is lost without being
+counted.
 
-For each direction of each connection: ``captured == unique + duplicate + late`` and ``unique == decoded + skipped + unfinished + not
-decodable``. Missing bytes, which the capture does not hold, are in none of these sums.
+For each direction of each connection: ``captured == unique + duplicate + late`` and ``unique ==
+decoded + skipped + unfinished + not decodable``. Missing bytes, which the capture does not hold,
+are in none of these sums.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from dcpinspect.transport.tls.stage import TlsStage
 DCP = "dcp"
 OTHER = "other"
 AT_ONCE = 1 << 15
-"""Number of directions whose columns are made at once, so that millions of them take little memory."""
+"""Number of directions whose columns are made at once, so that millions of them take little memory.
+"""
 UNPLACED = "without a place in the stream"
 """What bytes are that came late, but fill no hole."""
 LEFT = "connections that have left memory"
@@ -47,13 +50,16 @@ class DirectionCoverage:
     sender: str
     receiver: str
     protocol: str
-    """``dcp`` if messages were decoded; ``tls``, ``memcached-text`` or ``http``; ``other`` on a port that was not requested and did not
-    prove to carry DCP; empty if nothing told."""
+    """``dcp`` if messages were decoded; ``tls``, ``memcached-text`` or ``http``; ``other`` on a
+    port that was not requested and did not prove to carry DCP; empty if nothing told.
+    """
     packets: int
     captured: int
     duplicate: int
     late: int
-    """Bytes that came after they were given up, or before the first byte of the reading, or that belonged to no connection."""
+    """Bytes that came after they were given up, or before the first byte of the reading, or that
+    belonged to no connection.
+    """
     filled: int
     """Those of them that are in ``missing``."""
     decoded: int
@@ -65,7 +71,9 @@ class DirectionCoverage:
     not_decodable: int
     """Bytes of another protocol."""
     tls: int
-    """Bytes of TLS that are no plain text: headers, tags, handshakes, records that were not opened. 0 if nothing was decrypted."""
+    """Bytes of TLS that are no plain text: headers, tags, handshakes, records that were not opened.
+    0 if nothing was decrypted.
+    """
     missing: int
     """Bytes in holes; part of no sum."""
     cut: int
@@ -75,7 +83,9 @@ class DirectionCoverage:
     """Stream offset of the first hole; ``None`` if there is no hole."""
     first_skipped: int | None
     first_fault: tuple[int, bytes] | None
-    """The first fault: stream offset and header of what stood where a message should begin; None behind a hole and before any message."""
+    """The first fault: stream offset and header of what stood where a message should begin; None
+    behind a hole and before any message.
+    """
 
     @property
     def unique(self) -> int:
@@ -94,7 +104,9 @@ class DirectionCoverage:
 
 
 class Sizes(NamedTuple):
-    """The bytes of directions, as columns with the fields of ``DirectionCoverage``: there may be very many, of which few are looked at."""
+    """The bytes of directions, as columns with the fields of ``DirectionCoverage``: there may be
+    very many, of which few are looked at.
+    """
 
     connection: RowNumbers
     direction: RowNumbers
@@ -121,7 +133,9 @@ class Sizes(NamedTuple):
     @property
     def is_whole(self) -> BoolArray:
         """Whether every byte that is known of is in a message, for each direction."""
-        return np.asarray(self.missing + self.skipped + self.unfinished + self.not_decodable == 0, dtype=np.bool_)
+        return np.asarray(
+            self.missing + self.skipped + self.unfinished + self.not_decodable == 0, dtype=np.bool_
+        )
 
     @staticmethod
     def of(directions: Sequence[DirectionCoverage]) -> Sizes:
@@ -149,7 +163,13 @@ class Sizes(NamedTuple):
             )
             for direction in directions
         ]
-        columns = dict(zip(Sizes._fields, np.array(numbers, np.int64).reshape(-1, len(Sizes._fields)).T, strict=True))
+        columns = dict(
+            zip(
+                Sizes._fields,
+                np.array(numbers, np.int64).reshape(-1, len(Sizes._fields)).T,
+                strict=True,
+            )
+        )
         return Sizes(**columns | {name: columns[name] != 0 for name in ("is_own", "has_fault")})
 
 
@@ -164,24 +184,32 @@ class Coverage:
     packets: Mapping[str, int]
     """Number of packets by class (``headers.CLASS_NAMES``), for all classes."""
     directions: Sequence[DirectionCoverage]
-    """By connection, client to server first, for connections that carried a byte or are known to lack one.
+    """By connection, client to server first, for connections that carried a byte or are known to
+    lack one.
 
-    There may be very many, so each is made when it is looked at, and tells of the reading as far as it has come by then.
+    There may be very many, so each is made when it is looked at, and tells of the reading as far as
+    it has come by then.
     """
     left: Sequence[DirectionCoverage] = ()
-    """The sums of all connections that have left memory, as directions of connection 0; empty if none has left."""
+    """The sums of all connections that have left memory, as directions of connection 0; empty if
+    none has left.
+    """
     tls: Mapping[int, TlsConnection] = field(default_factory=dict)
     """Connections that look like TLS, by number; their directions are those of chunks."""
     has_keys: bool = False
     """Whether there are secrets of TLS connections."""
     unopened: Mapping[str, int] = field(default_factory=dict)
-    """Number of connections that were not opened, or on which nobody said a byte, by what came of them (``Link.unopened``). ``links`` may
-    have fewer of them."""
+    """Number of connections that were not opened, or on which nobody said a byte, by what came of
+    them (``Link.unopened``). ``links`` may have fewer of them.
+    """
 
     def __repr__(self) -> str:
         sums = self.own
         plain, missing = self.plain_bytes(sums), sums["missing"]
-        return f"<coverage: {self.packets_read} packets, {sums['decoded']} of {plain} bytes decoded, {missing} missing>"
+        return (
+            f"<coverage: {self.packets_read} packets, {sums['decoded']} of {plain} bytes "
+            f"decoded, {missing} missing>"
+        )
 
     @property
     def everything(self) -> Iterator[DirectionCoverage]:
@@ -206,7 +234,9 @@ class Coverage:
         ways: set[tuple[int, int]] = set()
         for _, sizes in self.sizes:
             meets = condition(sizes)
-            ways.update(zip(sizes.connection[meets].tolist(), sizes.direction[meets].tolist(), strict=True))
+            ways.update(
+                zip(sizes.connection[meets].tolist(), sizes.direction[meets].tolist(), strict=True)
+            )
         return ways
 
     def sums(self, condition: Wanted) -> Counter[str]:
@@ -215,18 +245,27 @@ class Coverage:
         for _, sizes in self.sizes:
             meets = condition(sizes)
             rows = slice(None) if meets.all() else meets
-            totals.update({name: int(column[rows].sum()) for name, column in sizes._asdict().items()})
+            totals.update(
+                {name: int(column[rows].sum()) for name, column in sizes._asdict().items()}
+            )
         return totals
 
     def without(self, connections: Collection[int], unopened: Mapping[str, int]) -> Coverage:
-        """Returns the coverage without some connections; ``unopened``: how many of these were not opened, by why."""
-        own, tls = self.directions, {number: about for number, about in self.tls.items() if number not in connections}
+        """Returns the coverage without some connections; ``unopened``: how many of these were not
+        opened, by why.
+        """
+        own, tls = (
+            self.directions,
+            {number: about for number, about in self.tls.items() if number not in connections},
+        )
         directions = (
             own.without(connections)
             if isinstance(own, Directions)
             else [direction for direction in own if direction.connection not in connections]
         )
-        still_unopened = {reason: count - unopened.get(reason, 0) for reason, count in self.unopened.items()}
+        still_unopened = {
+            reason: count - unopened.get(reason, 0) for reason, count in self.unopened.items()
+        }
         return replace(self, directions=directions, tls=tls, unopened=still_unopened)
 
     @property
@@ -236,7 +275,9 @@ class Coverage:
 
     @staticmethod
     def plain_bytes(sums: Mapping[str, int]) -> int:
-        """Returns how many bytes were captured, without copies and without TLS itself. ``sums``: by field of ``Sizes``."""
+        """Returns how many bytes were captured, without copies and without TLS itself. ``sums``: by
+        field of ``Sizes``.
+        """
         return sums["unique"] + sums["late"] - sums["tls"]
 
     @property
@@ -246,29 +287,50 @@ class Coverage:
 
     def tls_advice(self, connections: Collection[int]) -> str:
         """Returns what to do to read these connections, which were not decrypted."""
-        tls_states = [about for number in connections if (about := self.tls.get(number)) is not None]
+        tls_states = [
+            about for number in connections if (about := self.tls.get(number)) is not None
+        ]
         if tls_states and len(tls_states) == len(connections):
-            if len(kinds := {about.mismatch for about in tls_states}) == 1 and (advice := MISMATCHES.get(kinds.pop())):
+            if len(kinds := {about.mismatch for about in tls_states}) == 1 and (
+                advice := MISMATCHES.get(kinds.pop())
+            ):
                 return advice
             if all(about.cannot_be_read for about in tls_states):
-                return "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
+                return (
+                    "TLS 1.2 cannot be read without the handshake; start the capture before the "
+                    "client connects"
+                )
             if all(about.is_misfit for about in tls_states):
                 return MISFIT
             if all(about.mesh for about in tls_states):
-                return "sidecars have the keys; capture inside the pod, between the program and its sidecar (-i lo), where it is plain"
+                return (
+                    "sidecars have the keys; capture inside the pod, between the program and "
+                    "its sidecar (-i lo), where it is plain"
+                )
         if self.has_keys:
             return "the key log does not open it; 'dcpinspect connections' says why"
         numbers = np.array([*connections], np.int64)
-        client_directions = self.where(lambda all_: (all_.direction == 0) & np.isin(all_.connection, numbers))
-        if all(direction.receiver.rpartition(":")[2] == str(TLS_PORT) for direction in client_directions):
-            return f"give the client's key log with --keylog, or record the plain port ({PLAIN_PORT})"
-        return "give the client's key log with --keylog, or capture between the server and what ends TLS, where it is plain"
+        client_directions = self.where(
+            lambda all_: (all_.direction == 0) & np.isin(all_.connection, numbers)
+        )
+        if all(
+            direction.receiver.rpartition(":")[2] == str(TLS_PORT)
+            for direction in client_directions
+        ):
+            return (
+                f"give the client's key log with --keylog, or record the plain port ({PLAIN_PORT})"
+            )
+        return (
+            "give the client's key log with --keylog, or capture between the server and what "
+            "ends TLS, where it is plain"
+        )
 
 
 AccountOf = Callable[[int, int], FramingAccount]
 """Returns the account of framing for a connection and direction, numbered as those of chunks."""
 SizesOf = Callable[[RowNumbers], FramingSizes]
-"""Returns the accounts of many directions; the number of each is 2 * (connection - 1) + direction."""
+"""Returns the accounts of many directions; the number of each is 2 * (connection - 1) + direction.
+"""
 
 
 class Directions(Sequence[DirectionCoverage]):
@@ -297,7 +359,15 @@ class Directions(Sequence[DirectionCoverage]):
         return self._like(self._numbers[~np.isin(self._numbers, list(connections))])
 
     def _like(self, numbers: RowNumbers) -> Directions:
-        return Directions(numbers, self._transport, self._endpoints, self._account_of, self._sizes_of, self._evidence, self._tls)
+        return Directions(
+            numbers,
+            self._transport,
+            self._endpoints,
+            self._account_of,
+            self._sizes_of,
+            self._evidence,
+            self._tls,
+        )
 
     def __len__(self) -> int:
         return 2 * len(self._numbers)
@@ -320,15 +390,23 @@ class Directions(Sequence[DirectionCoverage]):
     @property
     def sizes(self) -> Sizes:
         """The columns of all these directions, by now."""
-        connection, direction = np.repeat(self._numbers, 2), np.tile(np.arange(2), len(self._numbers))
-        seen = 2 * (connection - 1) + (direction ^ np.isin(connection, list(self._evidence.reversed)))
+        connection, direction = (
+            np.repeat(self._numbers, 2),
+            np.tile(np.arange(2), len(self._numbers)),
+        )
+        seen = 2 * (connection - 1) + (
+            direction ^ np.isin(connection, list(self._evidence.reversed))
+        )
         counted = dict(zip(COUNTED, self._transport.counted(seen), strict=True))
         framing, is_other = self._sizes_of(seen), self._evidence.others(connection)
         is_suspected = self._evidence.suspected(connection)
         tls, unread = np.zeros((2, len(seen)), np.int64)
         for position in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
             number, side = int(connection[position]), int(seen[position]) % 2
-            tls[position], unread[position] = self._tls.overhead(number, side), self._tls.unread(number, side)
+            tls[position], unread[position] = (
+                self._tls.overhead(number, side),
+                self._tls.unread(number, side),
+            )
         return Sizes(
             connection,
             direction,
@@ -339,7 +417,9 @@ class Directions(Sequence[DirectionCoverage]):
             late=counted["late"],
             filled=counted["filled"],
             decoded=np.where(is_other | is_suspected, 0, framing.messages),
-            skipped=np.where(is_other, 0, framing.skipped + np.where(is_suspected, framing.messages, 0)),
+            skipped=np.where(
+                is_other, 0, framing.skipped + np.where(is_suspected, framing.messages, 0)
+            ),
             unfinished=np.where(is_other, 0, framing.unfinished),
             not_decodable=np.where(is_other, counted["unique"], framing.foreign + unread),
             http=np.where(is_other, 0, framing.http),
@@ -353,7 +433,10 @@ class Directions(Sequence[DirectionCoverage]):
     def _of(self, position: int) -> DirectionCoverage:
         connection, direction = int(self._numbers[position // 2]), position % 2
         seen_as = direction ^ (connection in self._evidence.reversed)
-        client, server = self._endpoints.client[connection - 1], self._endpoints.server[connection - 1]
+        client, server = (
+            self._endpoints.client[connection - 1],
+            self._endpoints.server[connection - 1],
+        )
         return _covered(
             self._transport.account(connection, seen_as),
             direction,
@@ -367,10 +450,15 @@ class Directions(Sequence[DirectionCoverage]):
         )
 
 
-def left(accounts: Sequence[DirectionAccount], framing: Sequence[FramingAccount], tls: Sequence[int]) -> list[DirectionCoverage]:
+def left(
+    accounts: Sequence[DirectionAccount], framing: Sequence[FramingAccount], tls: Sequence[int]
+) -> list[DirectionCoverage]:
     """Returns the bytes of connections that have left memory, by direction."""
     ways = zip(accounts, framing, tls, strict=True)
-    return [_covered(account, account.direction, framed, LEFT, LEFT, is_other=False, tls=overhead) for account, framed, overhead in ways]
+    return [
+        _covered(account, account.direction, framed, LEFT, LEFT, is_other=False, tls=overhead)
+        for account, framed, overhead in ways
+    ]
 
 
 def _covered(
@@ -386,9 +474,20 @@ def _covered(
     is_suspected: bool = False,
 ) -> DirectionCoverage:
     if is_suspected and framing.messages:
-        framing = replace(framing, messages=0, reasons=framing.reasons | {BAD_MAGIC: framing.reasons.get(BAD_MAGIC, 0) + framing.messages})
-    foreign = ({TLS: unread} if unread else {}) | {name: size for name, size in framing.reasons.items() if name in NAMES}
-    skipped = {} if is_other else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
+        framing = replace(
+            framing,
+            messages=0,
+            reasons=framing.reasons
+            | {BAD_MAGIC: framing.reasons.get(BAD_MAGIC, 0) + framing.messages},
+        )
+    foreign = ({TLS: unread} if unread else {}) | {
+        name: size for name, size in framing.reasons.items() if name in NAMES
+    }
+    skipped = (
+        {}
+        if is_other
+        else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
+    )
     named = next(iter(foreign), "")
     return DirectionCoverage(
         connection=account.connection,

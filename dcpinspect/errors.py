@@ -1,8 +1,9 @@
 """Every exception the package raises, under one root that is never raised itself.
 
-Damaged input is data, not an exception: decoding returns what it could, with the problems beside it. Exceptions are for wrong calls and for
-files of which nothing can be read. The text of an exception is one line that names the place and the next step. It may be printed as it is,
-because what came from outside is escaped when the text is made.
+Damaged input is data, not an exception: decoding returns what it could, with the problems beside
+it. Exceptions are for wrong calls and for files of which nothing can be read. The text of an
+exception is one line that names the place and the next step. It may be printed as it is, because
+what came from outside is escaped when the text is made.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class PlacedError(UsageError):
     """A text that was given, such as a filter, has a mistake at a known place."""
 
     def __init__(self, name: str, what: str, text: str, at: int) -> None:
-        """``name`` says which text has the mistake; it is escaped, and so is ``what``. ``text`` is escaped here."""
+        """``name`` says which text has the mistake; it is escaped, and so is ``what``. ``text`` is
+        escaped here.
+        """
         self.what = what
         """What is wrong, as a clause."""
         self.text = text
@@ -70,7 +73,13 @@ def _pointed_at(text: str, position: int) -> tuple[str, str]:
 class CaptureError(DcpInspectError):
     """Nothing could be read from the capture."""
 
-    def __init__(self, path: str | os.PathLike[str], offset: int | None, what: str, next_step: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        offset: int | None,
+        what: str,
+        next_step: str | None = None,
+    ) -> None:
         self.path = os.fspath(path)
         """The capture as the user named it; ``-`` is standard input."""
         self.offset = offset
@@ -88,7 +97,8 @@ class CaptureError(DcpInspectError):
 class DamagedCapture(CaptureError):  # noqa: N818  a note beside what was read, not an error
     """A part of the capture could not be read.
 
-    A note rather than a failure: readers hand it over beside what they read, and the command that printed the rest ends with it.
+    A note rather than a failure: readers hand it over beside what they read, and the command that
+    printed the rest ends with it.
     """
 
     exit_status = 3
@@ -109,8 +119,13 @@ class SpoolError(DcpInspectError):
     """The folder for temporary files cannot be used."""
 
     def __init__(self, folder: os.PathLike[str], cause: OSError) -> None:
-        property_needed = "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
-        super().__init__(f"{escape(os.fspath(folder))}: {reason(cause)}; set TMPDIR to a folder {property_needed}")
+        property_needed = (
+            "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
+        )
+        super().__init__(
+            f"{escape(os.fspath(folder))}: {reason(cause)}; set TMPDIR to a folder "
+            f"{property_needed}"
+        )
 
 
 def reason(error: OSError) -> str:
@@ -121,7 +136,10 @@ def reason(error: OSError) -> str:
 
 
 _NO_MEMORY = re.compile(
-    r"failed to map segment|cannot allocate memory|can't start new thread|cannot apply additional memory protection|out of memory",
+    (
+        r"failed to map segment|cannot allocate memory|can't start new thread|cannot apply "
+        r"additional memory protection|out of memory"
+    ),
     re.IGNORECASE,
 )
 """What the dynamic linker, the threads of Python and DuckDB say where memory has ended."""
@@ -129,14 +147,29 @@ _SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGTPE]i?B|bytes
 
 
 def memory_ended(error: BaseException) -> str | None:
-    """Returns the line for an error of any library that says that memory has ended; None for another error."""
+    """Returns the line for an error of any library that says that memory has ended; None for
+    another error.
+    """
     text = str(error)
     is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    if not isinstance(error, MemoryError) and not _NO_MEMORY.search(text) and not (isinstance(error, SystemError) and is_limited):
-        return None  # C code that gets no memory may fail without an exception, which is a SystemError
+    if (
+        not isinstance(error, MemoryError)
+        and not _NO_MEMORY.search(text)
+        and not (isinstance(error, SystemError) and is_limited)
+    ):
+        return (
+            None  # C code that gets no memory may fail without an exception, which is a SystemError
+        )
     size = _SIZE.search(text)
-    amount = "" if size is None else f" ({size[1] if not size[1][-1].isdigit() else f'{size[1]} bytes'} more were asked for)"
+    amount = (
+        ""
+        if size is None
+        else (
+            f" ({size[1] if not size[1][-1].isdigit() else f'{size[1]} bytes'} more were asked for)"
+        )
+    )
     return (
-        f"memory has ended{amount}; raise the limit of this process (ulimit -v) or of its container,"
+        f"memory has ended{amount}; raise the limit of this process (ulimit -v) or of its "
+        "container,"
         " or split the capture with editcap -c 100000, which needs less"
     )

@@ -1,4 +1,6 @@
-"""Who can write a file or a folder: what is loaded or kept for one user must be in no place where another user can put something else."""
+"""Who can write a file or a folder: what is loaded or kept for one user must be in no place where
+another user can put something else.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HAS_USERS = hasattr(os, "geteuid")
-"""False on Windows, where folders of a user's profile belong to nobody else and these numbers say nothing."""
+"""False on Windows, where folders of a user's profile belong to nobody else and these numbers say
+nothing.
+"""
 
 
 class UnsafeError(OSError):
@@ -18,7 +22,9 @@ class UnsafeError(OSError):
 
 
 def check_own(info: os.stat_result, path: Path) -> None:
-    """Raises ``UnsafeError`` unless this is a file or folder that only its owner, who is this user or root, can write."""
+    """Raises ``UnsafeError`` unless this is a file or folder that only its owner, who is this user
+    or root, can write.
+    """
     _check_owner(info, path)
     if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
         raise UnsafeError(None, "it is a link, or something else that is no folder or file", path)
@@ -29,8 +35,8 @@ def check_own(info: os.stat_result, path: Path) -> None:
 def check_above(info: os.stat_result, path: Path) -> None:
     """Checks a folder that is not only ours, as ``check_own`` does, but allows more.
 
-    All users may write there if they can only remove what is theirs. A group may write there if this user is its only member, as on many
-    systems.
+    All users may write there if they can only remove what is theirs. A group may write there if
+    this user is its only member, as on many systems.
     """
     _check_owner(info, path)
     has_own_group = info.st_gid == info.st_uid != 0
@@ -40,7 +46,9 @@ def check_above(info: os.stat_result, path: Path) -> None:
 
 
 def check_around(path: Path) -> None:
-    """Raises ``UnsafeError`` if another user can put something in the place of what is in a folder, or of the folder itself."""
+    """Raises ``UnsafeError`` if another user can put something in the place of what is in a folder,
+    or of the folder itself.
+    """
     for folder in [folder for folder in (path, *path.parents) if folder.exists()][:2]:
         check_above(folder.stat(), folder)
 

@@ -1,4 +1,6 @@
-"""Temporary files: where they belong, tables that are in one, and their removal when the program is asked to end, with its processes."""
+"""Temporary files: where they belong, tables that are in one, and their removal when the program is
+asked to end, with its processes.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ PREFIX = "dcpinspect-spool-"
 _PART = ".dcpinspect-"
 _TRIES = 5
 _locks: dict[str, int] = {}
-"""Descriptors of the folders of this process, by name; each has the lock that shows that the process is alive."""
+"""Descriptors of the folders of this process, by name; each has the lock that shows that the
+process is alive.
+"""
 _kept: dict[str, int] = {}
-"""Files and folders that exist for now, and the process that made each: a forked child must leave them to that process."""
+"""Files and folders that exist for now, and the process that made each: a forked child must leave
+them to that process.
+"""
 _outputs: dict[str, str] = {}
 """Names that files get once they are complete, by the names that they have until then."""
 _written: list[str] = []
@@ -41,23 +47,30 @@ _ends: dict[Callable[[], object], int] = {}
 
 
 def large_files() -> str:
-    """Returns the folder for files that may be large: ``TMPDIR``, else one on a disk rather than in memory. Raises OSError if there is
-    none."""
-    return os.environ.get("TMPDIR") or (_ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir())
+    """Returns the folder for files that may be large: ``TMPDIR``, else one on a disk rather than in
+    memory. Raises OSError if there is none.
+    """
+    return os.environ.get("TMPDIR") or (
+        _ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir()
+    )
 
 
 def own_large_files() -> str:
-    """Returns the folder for large files that have a name. Raises OSError also if another user could put something in their place."""
+    """Returns the folder for large files that have a name. Raises OSError also if another user
+    could put something in their place.
+    """
     folder = large_files()
     check_around(Path(folder).absolute())
     return folder
 
 
 def new_folder(parent: str | os.PathLike[str] | None = None) -> str:
-    """Makes a new folder, by default in the folder for large files, which only this user may read. Raises SpoolError.
+    """Makes a new folder, by default in the folder for large files, which only this user may read.
+    Raises SpoolError.
 
-    A process that is killed leaves its folder behind, and the next one removes it. A lock on the folder shows whether its process is alive,
-    because the system releases the lock with the process; a process number in a file would not show that.
+    A process that is killed leaves its folder behind, and the next one removes it. A lock on the
+    folder shows whether its process is alive, because the system releases the lock with the
+    process; a process number in a file would not show that.
     """
     with _told():
         parent_path = os.fspath(own_large_files() if parent is None else parent)
@@ -75,7 +88,9 @@ def _locked_folder(parent: str) -> str:
         os.mkdir(folder, 0o700)
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # another process took the folder for abandoned and removed it at once
+        except (
+            FileNotFoundError
+        ):  # another process took the folder for abandoned and removed it at once
             forget(folder)
             continue
         if _is_kept(lock):
@@ -86,8 +101,8 @@ def _locked_folder(parent: str) -> str:
 
 
 def new_part(parent: str, mode: int) -> tuple[str, int]:
-    """Makes a file there that gets its name once it is complete; returns its path and a descriptor, and removes what killed processes left.
-    Raises OSError.
+    """Makes a file there that gets its name once it is complete; returns its path and a descriptor,
+    and removes what killed processes left. Raises OSError.
     """
     remove_abandoned(Path(parent), f"{_PART}*.part", stat.S_ISREG)
     while True:
@@ -105,7 +120,9 @@ def new_part(parent: str, mode: int) -> tuple[str, int]:
 
 
 def _is_kept(descriptor: int) -> bool:
-    """Locks a new file or folder, which shows others that its process is alive. Returns False if another process removes it just now."""
+    """Locks a new file or folder, which shows others that its process is alive. Returns False if
+    another process removes it just now.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -115,8 +132,12 @@ def _is_kept(descriptor: int) -> bool:
     return os.fstat(descriptor).st_nlink > 0
 
 
-def remove_abandoned(parent: Path, pattern: str = f"{PREFIX}*", is_kind: Callable[[int], bool] = stat.S_ISDIR) -> int:
-    """Removes the folders, or files, that killed processes of this user left behind in ``parent``; returns how many."""
+def remove_abandoned(
+    parent: Path, pattern: str = f"{PREFIX}*", is_kind: Callable[[int], bool] = stat.S_ISDIR
+) -> int:
+    """Removes the folders, or files, that killed processes of this user left behind in ``parent``;
+    returns how many.
+    """
     removed = 0
     for path in parent.glob(pattern):
         try:
@@ -138,7 +159,9 @@ def remove_abandoned(parent: Path, pattern: str = f"{PREFIX}*", is_kind: Callabl
 
 
 def remove(path: str | os.PathLike[str]) -> None:
-    """Removes a folder that this process made. In a forked child, which shares everything, it only lets go of it."""
+    """Removes a folder that this process made. In a forked child, which shares everything, it only
+    lets go of it.
+    """
     if _kept.get(os.fspath(path)) == os.getpid():
         shutil.rmtree(path, ignore_errors=True)
     if (lock := _locks.pop(os.fspath(path), None)) is not None:
@@ -148,7 +171,9 @@ def remove(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def named_file(suffix: str) -> Iterator[IO[bytes]]:
-    """Gives a new file with a name there, which only this user may read; it is removed at the end. Raises SpoolError."""
+    """Gives a new file with a name there, which only this user may read; it is removed at the end.
+    Raises SpoolError.
+    """
     with _told():
         path = os.path.join(own_large_files(), f"dcpinspect-{secrets.token_hex(8)}{suffix}")
         remember(path)
@@ -166,11 +191,15 @@ def _told() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SpoolError(Path(error.filename or os.environ.get("TMPDIR") or _ON_DISK), error) from error
+        raise SpoolError(
+            Path(error.filename or os.environ.get("TMPDIR") or _ON_DISK), error
+        ) from error
 
 
 def remember(path: str | os.PathLike[str], output: str | None = None) -> None:
-    """Lets ``remove_all`` remove this file or folder, until it is forgotten. ``output``: the name that it gets once it is complete."""
+    """Lets ``remove_all`` remove this file or folder, until it is forgotten. ``output``: the name
+    that it gets once it is complete.
+    """
     _kept[os.fspath(path)] = os.getpid()
     if output is not None:
         _outputs[os.fspath(path)] = output
@@ -186,7 +215,9 @@ def forget(path: str | os.PathLike[str], *, is_written: bool = False) -> None:
 
 
 def at_end(end: Callable[[], object]) -> None:
-    """Lets ``end_all`` call this, which ends a process that was started and that nothing else ends soon."""
+    """Lets ``end_all`` call this, which ends a process that was started and that nothing else ends
+    soon.
+    """
     _ends[end] = os.getpid()
 
 
@@ -196,7 +227,9 @@ def not_at_end(end: Callable[[], object]) -> None:
 
 
 def end_all() -> list[str]:
-    """Ends processes, and removes what is temporary: this process ends now. Returns clauses that say what became of its outputs."""
+    """Ends processes, and removes what is temporary: this process ends now. Returns clauses that
+    say what became of its outputs.
+    """
     for end in [end for end, owner in reversed(_ends.items()) if owner == os.getpid()]:
         with suppress(Exception):
             end()
@@ -206,7 +239,11 @@ def end_all() -> list[str]:
     missing = list(_outputs.values())
     remove_all()
     clauses = ((_written, "written"), (missing, "not written"))
-    return [f"{' and '.join(map(escape, names))} {'was' if len(names) == 1 else 'were'} {outcome}" for names, outcome in clauses if names]
+    return [
+        f"{' and '.join(map(escape, names))} {'was' if len(names) == 1 else 'were'} {outcome}"
+        for names, outcome in clauses
+        if names
+    ]
 
 
 @atexit.register
@@ -223,7 +260,9 @@ def remove_all() -> None:
 
 
 def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Returns a table of zeros. A large one is a file without a name, so that the system may move unused parts out of memory."""
+    """Returns a table of zeros. A large one is a file without a name, so that the system may move
+    unused parts out of memory.
+    """
     kind = np.dtype(dtype)
     size = rows * kind.itemsize
     if size < LARGE:

@@ -1,10 +1,13 @@
-"""Untrusted bytes and text as text that is safe in a terminal, in HTML after its own quoting, and in a file name's display.
+"""Untrusted bytes and text as text that is safe in a terminal, in HTML after its own quoting, and
+in a file name's display.
 
-Keys, values and names come from the wire. Shown raw, they could move the cursor, retitle the window, write a link, or reverse
-the reading order of a line; and two different keys could look the same. Whatever cannot be seen is therefore written out:
+Keys, values and names come from the wire. Shown raw, they could move the cursor, retitle the
+window, write a link, or reverse the reading order of a line; and two different keys could look the
+same. Whatever cannot be seen is therefore written out:
 
 - ``\\xNN``: one byte, either an ASCII control character or a byte that is not part of valid UTF-8
-- ``\\uNNNN``, ``\\UNNNNNNNN``: any other character that is invisible, changes the layout, or is not assigned
+- ``\\uNNNN``, ``\\UNNNNNNNN``: any other character that is invisible, changes the layout, or is not
+  assigned
 - ``\\\\``: a backslash, so that the result has one reading only
 """
 
@@ -18,23 +21,28 @@ _NOT_PLAIN = re.compile(r"[^ -\[\]-~]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LINE_BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
-# str.isprintable() is false for every control, format (bidi, zero-width), surrogate, private and unassigned character and for
-# separators other than the space. It is true for these, which draw nothing: a key could hide them.
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+# str.isprintable() is false for every control, format (bidi, zero-width), surrogate, private and
+# unassigned character and for separators other than the space. It is true for these, which draw
+# nothing: a key could hide them.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 _ELLIPSIS = "…"
 _WORD = re.compile(" *[^ ]+")
 """A word with the blanks before it."""
 
 FORMULA_STARTS = "'=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-"""Characters that spreadsheets may take for the start of a formula, also in the wide forms that East Asian ones know. The apostrophe is
-included: it stands before such texts in CSV."""
+"""Characters that spreadsheets may take for the start of a formula, also in the wide forms that
+East Asian ones know. The apostrophe is included: it stands before such texts in CSV.
+"""
 
 
 def escape(data: bytes | str) -> str:
     """Makes text in which every character can be seen; different inputs give different texts.
 
-    Bytes are read as UTF-8. In a ``str``, a surrogate made by ``surrogateescape`` (as in file names) is the byte it stands for.
+    Bytes are read as UTF-8. In a ``str``, a surrogate made by ``surrogateescape`` (as in file
+    names) is the byte it stands for.
     """
     text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
     if text.isascii() and text.isprintable() and "\\" not in text:
@@ -43,43 +51,60 @@ def escape(data: bytes | str) -> str:
 
 
 def escape_rest(text: str) -> str:
-    """Escapes a text in which bytes that were no UTF-8 are escapes already: its backslashes stay as they are."""
+    """Escapes a text in which bytes that were no UTF-8 are escapes already: its backslashes stay as
+    they are.
+    """
     return escape(text).replace("\\\\", "\\")
 
 
 def one_line(message: str) -> str:
     """Makes a message of our own, or of a library, one line that cannot steer the terminal.
 
-    Unlike :func:`escape` it leaves backslashes alone: the parts that came from outside were escaped when the message was made.
+    Unlike :func:`escape` it leaves backslashes alone: the parts that came from outside were escaped
+    when the message was made.
     """
     return _NOT_PLAIN.sub(
-        lambda match: match[0] if match[0] == "\\" else _escape_character(match[0]), _LINE_BREAKS.sub(" ", message.strip())
+        lambda match: match[0] if match[0] == "\\" else _escape_character(match[0]),
+        _LINE_BREAKS.sub(" ", message.strip()),
     )
 
 
-_IN_ASCII = {ord(ours): theirs for ours, theirs in zip("→←–—…·×✖▁▂▃▄▅▆▇█░▒", "><--~.xx_.:-=+*#.:", strict=True)}
+_IN_ASCII = {
+    ord(ours): theirs
+    for ours, theirs in zip("→←–—…·×✖▁▂▃▄▅▆▇█░▒", "><--~.xx_.:-=+*#.:", strict=True)
+}
 """ASCII signs for our own signs, if there is nothing but ASCII; they are as wide."""
 
 
 def to_ascii(text: str) -> str:
-    """Returns escaped text in ASCII: our own signs as similar ones, other characters as ``\\uNNNN``."""
+    """Returns escaped text in ASCII: our own signs as similar ones, other characters as
+    ``\\uNNNN``.
+    """
     if text.isascii():
         return text
     text = text.translate(_IN_ASCII)
     return "".join(
-        character if ord(character) < 0x80 else f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+        character
+        if ord(character) < 0x80
+        else f"\\u{ord(character):04x}"
+        if ord(character) < 0x10000
+        else f"\\U{ord(character):08x}"
         for character in text
     )
 
 
 def cells(text: str) -> int:
-    """Counts the terminal columns that escaped text takes: two for East Asian wide characters, none for combining marks."""
+    """Counts the terminal columns that escaped text takes: two for East Asian wide characters, none
+    for combining marks.
+    """
     not_ascii = [] if text.isascii() else _NOT_ASCII.findall(text)
     return len(text) - len(not_ascii) + sum(map(_cells_of_character, not_ascii))
 
 
 def clip(text: str, width: int) -> str:
-    """Shortens escaped text to at most ``width`` terminal columns, with an ellipsis where something was left out."""
+    """Shortens escaped text to at most ``width`` terminal columns, with an ellipsis where something
+    was left out.
+    """
     if cells(text) <= width:
         return text
     characters, columns_left = [], width - 1  # one column is for the ellipsis
@@ -92,7 +117,8 @@ def clip(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Splits escaped text into lines of at most ``width`` terminal columns, between words; None: one line.
+    """Splits escaped text into lines of at most ``width`` terminal columns, between words; None:
+    one line.
 
     Lines after the first begin with ``indent``. A word that is longer than a line is divided.
     """
@@ -104,7 +130,14 @@ def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
         if line.strip() and cells(line) + cells(word) > width:
             lines, line, word = [*lines, line], indent, word.lstrip()
         while cells(line) + cells(word) > width:
-            fitting = next((size for size in range(1, len(word)) if cells(line) + cells(word[: size + 1]) > width), len(word))
+            fitting = next(
+                (
+                    size
+                    for size in range(1, len(word))
+                    if cells(line) + cells(word[: size + 1]) > width
+                ),
+                len(word),
+            )
             lines, line, word = [*lines, line + word[:fitting]], indent, word[fitting:]
         line += word
     return [*lines, line]
@@ -124,7 +157,9 @@ def _escape_character(character: str) -> str:
 
 
 def shown_characters(count: int) -> bytes:
-    """Returns 1 for each of the first ``count`` characters that stays as it is, if it is not ASCII, else 0."""
+    """Returns 1 for each of the first ``count`` characters that stays as it is, if it is not ASCII,
+    else 0.
+    """
     characters = [chr(code) for code in range(count)]
     is_shown = bytearray(map(str.isprintable, characters))
     for match in _INVISIBLE.finditer("".join(characters)):
@@ -138,30 +173,48 @@ def _cells_of_character(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-HEADINGS = {"vb": "vbucket", "con": "connection", "seqno": "by_seqno", "message": "name", "bytes": "length"}
+HEADINGS = {
+    "vb": "vbucket",
+    "con": "connection",
+    "seqno": "by_seqno",
+    "message": "name",
+    "bytes": "length",
+}
 """Columns by the words that lists use for them, where these differ."""
 
 _ALIKE, _MOST = 0.65, 3
 
 
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:
-    """Returns a clause to add to an error: a question with the known names that look like ``name``, or nothing."""
+    """Returns a clause to add to an error: a question with the known names that look like ``name``,
+    or nothing.
+    """
     import difflib  # deferred: only a mistake needs it
 
     known_names = list(known_names)
     meant = HEADINGS.get(name.lower())
-    close = [meant] if meant in known_names else difflib.get_close_matches(name, known_names, n=_MOST, cutoff=_ALIKE)
+    close = (
+        [meant]
+        if meant in known_names
+        else difflib.get_close_matches(name, known_names, n=_MOST, cutoff=_ALIKE)
+    )
     return _question(close)
 
 
 def did_you_mean_file(name: str, beside: Iterable[str]) -> str:
-    """Returns such a clause for names of files, which are compared up to their first dot: all captures end alike."""
+    """Returns such a clause for names of files, which are compared up to their first dot: all
+    captures end alike.
+    """
     from difflib import SequenceMatcher  # deferred, as above
 
     def likeness(first: str, second: str) -> float:
         return SequenceMatcher(None, first, second).ratio()
 
-    close = [candidate for candidate in beside if likeness(name.partition(".")[0], candidate.partition(".")[0]) >= _ALIKE]
+    close = [
+        candidate
+        for candidate in beside
+        if likeness(name.partition(".")[0], candidate.partition(".")[0]) >= _ALIKE
+    ]
     return _question(sorted(close, key=lambda candidate: -likeness(name, candidate))[:_MOST])
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Make the sample captures: ``python sample_captures/make.py [NAME...]``, as root, on Linux with tcpdump.
+"""Make the sample captures: ``python sample_captures/make.py [NAME...]``, as root, on Linux with
+tcpdump.
 
-Each sample is a story (``tests/peers/stories``) told by two peers over real TCP and recorded by tcpdump;
-``README.md`` tells what each one is for. Beside a capture stands what the peers said. Every recording is
-checked before it is kept: tcpdump dropped nothing, and the segments hold what the peers sent.
+Each sample is a story (``tests/peers/stories``) told by two peers over real TCP and recorded by
+tcpdump; ``README.md`` tells what each one is for. Beside a capture stands what the peers said.
+Every recording is checked before it is kept: tcpdump dropped nothing, and the segments hold what
+the peers sent.
 """
 
 from __future__ import annotations
@@ -34,7 +36,13 @@ from tests.peers.stories.busy import RECORDING_STARTS, RECORDING_STOPS, busy
 from tests.peers.stories.trouble import QUIET
 from tests.peers.truth import SAMPLES, Direction, Ranges, lost_ranges, save
 
-HOSTS = {"client": "10.11.0.1", "client6": "fd11::1", "node1": "10.11.0.2", "node2": "10.11.0.3", "node1-6": "fd11::2"}
+HOSTS = {
+    "client": "10.11.0.1",
+    "client6": "fd11::1",
+    "node1": "10.11.0.2",
+    "node2": "10.11.0.3",
+    "node1-6": "fd11::2",
+}
 """Who lives where, on samples that cross a wire."""
 
 _CLIENT_MAC, _SERVER_MAC = "02:00:0a:0b:00:01", "02:00:0a:0b:00:02"
@@ -44,14 +52,28 @@ _CLIENT_MAC, _SERVER_MAC = "02:00:0a:0b:00:01", "02:00:0a:0b:00:02"
 def wire(mtu: int, policy: Policy = carry_all) -> Iterator[tuple[str, str]]:
     """Namespaces of client and server, joined by a wire."""
     with namespaces("client", "server") as (client, server):
-        left = Plug(client, _CLIENT_MAC, ("10.11.0.1/24", *(("fd11::1/64",) if mtu >= 1280 else ())), mtu=mtu)
-        right = Plug(server, _SERVER_MAC, ("10.11.0.2/24", "10.11.0.3/24", *(("fd11::2/64",) if mtu >= 1280 else ())), mtu=mtu)
+        left = Plug(
+            client,
+            _CLIENT_MAC,
+            ("10.11.0.1/24", *(("fd11::1/64",) if mtu >= 1280 else ())),
+            mtu=mtu,
+        )
+        right = Plug(
+            server,
+            _SERVER_MAC,
+            ("10.11.0.2/24", "10.11.0.3/24", *(("fd11::2/64",) if mtu >= 1280 else ())),
+            mtu=mtu,
+        )
         with Wire(left, right, policy):
             yield client, server
 
 
 def tell(
-    story: Story, client: str, server: str, hosts: Mapping[str, str] = HOSTS, hooks: Mapping[str, Callable[[], object]] | None = None
+    story: Story,
+    client: str,
+    server: str,
+    hosts: Mapping[str, str] = HOSTS,
+    hooks: Mapping[str, Callable[[], object]] | None = None,
 ) -> list[Said]:
     """The story, told across namespaces."""
     return play(
@@ -73,7 +95,9 @@ def over_wire(story: Story, path: Path, *, mtu: int, policy: Policy = carry_all)
     return said
 
 
-def keep(name: str, recording: Path, said: Sequence[Said], suffix: str, *, damaged: bool = False) -> None:
+def keep(
+    name: str, recording: Path, said: Sequence[Said], suffix: str, *, damaged: bool = False
+) -> None:
     """Check a recording against what was said, and write it and its truth into the samples.
 
     Its clock is set to the stories' date, a minute after their first documents were stored.
@@ -84,20 +108,34 @@ def keep(name: str, recording: Path, said: Sequence[Said], suffix: str, *, damag
         ways.setdefault((segment.source, segment.target), []).append(segment)
     missing: dict[tuple[int, Direction], list[Ranges]] = {}
     for number, talk in enumerate(said, 1):
-        c2s, s2c = ways.get((talk.client, talk.server), []), ways.get((talk.server, talk.client), [])
-        missing[number, "c2s"] = lost_ranges(talk.c2s, capture_file.stream_ranges(c2s, b"".join(talk.c2s)))
-        missing[number, "s2c"] = lost_ranges(talk.s2c, capture_file.stream_ranges(s2c, b"".join(talk.s2c)))
+        c2s, s2c = (
+            ways.get((talk.client, talk.server), []),
+            ways.get((talk.server, talk.client), []),
+        )
+        missing[number, "c2s"] = lost_ranges(
+            talk.c2s, capture_file.stream_ranges(c2s, b"".join(talk.c2s))
+        )
+        missing[number, "s2c"] = lost_ranges(
+            talk.s2c, capture_file.stream_ranges(s2c, b"".join(talk.s2c))
+        )
     if not damaged and any(any(lost) for lost in missing.values()):
         raise SystemExit(f"{name}: the recording lacks bytes that were sent")
     target = SAMPLES / f"{name}.{suffix}"
     shift = (packets[0][0] // 10**9 - EPOCH - 60) * 10**9
     packets = [(time - shift, data) for time, data in packets]
     comment = f"dcpinspect sample {name}, see README.md"
-    content = capture_file.pcapng(link, packets, comment, "eth0") if "pcapng" in suffix else capture_file.pcap(link, packets)
+    content = (
+        capture_file.pcapng(link, packets, comment, "eth0")
+        if "pcapng" in suffix
+        else capture_file.pcap(link, packets)
+    )
     target.write_bytes(gzip.compress(content, 9, mtime=0) if suffix.endswith(".gz") else content)
     truth = save(name, said, missing, digests=suffix.endswith(".gz"))
     count = sum(len(talk.c2s) + len(talk.s2c) for talk in said)
-    print(f"{target.name}: {count} messages, {target.stat().st_size} bytes; {truth.name}: {truth.stat().st_size} bytes")  # noqa: T201
+    print(  # noqa: T201
+        f"{target.name}: {count} messages, {target.stat().st_size} bytes; {truth.name}: "
+        f"{truth.stat().st_size} bytes"
+    )
 
 
 def tour(scratch: Path) -> None:
@@ -119,7 +157,9 @@ def snapshots(scratch: Path) -> None:
 
 
 def lossy(scratch: Path) -> None:
-    """A path that loses, delays and doubles segments in both directions; the receiver gets everything in the end."""
+    """A path that loses, delays and doubles segments in both directions; the receiver gets
+    everything in the end.
+    """
     down = Trouble(
         "left",
         lost=frozenset({9, 24, 25, 26, 60, 91, 120, 121}),
@@ -133,7 +173,9 @@ def lossy(scratch: Path) -> None:
 
 def both(first: Policy, second: Policy) -> Policy:
     """One policy after the other."""
-    return lambda towards, frame: [out for passed in first(towards, frame) for out in second(towards, passed)]
+    return lambda towards, frame: [
+        out for passed in first(towards, frame) for out in second(towards, passed)
+    ]
 
 
 def capture_loss(scratch: Path) -> None:
@@ -141,15 +183,19 @@ def capture_loss(scratch: Path) -> None:
     said = over_wire(busy(rounds=36), scratch, mtu=576)
     link, packets = capture_file.read(scratch)
     lost = frames_to_lose(list(capture_file.segments(link, packets)), said[0])
-    scratch.write_bytes(capture_file.pcap(link, [packet for frame, packet in enumerate(packets, 1) if frame not in lost]))
+    scratch.write_bytes(
+        capture_file.pcap(
+            link, [packet for frame, packet in enumerate(packets, 1) if frame not in lost]
+        )
+    )
     keep("capture-loss", scratch, said, "pcap", damaged=True)
 
 
 def frames_to_lose(segments: Sequence[capture_file.Segment], talk: Said) -> set[int]:
     """Frames whose absence hurts in different ways, well apart from each other.
 
-    Inside one value; over the start of a message; three in a row over several messages; a segment that held
-    whole messages only; and one of the client's.
+    Inside one value; over the start of a message; three in a row over several messages; a segment
+    that held whole messages only; and one of the client's.
     """
     starts = list(accumulate(map(len, talk.s2c), initial=0))
     down = [s for s in segments if s.source == talk.server and s.payload]
@@ -158,7 +204,9 @@ def frames_to_lose(segments: Sequence[capture_file.Segment], talk: Said) -> set[
 
     def boundaries(segment: capture_file.Segment) -> list[int]:
         begin = segment.seq - first
-        return starts[bisect_left(starts, begin) : bisect_left(starts, begin + len(segment.payload))]
+        return starts[
+            bisect_left(starts, begin) : bisect_left(starts, begin + len(segment.payload))
+        ]
 
     streaming = down[len(down) // 4 :]
     inside = next(s for s in streaming if not boundaries(s))
@@ -168,16 +216,30 @@ def frames_to_lose(segments: Sequence[capture_file.Segment], talk: Said) -> set[
     row = later[:3]
     later = [s for s in later if s.frame > row[-1].frame + 20]
     ends = set(starts)
-    whole = next(s for s in later if s.seq - first in ends and s.seq - first + len(s.payload) in ends)
+    whole = next(
+        s for s in later if s.seq - first in ends and s.seq - first + len(s.payload) in ends
+    )
     return {inside.frame, over.frame, *(s.frame for s in row), whole.frame, up[-2].frame}
 
 
 def midstream(scratch: Path) -> None:
     """tcpdump comes late and leaves early, both in the middle of a message."""
     story = STORIES["midstream"]()
-    marks = [number for number, event in enumerate(story[0].events) if isinstance(event, Send) and event.hold]
-    between = [event for event in story[0].events[marks[0] : marks[1]] if isinstance(event, Send) and event.side == "server"]
-    held = [event.hold[0] for number in marks if isinstance(event := story[0].events[number], Send) and event.hold]
+    marks = [
+        number
+        for number, event in enumerate(story[0].events)
+        if isinstance(event, Send) and event.hold
+    ]
+    between = [
+        event
+        for event in story[0].events[marks[0] : marks[1]]
+        if isinstance(event, Send) and event.side == "server"
+    ]
+    held = [
+        event.hold[0]
+        for number in marks
+        if isinstance(event := story[0].events[number], Send) and event.hold
+    ]
     expected = sum(len(event.data) for event in between) - held[0] + held[1]
     with wire(576) as (client, server):
         recorder = Recorder(scratch, "eth0", client)
@@ -193,14 +255,24 @@ def midstream(scratch: Path) -> None:
 
 
 def any_interface(scratch: Path) -> None:
-    """A host between client and server, whose bridge shows each packet to ``-i any`` where it enters and where it leaves."""
+    """A host between client and server, whose bridge shows each packet to ``-i any`` where it
+    enters and where it leaves.
+    """
     with namespaces("client", "host", "server") as (client, host, server):
         ip("-n", host, "link", "add", "br0", "type", "bridge", "forward_delay", "0")
         ip("-n", host, "link", "set", "br0", "up")
-        left = Plug(client, _CLIENT_MAC, ("10.11.0.1/24",), mtu=576), Plug(host, "02:00:0a:0b:00:11", name="port1", mtu=576, bridge="br0")
-        right = Plug(host, "02:00:0a:0b:00:12", name="port2", mtu=576, bridge="br0"), Plug(server, _SERVER_MAC, ("10.11.0.2/24",), mtu=576)
+        left = (
+            Plug(client, _CLIENT_MAC, ("10.11.0.1/24",), mtu=576),
+            Plug(host, "02:00:0a:0b:00:11", name="port1", mtu=576, bridge="br0"),
+        )
+        right = (
+            Plug(host, "02:00:0a:0b:00:12", name="port2", mtu=576, bridge="br0"),
+            Plug(server, _SERVER_MAC, ("10.11.0.2/24",), mtu=576),
+        )
         with Wire(*left), Wire(*right), Recorder(scratch, "any", host) as recorder:
-            said = tell(busy(rounds=12), client, server, hosts={"client": "10.11.0.1", "node1": "10.11.0.2"})
+            said = tell(
+                busy(rounds=12), client, server, hosts={"client": "10.11.0.1", "node1": "10.11.0.2"}
+            )
             recorder.wait_until_closed(len(said))
     keep("any", scratch, said, "pcap")
 
@@ -214,9 +286,21 @@ def upr(scratch: Path) -> None:
     """The first specification's own examples, in packets crafted with Scapy."""
     story = STORIES["upr"]()
     scratch.write_bytes(capture_file.pcap(1, list(crafted(story[0]))))
-    parts = {side: [event.data for event in story[0].events if isinstance(event, Send) and event.side == side] for side in _MACS}
+    parts = {
+        side: [
+            event.data
+            for event in story[0].events
+            if isinstance(event, Send) and event.side == side
+        ]
+        for side in _MACS
+    }
     ends = {"client": ("10.11.0.1", 50_000), "server": ("10.11.0.2", PORT)}
-    keep("upr", scratch, [Said(story[0].name, ends["client"], ends["server"], parts["client"], parts["server"])], "pcap")
+    keep(
+        "upr",
+        scratch,
+        [Said(story[0].name, ends["client"], ends["server"], parts["client"], parts["server"])],
+        "pcap",
+    )
 
 
 def loop(scratch: Path) -> None:
@@ -236,11 +320,14 @@ _MACS: dict[Side, str] = {"client": _CLIENT_MAC, "server": _SERVER_MAC}
 _IPS: dict[Side, str] = {"client": "10.11.0.1", "server": "10.11.0.2"}
 _PORTS: dict[Side, int] = {"client": 50_000, "server": PORT}
 _SEGMENT = 100
-"""Payload bytes of a crafted segment: most examples share one with their neighbours, or need two."""
+"""Payload bytes of a crafted segment: most examples share one with their neighbours, or need two.
+"""
 
 
 def crafted(talk: Conversation) -> Iterator[capture_file.Packet]:
-    """Handshake, a segment whenever one is full or the speaker changes, acknowledgements, and both FINs."""
+    """Handshake, a segment whenever one is full or the speaker changes, acknowledgements, and both
+    FINs.
+    """
     seq: dict[Side, int] = {"client": 0x1000_0000, "server": 0x2000_0000}
     clock = count(EPOCH * 10**9, 250_000)
 
@@ -249,7 +336,14 @@ def crafted(talk: Conversation) -> Iterator[capture_file.Packet]:
         frame = (
             Ether(src=_MACS[side], dst=_MACS[far])
             / IP(src=_IPS[side], dst=_IPS[far], id=0)
-            / TCP(sport=_PORTS[side], dport=_PORTS[far], flags=flags, seq=seq[side], ack=seq[far] if "A" in flags else 0, window=65535)
+            / TCP(
+                sport=_PORTS[side],
+                dport=_PORTS[far],
+                flags=flags,
+                seq=seq[side],
+                ack=seq[far] if "A" in flags else 0,
+                window=65535,
+            )
             / payload
         )
         seq[side] += len(payload) + ("S" in flags) + ("F" in flags)
@@ -289,7 +383,9 @@ def main(names: Sequence[str]) -> None:
     """Make the samples with these names, or all."""
     unknown = set(names) - set(MAKERS)
     if unknown:
-        raise SystemExit(f"no sample is called {', '.join(sorted(unknown))}; there are {', '.join(MAKERS)}")
+        raise SystemExit(
+            f"no sample is called {', '.join(sorted(unknown))}; there are {', '.join(MAKERS)}"
+        )
     for name in names or MAKERS:
         with tempfile.TemporaryDirectory() as directory:
             MAKERS[name](Path(directory) / "recording.pcap")

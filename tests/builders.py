@@ -1,7 +1,7 @@
 """Captures made to order: a TCP conversation from two byte strings, as packets in a file.
 
-``capture(path, client=…, server=…)`` writes one; keywords say what goes wrong on the way (loss, reordering, duplicates, snaplen) and
-how it was recorded (link type, IPv6, VLAN, pcap or pcapng).
+``capture(path, client=…, server=…)`` writes one; keywords say what goes wrong on the way (loss,
+reordering, duplicates, snaplen) and how it was recorded (link type, IPv6, VLAN, pcap or pcapng).
 """
 
 from __future__ import annotations
@@ -63,7 +63,14 @@ class Conversation:
         """One segment."""
         ack = self.next[not to_server] if flags & ACK else 0
         segment = Segment(
-            to_server, self.next[to_server] & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, self.time_ns, self.client, self.server
+            to_server,
+            self.next[to_server] & 0xFFFFFFFF,
+            ack & 0xFFFFFFFF,
+            flags,
+            payload,
+            self.time_ns,
+            self.client,
+            self.server,
         )
         self.next[to_server] += len(payload) + bool(flags & SYN) + bool(flags & FIN)
         self.time_ns += self.step_ns
@@ -76,7 +83,9 @@ class Conversation:
         self.send(False, flags=SYN | ACK)
         self.send(True)
 
-    def stream(self, to_server: bool, data: bytes, sizes: Sequence[int] = (), ack_every: int = 2) -> None:
+    def stream(
+        self, to_server: bool, data: bytes, sizes: Sequence[int] = (), ack_every: int = 2
+    ) -> None:
         """``data`` in segments of ``sizes`` (then of ``mss``), acknowledged by the other side."""
         at = 0
         count = 0
@@ -99,9 +108,17 @@ class Conversation:
 
 
 def conversation(
-    client: bytes = b"", server: bytes = b"", *, handshake: bool = True, close: bool = True, sizes: Sequence[int] = (), **options: int
+    client: bytes = b"",
+    server: bytes = b"",
+    *,
+    handshake: bool = True,
+    close: bool = True,
+    sizes: Sequence[int] = (),
+    **options: int,
 ) -> list[Segment]:
-    """The segments of a connection on which the client sends ``client``, then the server ``server``."""
+    """The segments of a connection on which the client sends ``client``, then the server
+    ``server``.
+    """
     made = Conversation(**options)  # type: ignore[arg-type] # options are its integer fields
     if handshake:
         made.handshake()
@@ -112,15 +129,28 @@ def conversation(
     return made.segments
 
 
-def frame(segment: Segment, *, link_type: int = ETHERNET, vlans: Sequence[int] = (), pad_to: int = 0, zero_length: bool = False) -> bytes:
+def frame(
+    segment: Segment,
+    *,
+    link_type: int = ETHERNET,
+    vlans: Sequence[int] = (),
+    pad_to: int = 0,
+    zero_length: bool = False,
+) -> bytes:
     """The bytes of a packet as captured on ``link_type``."""
-    source, target = (segment.client, segment.server) if segment.to_server else (segment.server, segment.client)
+    source, target = (
+        (segment.client, segment.server) if segment.to_server else (segment.server, segment.client)
+    )
     six = ":" in source[0]
     kind = 0x86DD if six else 0x0800
     packet = _packet(segment, source, target, zero_length=zero_length)
     if link_type == ETHERNET:
         tags = b"".join(struct.pack(">HH", 0x8100, vlan) for vlan in vlans)
-        return b"\2\0\0\0\0\2\2\0\0\0\0\1" + tags + (struct.pack(">H", kind) + packet).ljust(pad_to - 12 - len(tags), b"\xaa")
+        return (
+            b"\2\0\0\0\0\2\2\0\0\0\0\1"
+            + tags
+            + (struct.pack(">H", kind) + packet).ljust(pad_to - 12 - len(tags), b"\xaa")
+        )
     if link_type in (NULL, LOOP):
         family = 30 if six else 2
         return struct.pack("<I" if link_type == NULL else ">I", family) + packet
@@ -131,22 +161,41 @@ def frame(segment: Segment, *, link_type: int = ETHERNET, vlans: Sequence[int] =
     return packet
 
 
-def _packet(segment: Segment, source: tuple[str, int], target: tuple[str, int], *, zero_length: bool) -> bytes:
-    """The same from the IP header on. Scapy, which takes a hundred times as long, makes the same: see test_builders."""
+def _packet(
+    segment: Segment, source: tuple[str, int], target: tuple[str, int], *, zero_length: bool
+) -> bytes:
+    """The same from the IP header on. Scapy, which takes a hundred times as long, makes the same:
+    see test_builders.
+    """
     family = socket.AF_INET6 if ":" in source[0] else socket.AF_INET
     ends = socket.inet_pton(family, source[0]) + socket.inet_pton(family, target[0])
-    tcp = struct.pack(">HHIIHHHH", source[1], target[1], segment.seq, segment.ack, 5 << 12 | segment.flags, 65_535, 0, 0)
+    tcp = struct.pack(
+        ">HHIIHHHH",
+        source[1],
+        target[1],
+        segment.seq,
+        segment.ack,
+        5 << 12 | segment.flags,
+        65_535,
+        0,
+        0,
+    )
     tcp += segment.payload
     counted = 0 if zero_length and family == socket.AF_INET else len(tcp)  # as Scapy has it
     tcp = tcp[:16] + _checksum(ends + struct.pack(">II", counted, 6) + tcp) + tcp[18:]
     if family == socket.AF_INET6:
         return struct.pack(">IHBB", 6 << 28, 0 if zero_length else len(tcp), 6, 64) + ends + tcp
-    header = struct.pack(">BBHHHBBH", 4 << 4 | 5, 0, 0 if zero_length else 20 + len(tcp), 1, 0, 64, 6, 0) + ends
+    header = (
+        struct.pack(">BBHHHBBH", 4 << 4 | 5, 0, 0 if zero_length else 20 + len(tcp), 1, 0, 64, 6, 0)
+        + ends
+    )
     return header[:10] + _checksum(header) + header[12:] + tcp
 
 
 def _checksum(data: bytes) -> bytes:
-    """That of the Internet: the sum of 16-bit words is what is left of them, taken as one number, by 0xFFFF."""
+    """That of the Internet: the sum of 16-bit words is what is left of them, taken as one number,
+    by 0xFFFF.
+    """
     left = int.from_bytes(data + bytes(len(data) % 2), "big") % 0xFFFF
     return (0xFFFF - (left or 0xFFFF)).to_bytes(2, "big")
 
@@ -161,7 +210,13 @@ class Recorded:
     link_type: int = ETHERNET
 
 
-def recorded(segments: Iterable[Segment], *, snaplen: int = 262_144, link_type: int = ETHERNET, **options: object) -> list[Recorded]:
+def recorded(
+    segments: Iterable[Segment],
+    *,
+    snaplen: int = 262_144,
+    link_type: int = ETHERNET,
+    **options: object,
+) -> list[Recorded]:
     """Segments as packets."""
     packets = []
     for segment in segments:
@@ -178,7 +233,9 @@ def damaged(
     swaps: Collection[int] = (),
     delay: dict[int, int] | None = None,
 ) -> list[Segment]:
-    """``segments`` less ``loss``; those at ``duplicates`` twice, at ``swaps`` after the next one, in ``delay`` later by so many."""
+    """``segments`` less ``loss``; those at ``duplicates`` twice, at ``swaps`` after the next one,
+    in ``delay`` later by so many.
+    """
     order = list(range(len(segments)))
     for index in sorted(swaps):
         if index + 1 < len(order):
@@ -189,12 +246,25 @@ def damaged(
         at = order.index(index)
         order.insert(min(len(order), at + by), order.pop(at))
     times = [segment.time_ns for segment in segments]
-    kept = [index for index in order if index not in loss for _ in range(2 if index in duplicates else 1)]
-    return [replace(segments[index], time_ns=times[min(place, len(times) - 1)]) for place, index in enumerate(kept)]
+    kept = [
+        index
+        for index in order
+        if index not in loss
+        for _ in range(2 if index in duplicates else 1)
+    ]
+    return [
+        replace(segments[index], time_ns=times[min(place, len(times) - 1)])
+        for place, index in enumerate(kept)
+    ]
 
 
 def pcap(
-    packets: Iterable[Recorded], *, order: str = "<", magic: int = 0xA1B2C3D4, snaplen: int = 262_144, version: tuple[int, int] = (2, 4)
+    packets: Iterable[Recorded],
+    *,
+    order: str = "<",
+    magic: int = 0xA1B2C3D4,
+    snaplen: int = 262_144,
+    version: tuple[int, int] = (2, 4),
 ) -> bytes:
     """A pcap file."""
     packets = list(packets)
@@ -203,15 +273,29 @@ def pcap(
     out = [struct.pack(order + "IHHiIII", magic, *version, 0, 0, snaplen, link_type)]
     extra = bytes(8) if magic == 0xA1B2CD34 else b""
     for packet in packets:
-        lengths = (len(packet.data), packet.wire) if version >= (2, 3) else (packet.wire, len(packet.data))
-        out.append(struct.pack(order + "IIII", packet.time_ns // 10**9, packet.time_ns % 10**9 // tick, *lengths) + extra + packet.data)
+        lengths = (
+            (len(packet.data), packet.wire)
+            if version >= (2, 3)
+            else (packet.wire, len(packet.data))
+        )
+        out.append(
+            struct.pack(
+                order + "IIII", packet.time_ns // 10**9, packet.time_ns % 10**9 // tick, *lengths
+            )
+            + extra
+            + packet.data
+        )
     return b"".join(out)
 
 
 def block(kind: int, body: bytes, order: str = "<") -> bytes:
     """A pcapng block."""
     body += bytes(-len(body) % 4)
-    return struct.pack(order + "II", kind, len(body) + 12) + body + struct.pack(order + "I", len(body) + 12)
+    return (
+        struct.pack(order + "II", kind, len(body) + 12)
+        + body
+        + struct.pack(order + "I", len(body) + 12)
+    )
 
 
 def section(order: str = "<") -> bytes:
@@ -229,21 +313,34 @@ def interface(
     name: bytes = b"",
 ) -> bytes:
     """A pcapng interface description."""
-    options = struct.pack(order + "HH", 2, len(name)) + name + bytes(-len(name) % 4) if name else b""
+    options = (
+        struct.pack(order + "HH", 2, len(name)) + name + bytes(-len(name) % 4) if name else b""
+    )
     if resolution is not None:
         options += struct.pack(order + "HHB3x", 9, 1, resolution)
     if offset_s is not None:
         options += struct.pack(order + "HHq", 14, 8, offset_s)
     return block(
-        1, struct.pack(order + "HHI", link_type, 0, snaplen) + options + (struct.pack(order + "HH", 0, 0) if options else b""), order
+        1,
+        struct.pack(order + "HHI", link_type, 0, snaplen)
+        + options
+        + (struct.pack(order + "HH", 0, 0) if options else b""),
+        order,
     )
 
 
-def enhanced(packet: Recorded, order: str = "<", *, number: int = 0, ticks: int | None = None) -> bytes:
+def enhanced(
+    packet: Recorded, order: str = "<", *, number: int = 0, ticks: int | None = None
+) -> bytes:
     """A pcapng enhanced packet block; ``ticks`` as they stand in the file, else microseconds."""
     ticks = packet.time_ns // 1000 if ticks is None else ticks
     return block(
-        6, struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire) + packet.data, order
+        6,
+        struct.pack(
+            order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire
+        )
+        + packet.data,
+        order,
     )
 
 
@@ -271,8 +368,16 @@ def capture(
     vlans: Sequence[int] = (),
     **options: object,
 ) -> Path:
-    """Writes a capture of one connection to ``path``; numbers in ``loss`` and the like count the packets sent, from 0 (the SYN)."""
-    segments = damaged(conversation(client, server, **options), loss=loss, duplicates=duplicates, swaps=swaps, delay=delay)  # type: ignore[arg-type] # passed on
+    """Writes a capture of one connection to ``path``; numbers in ``loss`` and the like count the
+    packets sent, from 0 (the SYN).
+    """
+    segments = damaged(
+        conversation(client, server, **options),  # type: ignore[arg-type] # passed on
+        loss=loss,
+        duplicates=duplicates,
+        swaps=swaps,
+        delay=delay,
+    )
     path.write_bytes(form(recorded(segments, snaplen=snaplen, link_type=link_type, vlans=vlans)))
     return path
 
@@ -291,22 +396,51 @@ def message(
 ) -> bytes:
     """Any message with classic framing."""
     body = extras + key + value
-    return struct.pack(">BBHBBHIIQ", magic, opcode, len(key), len(extras), datatype, specific, len(body), opaque, cas) + body
+    return (
+        struct.pack(
+            ">BBHBBHIIQ",
+            magic,
+            opcode,
+            len(key),
+            len(extras),
+            datatype,
+            specific,
+            len(body),
+            opaque,
+            cas,
+        )
+        + body
+    )
 
 
 def mutation(
-    seqno: int = 1, *, vbucket: int = 7, opaque: int = 0x11, key: bytes = b"key", value: bytes = b'{"a":1}', cas: int = 0x16_0000_0000
+    seqno: int = 1,
+    *,
+    vbucket: int = 7,
+    opaque: int = 0x11,
+    key: bytes = b"key",
+    value: bytes = b'{"a":1}',
+    cas: int = 0x16_0000_0000,
 ) -> bytes:
     """A mutation as a current server sends it."""
     extras = struct.pack(">QQIIIHB", seqno, 1, 0, 0, 0, 0, 0)
-    return message(extras=extras, key=key, value=value, specific=vbucket, opaque=opaque, cas=cas, datatype=1)
+    return message(
+        extras=extras, key=key, value=value, specific=vbucket, opaque=opaque, cas=cas, datatype=1
+    )
 
 
 def mutations(
-    count: int, *, vbucket: int = 7, opaque: int = 0x11, value: Callable[[int], bytes] = lambda i: b"v" * (i * 37 % 200)
+    count: int,
+    *,
+    vbucket: int = 7,
+    opaque: int = 0x11,
+    value: Callable[[int], bytes] = lambda i: b"v" * (i * 37 % 200),
 ) -> list[bytes]:
     """Mutations of one stream, of varied length."""
-    return [mutation(i + 1, vbucket=vbucket, opaque=opaque, key=b"key-%d" % i, value=value(i)) for i in range(count)]
+    return [
+        mutation(i + 1, vbucket=vbucket, opaque=opaque, key=b"key-%d" % i, value=value(i))
+        for i in range(count)
+    ]
 
 
 @dataclass(frozen=True)
@@ -344,7 +478,9 @@ class Reading:
 
     def messages(self, direction: int = 1, connection: int = 1) -> list[bytes]:
         """The messages of one direction, in stream order."""
-        found = [row for row in self.rows if (row.connection, row.direction) == (connection, direction)]
+        found = [
+            row for row in self.rows if (row.connection, row.direction) == (connection, direction)
+        ]
         return [row.data for row in sorted(found, key=lambda row: row.stream_offset)]
 
 
@@ -358,12 +494,19 @@ def unpacked(name: str) -> bytes:
 
 
 def check_places(chunk: StreamChunk, files: Sequence[bytes]) -> int:
-    """Compares the segments of a chunk with what stands in the files; returns how many stand nowhere in one piece."""
+    """Compares the segments of a chunk with what stands in the files; returns how many stand
+    nowhere in one piece.
+    """
     assert chunk.places is not None
     offsets = [*chunk.segments.offset.tolist(), chunk.offset + len(chunk.data)]
-    for start, end, place, file in zip(offsets, offsets[1:], chunk.places.tolist(), chunk.segments.file.tolist(), strict=False):
+    for start, end, place, file in zip(
+        offsets, offsets[1:], chunk.places.tolist(), chunk.segments.file.tolist(), strict=False
+    ):
         if place >= 0:
-            assert files[file][place : place + end - start] == chunk.data[start - chunk.offset : end - chunk.offset].tobytes()
+            assert (
+                files[file][place : place + end - start]
+                == chunk.data[start - chunk.offset : end - chunk.offset].tobytes()
+            )
         elif place == NOWHERE:
             assert start == end or any(low <= start and end <= high for low, high in chunk.holes)
     return int((chunk.places == SCATTERED).sum())
@@ -371,12 +514,24 @@ def check_places(chunk: StreamChunk, files: Sequence[bytes]) -> int:
 
 def part(batch: PacketBatch, first: int, end: int) -> PacketBatch:
     """Some of the packets of a batch."""
-    columns = {name: getattr(batch, name)[first:end] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
-    return replace(batch, **columns, first_frame=batch.first_frame + first, first_packet=batch.first_packet + first)
+    columns = {
+        name: getattr(batch, name)[first:end]
+        for name in ("offset", "captured", "wire", "time_ns", "link_type")
+    }
+    return replace(
+        batch,
+        **columns,
+        first_frame=batch.first_frame + first,
+        first_packet=batch.first_packet + first,
+    )
 
 
-def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None = (11_210,)) -> Reading:
-    """Reads captures as the engine does, and checks the accounts, and that every segment stands in its file where it is said to."""
+def read(
+    *paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None = (11_210,)
+) -> Reading:
+    """Reads captures as the engine does, and checks the accounts, and that every segment stands in
+    its file where it is said to.
+    """
     reading = Reading(transport=Reassembler(ports, with_places=True))
     files: list[bytes] = []
     framers: dict[tuple[int, int], Framer] = {}
@@ -390,11 +545,18 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
             reading.holes.setdefault(link, []).extend(chunk.holes)
             if link not in framers:
                 client = known.setdefault(chunk.connection, KnownStreams())
-                framers[link] = Framer(known_streams=KnownStreams(client=client) if chunk.direction else client)
+                framers[link] = Framer(
+                    known_streams=KnownStreams(client=client) if chunk.direction else client
+                )
             framed = framers[link].feed(chunk)
             if framed is not None:
                 reading.rows += rows_of(framed, *link)
-                ranges = zip(framed.skipped_start.tolist(), framed.skipped_end.tolist(), framed.skipped_reason, strict=True)
+                ranges = zip(
+                    framed.skipped_start.tolist(),
+                    framed.skipped_end.tolist(),
+                    framed.skipped_reason,
+                    strict=True,
+                )
                 reading.skipped += [(*link, *one) for one in ranges]
 
     with open_capture(paths, batch_bytes=batch_bytes) as opened:
@@ -412,7 +574,9 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
         framer = framers.get((account.connection, account.direction))
         framing = framer.account if framer else FramingAccount()
         assert account.unique == framing.messages + framing.skipped + framing.unfinished
-    reading.rows.sort(key=lambda row: (row.release, row.connection, row.direction, row.stream_offset))
+    reading.rows.sort(
+        key=lambda row: (row.release, row.connection, row.direction, row.stream_offset)
+    )
     reading.skipped.sort()
     return reading
 
@@ -420,7 +584,12 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
 def rows_of(framed: Framed, connection: int = 1, direction: int = 1) -> list[Row]:
     """The rows of a ``Framed``, one by one."""
     missing: dict[int, list[tuple[int, int]]] = {}
-    for row, start, end in zip(framed.missing_row.tolist(), framed.missing_start.tolist(), framed.missing_end.tolist(), strict=True):
+    for row, start, end in zip(
+        framed.missing_row.tolist(),
+        framed.missing_start.tolist(),
+        framed.missing_end.tolist(),
+        strict=True,
+    ):
         missing.setdefault(row, []).append((start, end))
     rows = []
     for i in range(len(framed.start)):
@@ -454,15 +623,26 @@ def chunk(
     is_start: bool = False,
     is_end: bool = False,
 ) -> StreamChunk:
-    """A chunk whose bytes came in segments of ``sizes`` (then all in one), from ``packet`` and those after it, in frames one higher."""
+    """A chunk whose bytes came in segments of ``sizes`` (then all in one), from ``packet`` and
+    those after it, in frames one higher.
+    """
     starts = [offset]
     for size in sizes:
         if starts[-1] + size < offset + len(data):
             starts.append(starts[-1] + size)
     numbers = packet + np.arange(len(starts))
     time_ns = START_NS + 1000 * numbers
-    segments = Segments.of(np.array(starts, np.int64), numbers, numbers + 1, np.zeros(len(starts), np.int64), time_ns, numbers)
-    return StreamChunk(1, 1, offset, np.frombuffer(data, np.uint8), segments, holes, is_start, is_end)
+    segments = Segments.of(
+        np.array(starts, np.int64),
+        numbers,
+        numbers + 1,
+        np.zeros(len(starts), np.int64),
+        time_ns,
+        numbers,
+    )
+    return StreamChunk(
+        1, 1, offset, np.frombuffer(data, np.uint8), segments, holes, is_start, is_end
+    )
 
 
 def glued(chunks: Sequence[StreamChunk]) -> StreamChunk:
@@ -470,7 +650,9 @@ def glued(chunks: Sequence[StreamChunk]) -> StreamChunk:
     segments = Segments(np.concatenate([part.segments.columns for part in chunks], axis=1))
     data = np.concatenate([part.data for part in chunks])
     holes = tuple(hole for part in chunks for hole in part.holes)
-    return StreamChunk(1, 1, chunks[0].offset, data, segments, holes, chunks[0].is_start, chunks[-1].is_end)
+    return StreamChunk(
+        1, 1, chunks[0].offset, data, segments, holes, chunks[0].is_start, chunks[-1].is_end
+    )
 
 
 __all__ = ["PacketBatch", "Reassembler", "StreamChunk", "open_capture"]

@@ -13,8 +13,12 @@ from typing import Any
 import pytest
 
 
-def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
-    """As ``pytest.mark.parametrize``, in one test without fixtures; what fails says of which entry."""
+def each(
+    names: str | tuple[str, ...], values: Iterable[Any]
+) -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """As ``pytest.mark.parametrize``, in one test without fixtures; what fails says of which
+    entry.
+    """
     entries = [value if isinstance(names, tuple) else (value,) for value in values]
 
     def decorated(test: Callable[..., None]) -> Callable[[], None]:
@@ -37,6 +41,10 @@ def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Calla
 def first_of(values: Iterable[Any], first: int) -> list[Any]:
     """The first of many that differ by chance, or by size; the others are of the deep search."""
     return [
-        value if place < first else pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.deep)
+        value
+        if place < first
+        else pytest.param(
+            *(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.deep
+        )
         for place, value in enumerate(values)
     ]

@@ -41,7 +41,9 @@ class Talk:
         self.send(True, flags=ACK)
 
     def noise(self, size: int) -> bytes:
-        """Bytes that are no messages, others for every connection; values that begin headers are among them."""
+        """Bytes that are no messages, others for every connection; values that begin headers are
+        among them.
+        """
         return random.Random(self.seed).randbytes(size)
 
 
@@ -126,7 +128,9 @@ KINDS: tuple[Kind, ...] = (
 
 
 def crowd(kinds: Sequence[Kind], count: int, *, closed: bool, port: int = PORT) -> Iterator[bytes]:
-    """A pcap of ``count`` connections one after the other, of these kinds in turn; piece by piece."""
+    """A pcap of ``count`` connections one after the other, of these kinds in turn; piece by
+    piece.
+    """
     yield struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
     time = 0
     for number in range(count):
@@ -134,15 +138,51 @@ def crowd(kinds: Sequence[Kind], count: int, *, closed: bool, port: int = PORT) 
         kinds[number % len(kinds)](talk)
         if closed:
             talk.close()
-        client, client_port = struct.pack(">I", 0x0A000100 + number // 50_000), 10_000 + number % 50_000
+        client, client_port = (
+            struct.pack(">I", 0x0A000100 + number // 50_000),
+            10_000 + number % 50_000,
+        )
         for to_server, seq, ack, flags, payload in talk.packets:
             time += 10
-            ends = (client, SERVER, client_port, port) if to_server else (SERVER, client, port, client_port)
+            ends = (
+                (client, SERVER, client_port, port)
+                if to_server
+                else (SERVER, client, port, client_port)
+            )
             frame = _frame(*ends, seq, ack, flags, payload)
-            yield struct.pack("<IIII", 1_700_000_000 + time // 1_000_000, time % 1_000_000, len(frame), len(frame)) + frame
+            yield (
+                struct.pack(
+                    "<IIII",
+                    1_700_000_000 + time // 1_000_000,
+                    time % 1_000_000,
+                    len(frame),
+                    len(frame),
+                )
+                + frame
+            )
 
 
-def _frame(source: bytes, target: bytes, source_port: int, target_port: int, seq: int, ack: int, flags: int, payload: bytes) -> bytes:
+def _frame(
+    source: bytes,
+    target: bytes,
+    source_port: int,
+    target_port: int,
+    seq: int,
+    ack: int,
+    flags: int,
+    payload: bytes,
+) -> bytes:
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, source, target)
-    tcp = struct.pack(">HHIIBBHHH", source_port, target_port, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 5 << 4, flags, 65_535, 0, 0)
+    tcp = struct.pack(
+        ">HHIIBBHHH",
+        source_port,
+        target_port,
+        seq & 0xFFFFFFFF,
+        ack & 0xFFFFFFFF,
+        5 << 4,
+        flags,
+        65_535,
+        0,
+        0,
+    )
     return b"\2\0\0\0\0\2\2\0\0\0\0\1\x08\0" + ip + tcp + payload

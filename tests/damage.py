@@ -1,7 +1,9 @@
-"""Captures damaged on purpose, by code that knows which bytes it took away; and readings in any batches, to compare with that.
+"""Captures damaged on purpose, by code that knows which bytes it took away; and readings in any
+batches, to compare with that.
 
-A ``Tape`` is an undamaged capture with what its peers said. Damage is any other list of its packets: some left out, moved, doubled
-or cut. ``faults`` says where a reading of that list differs from what the list still holds.
+A ``Tape`` is an undamaged capture with what its peers said. Damage is any other list of its
+packets: some left out, moved, doubled or cut. ``faults`` says where a reading of that list differs
+from what the list still holds.
 """
 
 from __future__ import annotations
@@ -100,7 +102,9 @@ class Talk:
         self._at = [0, 0]
         self._mss = mss
         self._hosts = [socket.inet_aton(host) for host in hosts]
-        self._flows: list[Flow] = [(f"{hosts[0]}:{port}", f"{hosts[1]}:{server_port}", direction) for direction in (0, 1)]
+        self._flows: list[Flow] = [
+            (f"{hosts[0]}:{port}", f"{hosts[1]}:{server_port}", direction) for direction in (0, 1)
+        ]
 
     def send(self, direction: int, payload: bytes = b"", flags: int = ACK) -> None:
         """One packet."""
@@ -110,13 +114,36 @@ class Talk:
         source, target = self._hosts[direction], self._hosts[1 - direction]
         data = (
             bytes.fromhex("0200000000010200000000020800")
-            + struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0x4000, 64, 6, 0, source, target)
             + struct.pack(
-                ">HHIIBBHHH", self._ports[direction], self._ports[1 - direction], seq % MODULUS, ack % MODULUS, 0x50, flags, 4096, 0, 0
+                ">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0x4000, 64, 6, 0, source, target
+            )
+            + struct.pack(
+                ">HHIIBBHHH",
+                self._ports[direction],
+                self._ports[1 - direction],
+                seq % MODULUS,
+                ack % MODULUS,
+                0x50,
+                flags,
+                4096,
+                0,
+                0,
             )
             + payload
         )
-        self.packets.append(Packet(data, len(data), self.time_ns, 1, self._flows[direction], offset, 54, len(payload), bool(flags & SYN)))
+        self.packets.append(
+            Packet(
+                data,
+                len(data),
+                self.time_ns,
+                1,
+                self._flows[direction],
+                offset,
+                54,
+                len(payload),
+                bool(flags & SYN),
+            )
+        )
         self.time_ns += 10_000
         self._at[direction] += len(payload) + bool(flags & FIN)
 
@@ -149,19 +176,32 @@ def opening() -> tuple[list[bytes], list[bytes]]:
     asked = [message(opcode=0x50, key=b"damage", extras=struct.pack(">II", 0, 1), opaque=1)]
     granted = [message(magic=0x81, opcode=0x50, opaque=1)]
     for vbucket in range(VBUCKETS):
-        asked.append(message(opcode=0x53, extras=bytes(48), specific=vbucket, opaque=0x100 + vbucket))
-        granted.append(message(magic=0x81, opcode=0x53, value=struct.pack(">QQ", 0xFEED, 0), opaque=0x100 + vbucket))
+        asked.append(
+            message(opcode=0x53, extras=bytes(48), specific=vbucket, opaque=0x100 + vbucket)
+        )
+        granted.append(
+            message(
+                magic=0x81, opcode=0x53, value=struct.pack(">QQ", 0xFEED, 0), opaque=0x100 + vbucket
+            )
+        )
     return asked, granted
 
 
 def event(seqno: int, vbucket: int, value: bytes) -> bytes:
     """A mutation of one of the streams that were opened."""
-    return mutation(seqno, vbucket=vbucket, opaque=0x100 + vbucket, key=b"key-%06d" % seqno, value=value)
+    return mutation(
+        seqno, vbucket=vbucket, opaque=0x100 + vbucket, key=b"key-%06d" % seqno, value=value
+    )
 
 
 def stranger(count: int, vbucket: int = 900) -> bytes:
-    """A document that is itself a recording: whole messages of a stream that this connection never opened."""
-    return b"".join(mutation(n + 1, vbucket=vbucket, opaque=0xBEEF, value=b"inner" * (n % 9)) for n in range(count))
+    """A document that is itself a recording: whole messages of a stream that this connection never
+    opened.
+    """
+    return b"".join(
+        mutation(n + 1, vbucket=vbucket, opaque=0xBEEF, value=b"inner" * (n % 9))
+        for n in range(count)
+    )
 
 
 Values = Callable[[random.Random, int], bytes]
@@ -174,12 +214,23 @@ def plain(rng: random.Random, _: int) -> bytes:
 
 def nested(rng: random.Random, _: int) -> bytes:
     """One document in three is a recording of DCP."""
-    return stranger(rng.randrange(1, 40)) if rng.random() < 0.33 else rng.randbytes(rng.randrange(600))
+    return (
+        stranger(rng.randrange(1, 40)) if rng.random() < 0.33 else rng.randbytes(rng.randrange(600))
+    )
 
 
 @cache
-def generated(count: int = 3000, *, values: Values = plain, seed: int = 1, mss: int = 1448, isn: int = MODULUS - 20_000) -> Tape:
-    """A connection that opens streams, then carries ``count`` mutations of random vbuckets, with noops and flow control."""
+def generated(
+    count: int = 3000,
+    *,
+    values: Values = plain,
+    seed: int = 1,
+    mss: int = 1448,
+    isn: int = MODULUS - 20_000,
+) -> Tape:
+    """A connection that opens streams, then carries ``count`` mutations of random vbuckets, with
+    noops and flow control.
+    """
     rng = random.Random(seed)
     asked, granted = opening()
     talk = Talk(mss=mss, isn=(1000, isn))
@@ -187,7 +238,10 @@ def generated(count: int = 3000, *, values: Values = plain, seed: int = 1, mss: 
     talk.stream(0, b"".join(asked))
     talk.stream(1, b"".join(granted))
     for first in range(0, count, 50):
-        batch = [event(seqno + 1, rng.randrange(VBUCKETS), values(rng, seqno)) for seqno in range(first, min(count, first + 50))]
+        batch = [
+            event(seqno + 1, rng.randrange(VBUCKETS), values(rng, seqno))
+            for seqno in range(first, min(count, first + 50))
+        ]
         batch.append(message(opcode=0x5C, opaque=0xFFFF0000 + first))
         talk.stream(1, b"".join(batch))
         reply = [
@@ -208,14 +262,18 @@ def sample(name: str) -> Tape:
     messages: dict[Flow, list[bytes]] = {}
     for connection in truth.load(name):
         for direction, said in enumerate((connection.c2s, connection.s2c)):
-            messages[(*ends(connection.client, connection.server), direction)] = [message.data or b"" for message in said]
+            messages[(*ends(connection.client, connection.server), direction)] = [
+                message.data or b"" for message in said
+            ]
     sizes = {flow: sum(map(len, said)) for flow, said in messages.items()}
     return Tape(taped(next(truth.SAMPLES.glob(f"{name}.pcap*")), sizes), messages)
 
 
 def ends(client: Address, server: Address) -> tuple[str, str]:
     """Both, as a ``Flow`` spells them."""
-    first, second = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (client, server))
+    first, second = (
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (client, server)
+    )
     return first, second
 
 
@@ -231,20 +289,42 @@ def taped(path: Path, sizes: Mapping[Flow, int], port: int = PORT) -> list[Packe
         headers = parser.parse(batch)
         for row, i in zip(headers.tcp, headers.index.tolist(), strict=True):
             source, target = (
-                endpoint_text(np.stack(halves(row[2 * end : 2 * end + 2]), axis=-1).ravel(), int(row[PORTS + end])) for end in (0, 1)
+                endpoint_text(
+                    np.stack(halves(row[2 * end : 2 * end + 2]), axis=-1).ravel(),
+                    int(row[PORTS + end]),
+                )
+                for end in (0, 1)
             )
             flow = (source, target, 0) if (source, target, 0) in sizes else (target, source, 1)
             begins = bool(row[FLAGS] & SYN)
             if begins:
                 base.setdefault(flow, int(row[SEQ]) + 1)
-            offset = 0 if begins else reached[flow] + distance(int(row[SEQ]), (base[flow] + reached[flow]) % MODULUS)
+            offset = (
+                0
+                if begins
+                else reached[flow] + distance(int(row[SEQ]), (base[flow] + reached[flow]) % MODULUS)
+            )
             if row[WIRE]:
                 reached[flow] = max(reached[flow], offset + int(row[WIRE]))
             at, size = int(batch.offset[i]), int(batch.captured[i])
             data, wire = batch.data[at : at + size].tobytes(), int(batch.wire[i])
             place = int(row[PAYLOAD]) - at
-            packets.append(Packet(data, wire, int(batch.time_ns[i]), int(batch.link_type[i]), flow, offset, place, int(row[WIRE]), begins))
-    assert {flow: size for flow, size in reached.items() if size} == {flow: size for flow, size in sizes.items() if size}
+            packets.append(
+                Packet(
+                    data,
+                    wire,
+                    int(batch.time_ns[i]),
+                    int(batch.link_type[i]),
+                    flow,
+                    offset,
+                    place,
+                    int(row[WIRE]),
+                    begins,
+                )
+            )
+    assert {flow: size for flow, size in reached.items() if size} == {
+        flow: size for flow, size in sizes.items() if size
+    }
     return packets
 
 
@@ -276,20 +356,33 @@ def bursts(packets: Sequence[Packet], count: int, longest: int, seed: int) -> li
 def swapped(packets: Sequence[Packet], share: float, seed: int, *, by: int = 1) -> list[Packet]:
     """A random share of the packets comes up to ``by`` places later."""
     rng = random.Random(seed)
-    places = [place + (rng.randint(1, by) + 0.5 if rng.random() < share else 0) for place in range(len(packets))]
-    return retimed([packet for _, packet in sorted(zip(places, packets, strict=True), key=lambda item: item[0])])
+    places = [
+        place + (rng.randint(1, by) + 0.5 if rng.random() < share else 0)
+        for place in range(len(packets))
+    ]
+    return retimed(
+        [
+            packet
+            for _, packet in sorted(zip(places, packets, strict=True), key=lambda item: item[0])
+        ]
+    )
 
 
 def doubled(packets: Sequence[Packet], apart: int = 0) -> list[Packet]:
     """Every packet twice, the second time ``apart`` packets later, as a mirror port records it."""
-    order = sorted([(place, 0) for place in range(len(packets))] + [(place + apart, 1) for place in range(len(packets))])
+    order = sorted(
+        [(place, 0) for place in range(len(packets))]
+        + [(place + apart, 1) for place in range(len(packets))]
+    )
     return retimed([packets[place - apart * copy] for place, copy in order])
 
 
 # Reading.
 
 
-def batches(packets: Sequence[Packet], sizes: Iterable[int] = (), *, files: int = 1) -> Iterator[PacketBatch]:
+def batches(
+    packets: Sequence[Packet], sizes: Iterable[int] = (), *, files: int = 1
+) -> Iterator[PacketBatch]:
     """The packets in batches of ``sizes``, then all the rest; divided evenly over ``files``."""
     wanted = iter(sizes)
     share = -(-len(packets) // files) or 1
@@ -321,7 +414,9 @@ class Reading:
     rows: dict[Flow, list[Row]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Flow, Ranges] = field(default_factory=lambda: defaultdict(list))
     holes: dict[Flow, Ranges] = field(default_factory=lambda: defaultdict(list))
-    counts: dict[Flow, tuple[int, int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0, 0)))
+    counts: dict[Flow, tuple[int, int, int]] = field(
+        default_factory=lambda: defaultdict(lambda: (0, 0, 0))
+    )
     """Bytes that came late, twice, and of messages without an end."""
     connections: int = 0
 
@@ -352,7 +447,9 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
             link = chunk.connection, chunk.direction
             if link not in framers:
                 client = clients[chunk.connection]
-                framers[link] = Framer(known_streams=KnownStreams(client=client) if chunk.direction else client)
+                framers[link] = Framer(
+                    known_streams=KnownStreams(client=client) if chunk.direction else client
+                )
             holes[link] += chunk.holes
             ends[link] = chunk.offset + len(chunk.data)
             result = framers[link].feed(chunk)
@@ -368,31 +465,48 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
         link = account.connection, account.direction
         framer = framers.get(link) or Framer()
         assert account.captured == account.unique + account.duplicate + account.late
-        assert account.unique == framer.account.messages + framer.account.skipped + framer.account.unfinished
+        assert (
+            account.unique
+            == framer.account.messages + framer.account.skipped + framer.account.unfinished
+        )
         connection = connections[account.connection - 1]
         flow = connection.client, connection.server, account.direction
         rows = [row for result in framed[link] for row in rows_of(result, *link)]
-        skipped = [pair for result in framed[link] for pair in zip(result.skipped_start.tolist(), result.skipped_end.tolist(), strict=True)]
+        skipped = [
+            pair
+            for result in framed[link]
+            for pair in zip(result.skipped_start.tolist(), result.skipped_end.tolist(), strict=True)
+        ]
         assert_tiled(rows, skipped, ends[link])
         reading.rows[flow] += rows
         reading.skipped[flow] += skipped
         reading.holes[flow] += holes[link]
         late, duplicate, unfinished = reading.counts[flow]
-        reading.counts[flow] = late + account.late, duplicate + account.duplicate, unfinished + framer.account.unfinished
+        reading.counts[flow] = (
+            late + account.late,
+            duplicate + account.duplicate,
+            unfinished + framer.account.unfinished,
+        )
     return reading
 
 
 def assert_tiled(rows: Sequence[Row], skipped: Sequence[tuple[int, int]], end: int) -> None:
-    """Messages come in stream order, and with the skipped ranges cover the stream, but for an unfinished message at its end."""
+    """Messages come in stream order, and with the skipped ranges cover the stream, but for an
+    unfinished message at its end.
+    """
     starts = [row.stream_offset for row in rows]
     assert starts == sorted(starts)
-    places = sorted([(row.stream_offset, row.stream_offset + len(row.data)) for row in rows] + list(skipped))
+    places = sorted(
+        [(row.stream_offset, row.stream_offset + len(row.data)) for row in rows] + list(skipped)
+    )
     assert all(before[1] == after[0] for before, after in pairwise(places))
     assert not places or places[-1][1] <= end
 
 
 def held(packets: Iterable[Packet]) -> dict[Flow, tuple[int, Ranges]]:
-    """For every flow: the first byte that counts (its first packet's, or the one after its SYN), and what there is from there on."""
+    """For every flow: the first byte that counts (its first packet's, or the one after its SYN),
+    and what there is from there on.
+    """
     base: dict[Flow, int] = {}
     ranges: dict[Flow, Ranges] = defaultdict(list)
     for packet in packets:
@@ -406,7 +520,9 @@ def held(packets: Iterable[Packet]) -> dict[Flow, tuple[int, Ranges]]:
     out = {}
     for flow, first in base.items():
         merged: Ranges = []
-        for start, end in sorted((max(start, first), end) for start, end in ranges[flow] if end > first):
+        for start, end in sorted(
+            (max(start, first), end) for start, end in ranges[flow] if end > first
+        ):
             if merged and start <= merged[-1][1]:
                 merged[-1] = (merged[-1][0], max(merged[-1][1], end))
             else:
@@ -462,7 +578,9 @@ def compare(tape: Tape, packets: Sequence[Packet], reading: Reading) -> Comparis
             start, at = at, at + len(said)
             row = by_offset.pop(start, None)
             missing = missing_of(start, at, ranges)
-            if row is not None and (tuple(missing) != row.missing or row.data != blanked(said, missing)):
+            if row is not None and (
+                tuple(missing) != row.missing or row.data != blanked(said, missing)
+            ):
                 result.invented.append((flow, start))
             whole = not missing
             if start < base or (missing and missing[0][0] < 24):
@@ -487,16 +605,33 @@ def blanked(data: bytes, missing: Ranges) -> bytes:
 
 
 def engine_rows(parts: Iterable[PacketBatch], files: int = 1) -> list[tuple[object, ...]]:
-    """Every column of every row that the engine gives, in its order, and the accounts at the end."""
+    """Every column of every row that the engine gives, in its order, and the accounts at the
+    end.
+    """
     engine = Engine([f"{number}" for number in range(files)], ports=(PORT,))
     out: list[tuple[object, ...]] = []
     for part in parts:
         out += rows_in(engine.feed(part))
     out += rows_in(engine.finish())
-    return out + [tuple(getattr(account, name.name) for name in fields(account)) for account in engine.transport.accounts]
+    return out + [
+        tuple(getattr(account, name.name) for name in fields(account))
+        for account in engine.transport.accounts
+    ]
 
 
-_COLUMNS = ("row", "file", "frame", "last_file", "last_frame", "time_ns", "connection", "direction", "stream_offset", "length", "heuristic")
+_COLUMNS = (
+    "row",
+    "file",
+    "frame",
+    "last_file",
+    "last_frame",
+    "time_ns",
+    "connection",
+    "direction",
+    "stream_offset",
+    "length",
+    "heuristic",
+)
 _NUMBERS = ("vbucket", "request_row", "request_stream_offset", "rtt_ns")
 _HEADER = (
     "magic",
@@ -522,13 +657,20 @@ def rows_in(batch: MessageBatch | None) -> list[tuple[object, ...]]:
     columns: list[list[Any]] = [getattr(batch, name).tolist() for name in _COLUMNS]
     columns += [getattr(decoded, name).tolist() for name in _HEADER]
     columns += [[getattr(batch, name).at(i) for i in range(len(batch))] for name in _NUMBERS]
-    columns += [[getattr(decoded, name).at(i) for i in range(len(batch))] for name in ("collection_id", "sid")]
+    columns += [
+        [getattr(decoded, name).at(i) for i in range(len(batch))]
+        for name in ("collection_id", "sid")
+    ]
     columns.append([batch.bytes_of(i) for i in range(len(batch))])
     columns.append([batch.missing.of(i) for i in range(len(batch))])
     columns.append([batch.key_of(i) for i in range(len(batch))])
     columns.append([batch.vbucket_from_request[i] for i in range(len(batch))])
     specific = [
-        tuple((name, value) for name in sorted(decoded.numbers) if (value := decoded.numbers[name].at(i)) is not None)
+        tuple(
+            (name, value)
+            for name in sorted(decoded.numbers)
+            if (value := decoded.numbers[name].at(i)) is not None
+        )
         for i in range(len(batch))
     ]
     return list(zip(*columns, specific, strict=True))

@@ -17,13 +17,21 @@ def declared(package: ModuleType) -> list[type[Struct[int]]]:
     """Every struct of a package."""
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    found = {struct.declared for struct in _below(Struct) if struct.__module__.startswith(f"{package.__name__}.")}
+    found = {
+        struct.declared
+        for struct in _below(Struct)
+        if struct.__module__.startswith(f"{package.__name__}.")
+    }
     return sorted(found, key=lambda struct: (struct.__module__, struct.__name__))
 
 
 def unexplained(struct: type[Struct[int]]) -> list[str]:
     """Fields that do not say what they mean in a sentence."""
-    return [field.name for field in struct.fields.values() if not field.meaning.endswith(".") or len(field.meaning) < 5]
+    return [
+        field.name
+        for field in struct.fields.values()
+        if not field.meaning.endswith(".") or len(field.meaning) < 5
+    ]
 
 
 def counted(struct: type[Struct[int]]) -> set[str]:
@@ -32,12 +40,21 @@ def counted(struct: type[Struct[int]]) -> set[str]:
 
 
 def stands_beside(struct: type[Struct[int]], names: Collection[str]) -> bool:
-    """Whether a kernel works on the struct, itself or nested in another one, and on tables of these names."""
-    return any(struct in list(_within(tables)) and set(names) <= set(tables.members()) for tables in _below(Tables))
+    """Whether a kernel works on the struct, itself or nested in another one, and on tables of these
+    names.
+    """
+    return any(
+        struct in list(_within(tables)) and set(names) <= set(tables.members())
+        for tables in _below(Tables)
+    )
 
 
 def _within(tables: type[Tables]) -> Iterator[type[Struct[int]]]:
-    kinds = [kind for kind in tables.members().values() if isinstance(kind, type) and issubclass(kind, Struct)]
+    kinds = [
+        kind
+        for kind in tables.members().values()
+        if isinstance(kind, type) and issubclass(kind, Struct)
+    ]
     while kinds:
         struct = kinds.pop().declared
         yield struct

@@ -1,6 +1,8 @@
-"""Runs tests in several processes, which are forked once all tests are collected: importing and collecting is done once, not in each.
+"""Runs tests in several processes, which are forked once all tests are collected: importing and
+collecting is done once, not in each.
 
-``pytest --processes 3``. Each process takes the next tests of a file when it has run those it had, and tells this one what came of them.
+``pytest --processes 3``. Each process takes the next tests of a file when it has run those it had,
+and tells this one what came of them.
 """
 
 from __future__ import annotations
@@ -34,15 +36,21 @@ class Forked:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Runs all tests; the errors of collecting are left to pytest."""
-        if session.testsfailed or session.config.option.collectonly or threading.active_count() > 1:  # threads do not survive a fork
+        if (
+            session.testsfailed or session.config.option.collectonly or threading.active_count() > 1
+        ):  # threads do not survive a fork
             return None
         of_files = [list(items) for _, items in groupby(session.items, lambda item: item.path)]
         portions = [portion for items in of_files for portion in _portions(items)]
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined] # made once, for all
         take, give = os.pipe()
-        os.set_blocking(give, False)  # an error in place of waiting for ever: a pipe has room for 16,000
+        os.set_blocking(
+            give, False
+        )  # an error in place of waiting for ever: a pipe has room for 16,000
         os.write(give, b"".join(map(_SIZE.pack, range(len(portions)))))
-        processes = [_Process(session, portions, take, give, number) for number in range(self._processes)]
+        processes = [
+            _Process(session, portions, take, give, number) for number in range(self._processes)
+        ]
         os.close(give)
         os.close(take)
         try:
@@ -62,7 +70,14 @@ def _portions(items: list[pytest.Item]) -> Iterator[list[pytest.Item]]:
 class _Process:
     """A process that runs tests."""
 
-    def __init__(self, session: pytest.Session, portions: list[list[pytest.Item]], take: int, give: int, number: int) -> None:
+    def __init__(
+        self,
+        session: pytest.Session,
+        portions: list[list[pytest.Item]],
+        take: int,
+        give: int,
+        number: int,
+    ) -> None:
         self.ear, mouth = os.pipe()
         self.heard = b""
         self.running: tuple[str, Any] | None = None
@@ -110,14 +125,21 @@ def _listen(session: pytest.Session, processes: list[_Process]) -> None:
                         process.running = None
                         hook.pytest_runtest_logfinish(nodeid=content[0], location=content[1])
                     elif kind == "report":
-                        hook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=config, data=content))
+                        hook.pytest_runtest_logreport(
+                            report=hook.pytest_report_from_serializable(config=config, data=content)
+                        )
                     else:
                         _fail(session, ("a process", ("", None, "")), content)
                 if process.has_ended:
                     selector.unregister(process.ear)
                     if process.running is not None:
                         _fail(
-                            session, process.running, "the process ended during this test; those that it would have run next were not run"
+                            session,
+                            process.running,
+                            (
+                                "the process ended during this test; those that it would have run "
+                                "next were not run"
+                            ),
                         )
                 if session.shouldfail:
                     raise session.Failed(session.shouldfail)
@@ -145,10 +167,15 @@ class _Teller:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Hands a report on."""
-        self.tell("report", self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        self.tell(
+            "report",
+            self._config.hook.pytest_report_to_serializable(config=self._config, report=report),
+        )
 
 
-def _run(session: pytest.Session, portions: list[list[pytest.Item]], take: int, mouth: int, number: int) -> NoReturn:
+def _run(
+    session: pytest.Session, portions: list[list[pytest.Item]], take: int, mouth: int, number: int
+) -> NoReturn:
     """Runs tests until none is left, and ends this process."""
     config, teller = session.config, _Teller(session.config, mouth)
     try:

@@ -1,4 +1,6 @@
-"""A capture's packets given to several readings by connection, and what these know put together again."""
+"""A capture's packets given to several readings by connection, and what these know put together
+again.
+"""
 
 from __future__ import annotations
 
@@ -60,13 +62,19 @@ class Options:
 
     def reading(self, source: Any, *, is_part: bool = True) -> Reading:
         """One of them, which checks."""
-        reading = Reading(source, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=is_part)
+        reading = Reading(
+            source, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=is_part
+        )
         reading.check(self.rules, redactor=None if self.salt is None else Redactor(self.salt))
         return reading
 
 
-def divided(packets: Iterable[PacketBatch], parts: int, rng: random.Random) -> tuple[list[list[PacketBatch]], dict[str, int]]:
-    """The packets of each of so many parts, and how many of each class no part has. Those that are dissected later are all of one part."""
+def divided(
+    packets: Iterable[PacketBatch], parts: int, rng: random.Random
+) -> tuple[list[list[PacketBatch]], dict[str, int]]:
+    """The packets of each of so many parts, and how many of each class no part has. Those that are
+    dissected later are all of one part.
+    """
     parser, pairs = HeaderParser(None), AddressPairs()
     found: list[list[PacketBatch]] = [[] for _ in range(parts)]
     of_pair: dict[int, int] = {}
@@ -75,9 +83,13 @@ def divided(packets: Iterable[PacketBatch], parts: int, rng: random.Random) -> t
         headers = parser.columns(batch)
         of_packet = np.full(len(batch), -1)
         pair = pairs.find(headers.tcp)[0]
-        of_packet[headers.index] = [of_pair.setdefault(number, rng.randrange(parts)) for number in pair.tolist()]
+        of_packet[headers.index] = [
+            of_pair.setdefault(number, rng.randrange(parts)) for number in pair.tolist()
+        ]
         of_packet[headers.classes == UNUSUAL] = 0
-        for number, count in enumerate(np.bincount(headers.classes[of_packet < 0], minlength=len(CLASS_NAMES)).tolist()):
+        for number, count in enumerate(
+            np.bincount(headers.classes[of_packet < 0], minlength=len(CLASS_NAMES)).tolist()
+        ):
             left_out[CLASS_NAMES[number]] += count
         for part in range(parts):
             rows = np.flatnonzero(of_packet == part)
@@ -97,7 +109,9 @@ def recut(batches: Iterable[PacketBatch], rng: random.Random) -> list[PacketBatc
         while at < len(batch):
             end = at + rng.randrange(1, 80)
             columns: dict[str, Any] = {name: getattr(batch, name)[at:end] for name in _COLUMNS}
-            out.append(replace(replace(batch, packet=packets[at:end], frame=frames[at:end]), **columns))
+            out.append(
+                replace(replace(batch, packet=packets[at:end], frame=frames[at:end]), **columns)
+            )
             at = end
     return out
 
@@ -110,7 +124,9 @@ class Joined:
     rows: Sequence[Mapping[str, Records]]
 
 
-def whole(batches: Sequence[PacketBatch], files: Sequence[str], options: Options = Options()) -> Merged:
+def whole(
+    batches: Sequence[PacketBatch], files: Sequence[str], options: Options = Options()
+) -> Merged:
     """What one reading of all packets knows."""
     source = _source(batches, files)
     found = merged([Part.from_bytes(_known(source, options))], files)
@@ -119,9 +135,14 @@ def whole(batches: Sequence[PacketBatch], files: Sequence[str], options: Options
 
 
 def joined(
-    parts: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options(), left_out: Mapping[str, int] | None = None
+    parts: Sequence[Sequence[PacketBatch]],
+    files: Sequence[str],
+    options: Options = Options(),
+    left_out: Mapping[str, int] | None = None,
 ) -> Joined:
-    """What readings of these packets know together, after all of it was bytes once; each makes snapshots and gaps of its own."""
+    """What readings of these packets know together, after all of it was bytes once; each makes
+    snapshots and gaps of its own.
+    """
     sources = [_source(batches, files) for batches in parts]
     known = [_known(source, options) for source in sources]
 
@@ -134,7 +155,10 @@ def joined(
     found, _ = merged_apart(having, len(known), judge, files, left_out=left_out)
 
     def look(wanted: EventQuery) -> FoundEvents:
-        again = [shown(options.reading(source), wanted, numbers) for source, numbers in zip(sources, found.numbers, strict=True)]
+        again = [
+            shown(options.reading(source), wanted, numbers)
+            for source, numbers in zip(sources, found.numbers, strict=True)
+        ]
         return FoundEvents.joined(wanted, again)
 
     found.compare(look)
@@ -156,8 +180,12 @@ def _known(source: Given, options: Options) -> bytes:
         return Part.of(reading).to_bytes()
 
 
-def gone_on(stretches: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options()) -> Merged:
-    """What a reading knows at its end that was put aside after each of these stretches of packets, and gone on with by another one."""
+def gone_on(
+    stretches: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options()
+) -> Merged:
+    """What a reading knows at its end that was put aside after each of these stretches of packets,
+    and gone on with by another one.
+    """
     states: list[bytes] = []
     for stretch in stretches:
         reading = options.reading(Given([CaptureFile(name) for name in files], list(stretch)))
@@ -167,7 +195,9 @@ def gone_on(stretches: Sequence[Sequence[PacketBatch]], files: Sequence[str], op
         for _ in reading:
             pass
     found = merged([Part.of(reading)], files)
-    every = Given([CaptureFile(name) for name in files], [batch for stretch in stretches for batch in stretch])
+    every = Given(
+        [CaptureFile(name) for name in files], [batch for stretch in stretches for batch in stretch]
+    )
     found.compare(lambda wanted: shown(options.reading(every), wanted, found.numbers[0]))
     return found
 
@@ -180,6 +210,8 @@ def everything(found: Joined | Merged | Reading) -> dict[str, Any]:
         for name in SET_APART:
             tables[name] = [row for rows in found.rows for row in rows[name].records()]
     tables["snapshots"].sort(key=lambda row: row["row"])
-    tables["gaps"].sort(key=lambda row: (row["rows"], row["after_seqno"], row["connection"], row["stream"]))
+    tables["gaps"].sort(
+        key=lambda row: (row["rows"], row["after_seqno"], row["connection"], row["stream"])
+    )
     directions = [one for one in known.coverage.directions if one.packets]
     return {**tables, "directions": directions, "packets": dict(known.coverage.packets)}

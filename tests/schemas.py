@@ -1,4 +1,6 @@
-"""Records held against JSON Schemas, each of which is looked at only once: that takes longer than a record."""
+"""Records held against JSON Schemas, each of which is looked at only once: that takes longer than a
+record.
+"""
 
 from __future__ import annotations
 

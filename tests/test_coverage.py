@@ -18,12 +18,18 @@ from tests.builders import Conversation, Recorded
 SAMPLES = sorted((Path(__file__).parents[1] / "sample_captures").glob("*.pcap*"))
 
 
-def read(*paths: Path, extra_ports: Sequence[int] = (), find_ports: bool = False) -> tuple[Coverage, int, int]:
+def read(
+    *paths: Path, extra_ports: Sequence[int] = (), find_ports: bool = False
+) -> tuple[Coverage, int, int]:
     """Coverage, packets, and captured bytes in messages."""
     decoded = 0
-    with Reading([str(path) for path in paths], extra_ports=extra_ports, find_ports=find_ports) as reading:
+    with Reading(
+        [str(path) for path in paths], extra_ports=extra_ports, find_ports=find_ports
+    ) as reading:
         for batch in reading:
-            decoded += int(batch.length.sum()) - int((batch.missing.end - batch.missing.start).sum())
+            decoded += int(batch.length.sum()) - int(
+                (batch.missing.end - batch.missing.start).sum()
+            )
         return reading.coverage, reading.capture.packets, decoded
 
 
@@ -33,11 +39,25 @@ def holds(coverage: Coverage, packets: int, decoded: int) -> None:
     assert coverage.packets_read == packets
     for one in coverage.directions:
         assert one.captured == one.unique + one.duplicate + one.late
-        assert one.unique == one.decoded + sum(one.skipped.values()) + one.unfinished + one.not_decodable
+        assert (
+            one.unique
+            == one.decoded + sum(one.skipped.values()) + one.unfinished + one.not_decodable
+        )
         assert 0 <= one.cut <= one.missing
         assert (one.first_hole is None) == (one.holes == 0)
         assert (one.first_skipped is None) <= (not one.skipped)
-        assert min(one.captured, one.duplicate, one.late, one.decoded, one.unfinished, one.not_decodable, one.packets) >= 0
+        assert (
+            min(
+                one.captured,
+                one.duplicate,
+                one.late,
+                one.decoded,
+                one.unfinished,
+                one.not_decodable,
+                one.packets,
+            )
+            >= 0
+        )
     assert sum(one.decoded for one in coverage.directions) == decoded
     for some, sizes in coverage.sizes:
         for column, of_each in zip(sizes, Sizes.of(list(some)), strict=True):
@@ -52,22 +72,45 @@ def test_the_sums_hold_for_every_sample(path: Path, find_ports: bool) -> None:
 
 @st.composite
 def damaged_captures(draw: st.DrawFn) -> list[Recorded]:
-    """One or two conversations, some of them of another protocol, with packets lost, swapped, doubled, cut, wrapped and broken."""
+    """One or two conversations, some of them of another protocol, with packets lost, swapped,
+    doubled, cut, wrapped and broken.
+    """
     packets: list[Recorded] = []
     for number in range(draw(st.integers(1, 2))):
         port = draw(st.sampled_from([11_210, 11_207, 9_999]))
-        made = Conversation(client=(f"10.0.0.{number + 3}", 40_000), server=("10.0.0.2", port), mss=draw(st.sampled_from([60, 500, 1448])))
+        made = Conversation(
+            client=(f"10.0.0.{number + 3}", 40_000),
+            server=("10.0.0.2", port),
+            mss=draw(st.sampled_from([60, 500, 1448])),
+        )
         if draw(st.booleans()):
             made.handshake()
         server = b"".join(builders.mutations(draw(st.integers(0, 12))))
-        noise = draw(st.sampled_from([b"", b"\x17\x03\x03\x00\x40" + b"x" * 64, b"get k\r\n" * 5, b"\x80garbage" * 20, bytes(300)]))
+        noise = draw(
+            st.sampled_from(
+                [
+                    b"",
+                    b"\x17\x03\x03\x00\x40" + b"x" * 64,
+                    b"get k\r\n" * 5,
+                    b"\x80garbage" * 20,
+                    bytes(300),
+                ]
+            )
+        )
         made.stream(False, draw(st.permutations([server, noise]).map(b"".join)))
-        made.stream(True, draw(st.sampled_from([b"", noise, builders.message(opcode=0x5D, extras=bytes(4))])))
+        made.stream(
+            True,
+            draw(st.sampled_from([b"", noise, builders.message(opcode=0x5D, extras=bytes(4))])),
+        )
         if draw(st.booleans()):
             made.close()
         indices = st.sets(st.integers(0, max(0, len(made.segments) - 1)), max_size=3)
-        segments = builders.damaged(made.segments, loss=draw(indices), duplicates=draw(indices), swaps=draw(indices))
-        packets += builders.recorded(segments, snaplen=draw(st.sampled_from([262_144, 262_144, 300, 90])))
+        segments = builders.damaged(
+            made.segments, loss=draw(indices), duplicates=draw(indices), swaps=draw(indices)
+        )
+        packets += builders.recorded(
+            segments, snaplen=draw(st.sampled_from([262_144, 262_144, 300, 90]))
+        )
     for _ in range(draw(st.integers(0, 3))):
         place = draw(st.integers(0, len(packets) - 1)) if packets else 0
         if packets:
@@ -79,7 +122,9 @@ def damaged_captures(draw: st.DrawFn) -> list[Recorded]:
 
 @given(damaged_captures(), st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_sums_hold_for_damaged_captures(tmp_path: Path, packets: list[Recorded], find_ports: bool) -> None:
+def test_the_sums_hold_for_damaged_captures(
+    tmp_path: Path, packets: list[Recorded], find_ports: bool
+) -> None:
     path = tmp_path / "damaged.pcap"
     path.write_bytes(builders.pcap(packets))
     holds(*read(path, find_ports=find_ports))
@@ -91,7 +136,9 @@ def only(coverage: Coverage, direction: int = 1) -> DirectionCoverage:
 
 
 def test_a_whole_capture_is_whole(tmp_path: Path) -> None:
-    coverage, _, _ = read(builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(9))))
+    coverage, _, _ = read(
+        builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(9)))
+    )
     assert all(one.is_whole for one in coverage.directions)
     assert (only(coverage).protocol, only(coverage, 0).protocol) == ("dcp", "")
     assert (only(coverage).sender, only(coverage).receiver) == ("10.0.0.2:11210", "10.0.0.1:50000")
@@ -107,12 +154,22 @@ def test_what_is_lost_is_named_with_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("server", "protocol"),
-    [(b"\x16\x03\x03\x00\x50\x02" + bytes(79), "tls"), (b"VALUE k 0 5\r\nhello\r\nEND\r\n", "memcached-text")],
+    [
+        (b"\x16\x03\x03\x00\x50\x02" + bytes(79), "tls"),
+        (b"VALUE k 0 5\r\nhello\r\nEND\r\n", "memcached-text"),
+    ],
 )
-def test_another_protocol_is_named_and_its_bytes_are_not_skipped(server: bytes, protocol: str, tmp_path: Path) -> None:
+def test_another_protocol_is_named_and_its_bytes_are_not_skipped(
+    server: bytes, protocol: str, tmp_path: Path
+) -> None:
     coverage, _, _ = read(builders.capture(tmp_path / "a.pcap", server=server))
     one = only(coverage)
-    assert (one.protocol, one.not_decodable, one.skipped, one.decoded) == (protocol, len(server), {}, 0)
+    assert (one.protocol, one.not_decodable, one.skipped, one.decoded) == (
+        protocol,
+        len(server),
+        {},
+        0,
+    )
 
 
 def test_a_connection_that_does_not_prove_to_be_dcp_is_another_protocol(tmp_path: Path) -> None:
@@ -124,4 +181,8 @@ def test_a_connection_that_does_not_prove_to_be_dcp_is_another_protocol(tmp_path
     path.write_bytes(builders.pcap(builders.recorded(made.segments)))
     coverage, packets, decoded = read(path, find_ports=True)
     holds(coverage, packets, decoded)
-    assert (decoded, only(coverage).protocol, only(coverage).not_decodable) == (0, "other", only(coverage).captured)
+    assert (decoded, only(coverage).protocol, only(coverage).not_decodable) == (
+        0,
+        "other",
+        only(coverage).captured,
+    )

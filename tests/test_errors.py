@@ -7,19 +7,33 @@ from pathlib import Path
 import pytest
 
 from dcpinspect import errors
-from dcpinspect.errors import CaptureError, DamagedCapture, DcpInspectError, PlacedError, UsageError, memory_ended
+from dcpinspect.errors import (
+    CaptureError,
+    DamagedCapture,
+    DcpInspectError,
+    PlacedError,
+    UsageError,
+    memory_ended,
+)
 from dcpinspect.text import cells
 
 
 def test_every_exception_has_the_one_root() -> None:
-    classes = [item for _, item in inspect.getmembers(errors, inspect.isclass) if issubclass(item, Exception)]
+    classes = [
+        item
+        for _, item in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(item, Exception)
+    ]
     assert len(classes) > 1
     assert all(issubclass(item, DcpInspectError) for item in classes)
 
 
 def test_docstring_is_the_default_text() -> None:
     assert str(UsageError()) == "The request does not make sense."
-    assert str(UsageError("--vbucket 1-: no number after the dash")) == "--vbucket 1-: no number after the dash"
+    assert (
+        str(UsageError("--vbucket 1-: no number after the dash"))
+        == "--vbucket 1-: no number after the dash"
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,11 +79,20 @@ def test_of_a_long_text_the_part_around_the_place_is_shown(at: int, character: s
 
 def test_a_placed_error_is_one_line_beside_its_picture() -> None:
     error = PlacedError("[filters] slow", "no such column", "row\n= 1", 0)
-    assert (str(error), error.what, error.text, error.at) == ("[filters] slow: no such column", "no such column", "row\n= 1", 0)
+    assert (str(error), error.what, error.text, error.at) == (
+        "[filters] slow: no such column",
+        "no such column",
+        "row\n= 1",
+        0,
+    )
 
 
 def test_exit_statuses() -> None:
-    assert (UsageError.exit_status, CaptureError.exit_status, DamagedCapture.exit_status) == (2, 2, 3)
+    assert (UsageError.exit_status, CaptureError.exit_status, DamagedCapture.exit_status) == (
+        2,
+        2,
+        3,
+    )
 
 
 def test_what_fails_without_an_exception_has_no_memory_where_that_is_limited() -> None:

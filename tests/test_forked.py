@@ -21,7 +21,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Py
     return pytester
 
 
-def test_every_test_is_run_once_and_told_with_its_own_output_and_folder(run: pytest.Pytester) -> None:
+def test_every_test_is_run_once_and_told_with_its_own_output_and_folder(
+    run: pytest.Pytester,
+) -> None:
     run.makepyfile("""
         import os, pytest
         @pytest.mark.parametrize("number", range(60))

@@ -1,4 +1,6 @@
-"""What a start loads. The import contracts see the static graph only, not what functions import while they run."""
+"""What a start loads. The import contracts see the static graph only, not what functions import
+while they run.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ FOR_PEOPLE = {"pyspark", "rich", "scapy", "textual", "typer"}
 
 def modules_after(code: str) -> set[str]:
     """What a fresh interpreter has loaded after running the code."""
-    report = f"import sys, json\n{code}\nsys.__stdout__.write('\\n' + json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=False)
+    report = (
+        f"import sys, json\n{code}\nsys.__stdout__.write('\\n' + json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", report], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -29,7 +35,9 @@ def loaded_by(code: str) -> set[str]:
 
 
 def modules_below_cli() -> list[str]:
-    """All but the terminal UI, and what is imported by whoever wants Scapy or has Spark: their own classes have to be there."""
+    """All but the terminal UI, and what is imported by whoever wants Scapy or has Spark: their own
+    classes have to be there.
+    """
     paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
     names = sorted(".".join(path.parts) for path in paths if path.name != "__main__")
     above = (
@@ -49,12 +57,19 @@ def test_the_package_itself_loads_nothing() -> None:
 def test_nothing_below_cli_loads_what_is_for_people() -> None:
     names = modules_below_cli()
     assert "dcpinspect.reading.engine" in names
-    assert loaded_by(f"from importlib import import_module\nfor name in {names}: import_module(name)") & FOR_PEOPLE == set()
+    assert (
+        loaded_by(f"from importlib import import_module\nfor name in {names}: import_module(name)")
+        & FOR_PEOPLE
+        == set()
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
 def test_help_and_version_load_nothing_heavy(arguments: list[str]) -> None:
-    assert loaded_by(f"from dcpinspect.cli.main import main\nassert main({arguments}) == 0") & HEAVY == set()
+    assert (
+        loaded_by(f"from dcpinspect.cli.main import main\nassert main({arguments}) == 0") & HEAVY
+        == set()
+    )
 
 
 @pytest.mark.parametrize("command", sorted(path.stem for path in (PACKAGE / "cli").glob("*.py")))
@@ -65,7 +80,9 @@ def test_importing_a_command_loads_nothing_heavy(command: str) -> None:
 
 def test_read_starts_without_what_small_captures_never_need() -> None:
     sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
-    loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}]) == 0")
+    loaded = loaded_by(
+        f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}]) == 0"
+    )
     unneeded = {
         "duckdb",
         "http",
@@ -86,8 +103,12 @@ def test_read_starts_without_what_small_captures_never_need() -> None:
 
 @pytest.mark.parametrize(("arguments", "most"), [("--help", 11), ("read", 172), ("check", 288)])
 def test_a_start_loads_few_of_our_modules(arguments: str, most: int) -> None:
-    """Each takes a millisecond or more, and adds up: a module that a command does not always need is imported where it is needed."""
-    sample = [] if arguments == "--help" else [str(PACKAGE.parent / "sample_captures" / "rollback.pcap")]
+    """Each takes a millisecond or more, and adds up: a module that a command does not always need
+    is imported where it is needed.
+    """
+    sample = (
+        [] if arguments == "--help" else [str(PACKAGE.parent / "sample_captures" / "rollback.pcap")]
+    )
     code = f"from dcpinspect.cli.main import main\nassert main({[arguments, *sample]}) == 0"
     assert len([name for name in modules_after(code) if name.startswith("dcpinspect")]) <= most
 
@@ -96,8 +117,10 @@ def test_a_start_loads_few_of_our_modules(arguments: str, most: int) -> None:
 def test_the_program_starts_no_thread_but_that_which_watches_for_signals() -> None:
     code = (
         "import atexit, os, sys; from dcpinspect.__main__ import run\n"
-        "atexit.register(lambda: sys.stderr.write(f\"{len(os.listdir('/proc/self/task'))} {'numpy' in sys.modules}\"))\n"
-        f"sys.argv = ['dcpinspect', 'read', {str(PACKAGE.parent / 'sample_captures' / 'tour.pcapng')!r}]; run()"
+        "atexit.register(lambda: sys.stderr.write(f\"{len(os.listdir('/proc/self/task'))} "
+        "{'numpy' in sys.modules}\"))\n"
+        "sys.argv = ['dcpinspect', 'read', "
+        f"{str(PACKAGE.parent / 'sample_captures' / 'tour.pcapng')!r}]; run()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "2 True"
@@ -113,14 +136,20 @@ def test_a_filter_loads_duckdb_and_nothing_for_people() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
-    # Arrow itself would load pandas where there is one, to ask whether what it is handed comes from there.
-    assert loaded & {"duckdb", "numba", "pandas", "pyspark", "rich", "scapy", "textual"} == {"duckdb"}
+    # Arrow itself would load pandas where there is one, to ask whether what it is handed comes from
+    # there.
+    assert loaded & {"duckdb", "numba", "pandas", "pyspark", "rich", "scapy", "textual"} == {
+        "duckdb"
+    }
 
 
 def test_the_terminal_ui_starts_without_what_it_may_never_need() -> None:
-    """And without what only shows messages need: these are read once the first picture is on the screen."""
+    """And without what only shows messages need: these are read once the first picture is on the
+    screen.
+    """
     loaded = modules_after(
-        "import dcpinspect.cli.tui, dcpinspect.capture.open, dcpinspect.tui.app, dcpinspect.tui.inspection, dcpinspect.tui.start"
+        "import dcpinspect.cli.tui, dcpinspect.capture.open, dcpinspect.tui.app, "
+        "dcpinspect.tui.inspection, dcpinspect.tui.start"
     )
     unneeded = (
         "capture.live",
@@ -131,12 +160,26 @@ def test_the_terminal_ui_starts_without_what_it_may_never_need() -> None:
         "logs.forms",
         "tables.values",
     )
-    assert loaded & {"duckdb", "numba", "pandas", "pyarrow.compute", "scapy", *(f"dcpinspect.{name}" for name in unneeded)} == set()
+    assert (
+        loaded
+        & {
+            "duckdb",
+            "numba",
+            "pandas",
+            "pyarrow.compute",
+            "scapy",
+            *(f"dcpinspect.{name}" for name in unneeded),
+        }
+        == set()
+    )
 
 
 def test_a_recording_loads_what_it_is_asked_for() -> None:
     sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
-    code = f"import dcpinspect\nrecording = dcpinspect.open({str(sample)!r})\nassert str(recording.annotate(1))\nrecording.close()"
+    code = (
+        f"import dcpinspect\nrecording = dcpinspect.open({str(sample)!r})\nassert "
+        "str(recording.annotate(1))\nrecording.close()"
+    )
     loaded = loaded_by(code)
     assert "pyarrow" in loaded
     assert loaded & {"duckdb", "numba", "pyspark", "rich", "scapy", "textual", "typer"} == set()

@@ -16,7 +16,9 @@ NO_MODULE = {
     "test_wheel": "hatch_build.py",
     "test_wording": "README.md and docs/*.md",
 }
-"""Tests in tests/ itself that prove something else than one module. Those that play several modules together are in tests/scenarios."""
+"""Tests in tests/ itself that prove something else than one module. Those that play several modules
+together are in tests/scenarios.
+"""
 
 NO_TEST_FILE = {
     "__init__.py": "says what its package is for",
@@ -25,7 +27,9 @@ NO_TEST_FILE = {
     "diff/difference_columns.py": "data, which the tests of diff/differences.py look at",
     "diff/queries.py": "queries, which diff/differences.py runs",
     "decoding.py": "the second half of engine.py, whose tests look at its rows",
-    "findings/candidates.py": "data, which the tests of the rules and of the collector make and look at",
+    "findings/candidates.py": (
+        "data, which the tests of the rules and of the collector make and look at"
+    ),
     "findings/finding.py": "the same",
     "findings/rule.py": "the same",
     "findings/wire_rules.py": "data, which the tests of findings/wire_checks.py look at",
@@ -36,15 +40,22 @@ NO_TEST_FILE = {
     "output/export/line_programs.py": "the programs of output/export/line_rows.py",
     "output/export/number_text.py": "a part of the kernel of output/export/row_text.py",
     "output/export/span_text.py": "the same",
-    "transport/tls/talk.py": "the second half of transport/tls/stage.py, whose tests show what becomes of a connection",
+    "transport/tls/talk.py": (
+        "the second half of transport/tls/stage.py, whose tests show what becomes of a connection"
+    ),
     "protocol/utf8.py": "a part of the kernel of output/export/row_text.py",
-    "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
+    "protocol/layouts/*.py": (
+        "data, every line of which the vectors of tests/protocol and "
+        "tests/scenarios encode and decode"
+    ),
 }
 """Sources without a test file of their own, as patterns."""
 
 
 def test_every_module_has_its_test_file() -> None:
-    sources = {path.relative_to(ROOT / "dcpinspect") for path in (ROOT / "dcpinspect").rglob("*.py")}
+    sources = {
+        path.relative_to(ROOT / "dcpinspect") for path in (ROOT / "dcpinspect").rglob("*.py")
+    }
     lonely = [
         source.as_posix()
         for source in sorted(sources)

@@ -59,7 +59,9 @@ def test_each_record_has_its_own_default_of_a_factory() -> None:
 def test_a_frozen_record_cannot_be_changed() -> None:
     point: Any = Point(1)
     for name in ("x", "z"):
-        with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot assign to field '{name}'"):
+        with pytest.raises(
+            dataclasses.FrozenInstanceError, match=f"cannot assign to field '{name}'"
+        ):
             setattr(point, name, 2)
     with pytest.raises(dataclasses.FrozenInstanceError):
         del point.x
@@ -89,9 +91,22 @@ def test_wrong_arguments_are_refused() -> None:
 
 def _records() -> list[Any]:
     names = [module.name for module in pkgutil.walk_packages(dcpinspect.__path__, "dcpinspect.")]
-    modules = [importlib.import_module(name) for name in names if not name.endswith((".__main__", ".machine_code"))]
-    values = [value for module in modules for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
-    return [value for value in values if isinstance(value, type) and hasattr(vars(value).get("__dataclass_fields__"), "original")]
+    modules = [
+        importlib.import_module(name)
+        for name in names
+        if not name.endswith((".__main__", ".machine_code"))
+    ]
+    values = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if getattr(value, "__module__", "") == module.__name__
+    ]
+    return [
+        value
+        for value in values
+        if isinstance(value, type) and hasattr(vars(value).get("__dataclass_fields__"), "original")
+    ]
 
 
 def test_each_record_of_the_package_takes_what_dataclasses_would_give_it() -> None:
@@ -101,10 +116,15 @@ def test_each_record_of_the_package_takes_what_dataclasses_would_give_it() -> No
         with pytest.raises(TypeError):
             record(no_such_field=1)
         found = [
-            (one.name, one.kind is one.KEYWORD_ONLY, one.default is one.empty) for one in inspect.signature(record).parameters.values()
+            (one.name, one.kind is one.KEYWORD_ONLY, one.default is one.empty)
+            for one in inspect.signature(record).parameters.values()
         ]
         expected = [
-            (field.name, field.kw_only is True, field.default is field.default_factory is dataclasses.MISSING)
+            (
+                field.name,
+                field.kw_only is True,
+                field.default is field.default_factory is dataclasses.MISSING,
+            )
             for field in dataclasses.fields(record)
         ]
         assert found == sorted(expected, key=lambda facts: facts[1]), record

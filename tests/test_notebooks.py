@@ -28,7 +28,11 @@ def jupyter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outputs(notebook: Any) -> list[Any]:
     """What stands below each cell."""
-    return [[dict(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
+    return [
+        [dict(output) for output in cell.outputs]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
 
 
 def without_javas_words(notebook: Any) -> None:
@@ -42,14 +46,21 @@ def without_javas_words(notebook: Any) -> None:
 @pytest.mark.usefixtures("jupyter")
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(DOCS / "python.ipynb", id="python"), pytest.param(ON_SPARK, marks=pytest.mark.spark, id="spark")],
+    [
+        pytest.param(DOCS / "python.ipynb", id="python"),
+        pytest.param(ON_SPARK, marks=pytest.mark.spark, id="spark"),
+    ],
 )
-def test_a_notebook_runs_and_prints_what_it_shows(path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_notebook_runs_and_prints_what_it_shows(
+    path: Path, request: pytest.FixtureRequest
+) -> None:
     notebook = read(path, as_version=4)
     shown, metadata = outputs(notebook), dict(notebook.metadata)
     folder = {"metadata": {"path": str(path.parent)}}
     # What is printed comes in as many pieces as the kernel likes.
-    client = NotebookClient(notebook, timeout=300, record_timing=False, coalesce_streams=True, resources=folder)
+    client = NotebookClient(
+        notebook, timeout=300, record_timing=False, coalesce_streams=True, resources=folder
+    )
     client.execute()
     if path == ON_SPARK:
         without_javas_words(notebook)
@@ -63,7 +74,10 @@ def test_a_notebook_runs_and_prints_what_it_shows(path: Path, request: pytest.Fi
 @pytest.mark.slow
 @pytest.mark.spark
 def test_that_of_a_cluster_runs_in_a_session_that_there_is(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """As on a platform, and without the start of another Spark."""
     assert spark.version
@@ -78,7 +92,11 @@ def test_that_of_a_cluster_runs_in_a_session_that_there_is(
             with redirect_stdout(StringIO()) as printed:
                 exec(cell.source, names)  # noqa: S102 - our own cells
             text = printed.getvalue()
-            cell.outputs = [from_dict({"name": "stdout", "output_type": "stream", "text": text})] if text else []
+            cell.outputs = (
+                [from_dict({"name": "stdout", "output_type": "stream", "text": text})]
+                if text
+                else []
+            )
     if request.config.getoption("--update-golden"):
         write(notebook, ON_CLUSTER)
     else:

@@ -10,15 +10,29 @@ import numpy as np
 import pytest
 
 from dcpinspect.errors import SpoolError
-from dcpinspect.temporary import LARGE, forget, large_files, mapped, named_file, new_folder, remember, remove_all, room
+from dcpinspect.temporary import (
+    LARGE,
+    forget,
+    large_files,
+    mapped,
+    named_file,
+    new_folder,
+    remember,
+    remove_all,
+    room,
+)
 
 
-def test_temporary_files_are_where_the_user_wants_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_temporary_files_are_where_the_user_wants_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert large_files() == str(tmp_path)
 
 
-def test_without_a_wish_they_are_where_files_outlive_a_restart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_wish_they_are_where_files_outlive_a_restart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr("dcpinspect.temporary._ON_DISK", str(tmp_path))
     assert large_files() == str(tmp_path)
@@ -43,17 +57,27 @@ def test_what_is_changed_in_a_mapped_file_stays_in_memory(tmp_path: Path) -> Non
     assert (view.tobytes(), path.read_bytes()) == (b"xbc", b"abc")
 
 
-def test_nothing_is_made_where_another_user_could_put_something_in_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_made_where_another_user_could_put_something_in_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "shared"))
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o777)
     for make in (new_folder, lambda: named_file(".x").__enter__()):
-        with pytest.raises(SpoolError, match=r"/shared: other users can write it; set TMPDIR to a folder that only you can write$"):
+        with pytest.raises(
+            SpoolError,
+            match=(
+                r"/shared: other users can write it; set TMPDIR to a folder that only you can "
+                r"write$"
+            ),
+        ):
             make()
     assert os.listdir(tmp_path / "shared") == []
 
 
-def test_only_their_owner_can_read_them_and_nothing_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_their_owner_can_read_them_and_nothing_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with named_file(".x") as file:
         assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
@@ -70,13 +94,18 @@ def test_only_their_owner_can_read_them_and_nothing_stays(monkeypatch: pytest.Mo
 
 
 def test_nothing_stays_of_a_program_that_an_exception_ends(tmp_path: Path) -> None:
-    code = "from dcpinspect.temporary import new_folder\nopen(new_folder() + '/x', 'w').close()\nraise KeyboardInterrupt"
+    code = (
+        "from dcpinspect.temporary import new_folder\nopen(new_folder() + '/x', "
+        "'w').close()\nraise KeyboardInterrupt"
+    )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, env=environment)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_is_interrupted_while_it_is_made_does_not_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_is_interrupted_while_it_is_made_does_not_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make = os.mkdir
 
     def interrupted(path: str, mode: int) -> None:

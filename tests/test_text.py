@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.text import cells, clip, did_you_mean, did_you_mean_file, escape, escape_rest, one_line, to_ascii, wrap
+from dcpinspect.text import (
+    cells,
+    clip,
+    did_you_mean,
+    did_you_mean_file,
+    escape,
+    escape_rest,
+    one_line,
+    to_ascii,
+    wrap,
+)
 from tests.catalogue import each
 
 # hypothesis leaves surrogates out unless asked
@@ -83,7 +93,10 @@ def test_one_line_is_printable(text: str) -> None:
 
 
 def test_one_line_joins_lines_and_keeps_backslashes() -> None:
-    assert one_line("Choose from:\n\ttext,\n\tjson\x07 C:\\x\n") == "Choose from: text, json\\x07 C:\\x"
+    assert (
+        one_line("Choose from:\n\ttext,\n\tjson\x07 C:\\x\n")
+        == "Choose from: text, json\\x07 C:\\x"
+    )
 
 
 def test_cells_counts_terminal_columns() -> None:
@@ -116,7 +129,9 @@ def test_clipped_text_fits_and_begins_the_same(text: str, width: int) -> None:
 
 
 def test_every_character_that_draws_nothing_is_escaped() -> None:
-    """Unicode's Default_Ignorable_Code_Point, as far as its categories tell: format characters and the listed exceptions."""
+    """Unicode's Default_Ignorable_Code_Point, as far as its categories tell: format characters and
+    the listed exceptions.
+    """
     for code in range(0x110000):
         if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp"):
             assert escape(chr(code)).startswith("\\")
@@ -156,8 +171,13 @@ def test_wrapping_divides_between_words_and_indents() -> None:
 
 
 def test_close_names_are_asked_about() -> None:
-    assert did_you_mean("mutaton", ["dcp_deletion", "dcp_mutation"]) == "; did you mean dcp_mutation?"
-    assert did_you_mean("vbukket", {"vbucket": 1, "vbuckets": 2}) == "; did you mean vbucket or vbuckets?"
+    assert (
+        did_you_mean("mutaton", ["dcp_deletion", "dcp_mutation"]) == "; did you mean dcp_mutation?"
+    )
+    assert (
+        did_you_mean("vbukket", {"vbucket": 1, "vbuckets": 2})
+        == "; did you mean vbucket or vbuckets?"
+    )
 
 
 def test_nothing_is_said_where_nothing_is_close() -> None:
@@ -168,9 +188,9 @@ def test_nothing_is_said_where_nothing_is_close() -> None:
 
 def test_names_of_files_are_compared_without_their_endings() -> None:
     assert did_you_mean_file("nosuch.pcap", ["lossy.pcap", "loop.pcap"]) == ""
-    assert did_you_mean_file("rolback.pcap", ["lossy.pcap", "rollback.ndjson", "rollback.pcap"]) == (
-        "; did you mean rollback.pcap or rollback.ndjson?"
-    )
+    assert did_you_mean_file(
+        "rolback.pcap", ["lossy.pcap", "rollback.ndjson", "rollback.pcap"]
+    ) == ("; did you mean rollback.pcap or rollback.ndjson?")
 
 
 def test_headings_of_lists_suggest_their_columns() -> None:

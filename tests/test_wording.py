@@ -1,4 +1,6 @@
-"""Documents and messages are in plain English: what people read is held to the rules of ``tests/wording.py``."""
+"""Documents and messages are in plain English: what people read is held to the rules of
+``tests/wording.py``.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ from tests.wording import banned, chains_of_colons, sentences, too_long, unclear
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
-FOLDERS = sorted({path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "dcpinspect").rglob("*.py")})
+FOLDERS = sorted(
+    {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "dcpinspect").rglob("*.py")}
+)
 FEWEST_WORDS = 4
 """A string of fewer words is no sentence."""
-NO_PROSE = re.compile(r"\s*(?:select|create|insert|with|case)\b|.*[\\^]|.*\b(?:int64|octets)\b", re.IGNORECASE)
+NO_PROSE = re.compile(
+    r"\s*(?:select|create|insert|with|case)\b|.*[\\^]|.*\b(?:int64|octets)\b", re.IGNORECASE
+)
 """SQL, regular expressions and signatures of kernels."""
 
 
@@ -31,18 +37,32 @@ def read(page: str) -> str:
 
 
 def messages(source: str) -> Iterator[str]:
-    """The texts in a module that have some words, without docstrings; a value put into a text is a word."""
+    """The texts in a module that have some words, without docstrings; a value put into a text is a
+    word.
+    """
     nodes = list(ast.walk(ast.parse(source)))
     left_out = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    left_out |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
+    left_out |= {
+        id(part)
+        for node in nodes
+        if isinstance(node, ast.JoinedStr)
+        for part in ast.walk(node)
+        if part is not node
+    }
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+            text = "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value
         else:
             continue
-        if id(node) not in left_out and len(re.findall(r"(?:^|\s)\W*[a-z]{2,}", text)) >= FEWEST_WORDS and not NO_PROSE.match(text):
+        if (
+            id(node) not in left_out
+            and len(re.findall(r"(?:^|\s)\W*[a-z]{2,}", text)) >= FEWEST_WORDS
+            and not NO_PROSE.match(text)
+        ):
             yield text
 
 
@@ -78,27 +98,45 @@ def test_a_sentence_has_thirty_words_at_most(page: str) -> None:
 def test_what_the_modules_of_a_folder_say_is_plain(folder: str) -> None:
     modules = sorted((ROOT / folder).glob("*.py"))
     assert modules
-    found = [f"{module}: {problem}" for module in modules for text in messages(module.read_text("utf-8")) for problem in unclear(text)]
+    found = [
+        f"{module}: {problem}"
+        for module in modules
+        for text in messages(module.read_text("utf-8"))
+        for problem in unclear(text)
+    ]
     assert not found, "\n".join(found)
 
 
 def test_rules_are_plain() -> None:
-    texts = [(rule, text) for rule, one in RULES.items() for text in (one.fires, one.unless, one.next)]
+    texts = [
+        (rule, text) for rule, one in RULES.items() for text in (one.fires, one.unless, one.next)
+    ]
     found = [f"{rule}: {problem}" for rule, text in texts for problem in unclear(text)]
     assert not found, "\n".join(found)
 
 
 def test_words_of_the_glossary_and_keys_of_the_terminal_ui_are_plain() -> None:
-    texts = [*(meaning for words in GLOSSARY.values() for meaning in words.values()), *(key.text for key in KEYS)]
+    texts = [
+        *(meaning for words in GLOSSARY.values() for meaning in words.values()),
+        *(key.text for key in KEYS),
+    ]
     found = [problem for text in texts for problem in unclear(text)]
     assert not found, "\n".join(found)
 
 
 def test_the_help_of_every_command_is_plain() -> None:
     group = program()
-    texts = [text for command in commands(group) for text in (command.help, *(getattr(option, "help", None) for option in command.params))]
+    texts = [
+        text
+        for command in commands(group)
+        for text in (command.help, *(getattr(option, "help", None) for option in command.params))
+    ]
     assert len(texts) > 200, "the commands themselves were asked, not their names"
-    found = [problem for text in [*texts, *(command.help for command in group.commands.values())] for problem in unclear(text or "")]
+    found = [
+        problem
+        for text in [*texts, *(command.help for command in group.commands.values())]
+        for problem in unclear(text or "")
+    ]
     assert not found, "\n".join(found)
 
 
@@ -127,7 +165,13 @@ def test_chains_of_colons_are_found_and_times_are_not() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["what the capture lacks accuses", "it was never begun", "a fail-over", "an out-of-order snapshot", "and the\nflow control\nwindow"],
+    [
+        "what the capture lacks accuses",
+        "it was never begun",
+        "a fail-over",
+        "an out-of-order snapshot",
+        "and the\nflow control\nwindow",
+    ],
 )
 def test_banned_phrases_are_found_across_lines_and_in_any_case(text: str) -> None:
     assert banned(text)
@@ -135,7 +179,10 @@ def test_banned_phrases_are_found_across_lines_and_in_any_case(text: str) -> Non
 
 
 def test_messages_are_found_in_their_parts_and_docstrings_are_not() -> None:
-    source = '"""one two three four"""\nsay(f"{name}: one two " f"three four {more}", "one two", "SELECT one two three four")\n'
+    source = (
+        '"""one two three four"""\nsay(f"{name}: one two " f"three four {more}", "one two", '
+        '"SELECT one two three four")\n'
+    )
     assert list(messages(source)) == ["X: one two three four X"]
     assert unclear("one: two; three: four") == []
     assert unclear("one: two: three; four") == ["one: two: three"]

@@ -1,4 +1,6 @@
-"""Plain English, as far as a program can tell: short sentences, no chains of colons, none of the phrases that readers stumbled over."""
+"""Plain English, as far as a program can tell: short sentences, no chains of colons, none of the
+phrases that readers stumbled over.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ MOST_WORDS = 30
 
 
 def prose(text: str) -> list[str]:
-    """The paragraphs and list items of a page, without code, tables, headings and pictures; code in a sentence is one word."""
+    """The paragraphs and list items of a page, without code, tables, headings and pictures; code in
+    a sentence is one word.
+    """
     text = re.sub(r"^```.*?^```$", "\n", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^(?:#|\||!\[).*$", "\n", text, flags=re.MULTILINE)
     text = re.sub(r"`[^`]*`|\b\w+/[\w/-]+\.md\b", "CODE", text)
@@ -49,7 +53,11 @@ def prose(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     """Each ends with a full stop, or with its paragraph."""
-    return [sentence for block in prose(text) for sentence in re.split(r"(?<=[.!?])[\"')*]* (?=\S)", block)]
+    return [
+        sentence
+        for block in prose(text)
+        for sentence in re.split(r"(?<=[.!?])[\"')*]* (?=\S)", block)
+    ]
 
 
 def words(text: str) -> list[str]:
@@ -78,6 +86,10 @@ def banned(text: str) -> list[str]:
 
 
 def unclear(message: str) -> list[str]:
-    """What is wrong with a message or a cell of a table, whose parts have semicolons between them."""
+    """What is wrong with a message or a cell of a table, whose parts have semicolons between
+    them.
+    """
     parts = [re.sub(r"'[^']* --?[^']*'", "CODE", part) for part in message.split("; ")]
-    return banned(message) + [problem for part in parts for problem in (*chains_of_colons(part), *too_long(part))]
+    return banned(message) + [
+        problem for part in parts for problem in (*chains_of_colons(part), *too_long(part))
+    ]

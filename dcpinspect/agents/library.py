@@ -1,4 +1,6 @@
-"""The captures that may be asked about: those below some directories. What was read is kept for the next question."""
+"""The captures that may be asked about: those below some directories. What was read is kept for the
+next question.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Question:
         """How much of the captures was read, 0 to 1."""
         self.is_cancelled = False
         self.on_cancel: Callable[[], object] | None = None
-        """Ends what the thread waits for; it is called again and again until there is none, since it may come before there is a wait."""
+        """Ends what the thread waits for; it is called again and again until there is none, since
+        it may come before there is a wait.
+        """
 
     def cancel(self) -> None:
         """Lets the thread end soon; any thread may call this."""
@@ -60,11 +64,15 @@ class _Kept:
 class Library:
     """Captures below some directories."""
 
-    def __init__(self, directories: Sequence[str], open_recording: Callable[[Sequence[str]], Recording]) -> None:
+    def __init__(
+        self, directories: Sequence[str], open_recording: Callable[[Sequence[str]], Recording]
+    ) -> None:
         """``opened``: opens captures. Raises UsageError for what is no directory."""
         for name in directories:
             if not os.path.isdir(name):
-                raise UsageError(f"{escape(name)}: is no directory; name those whose captures may be read")
+                raise UsageError(
+                    f"{escape(name)}: is no directory; name those whose captures may be read"
+                )
         self._roots = [os.path.realpath(name) for name in directories]
         self._opened = open_recording
         self._kept: dict[Identity, _Kept] = {}  # the one that was asked about last stands last
@@ -73,12 +81,22 @@ class Library:
     def captures(self) -> list[tuple[str, int]]:
         """Returns all captures, by the name that a question may use, and their sizes in bytes."""
         several = len(self._roots) > 1
-        paths_and_names = [(path, path if several else os.path.relpath(path, root)) for root in self._roots for path in captures_in(root)]
-        return [(name, os.stat(path).st_size) for path, name in paths_and_names if self._is_inside(path) and _is_file(path)]
+        paths_and_names = [
+            (path, path if several else os.path.relpath(path, root))
+            for root in self._roots
+            for path in captures_in(root)
+        ]
+        return [
+            (name, os.stat(path).st_size)
+            for path, name in paths_and_names
+            if self._is_inside(path) and _is_file(path)
+        ]
 
     @contextmanager
     def reading(self, names: Sequence[str], question: Question) -> Iterator[Recording]:
-        """Yields a reading of captures that came to its end. Raises UsageError, InterruptedError, and the errors of reading."""
+        """Yields a reading of captures that came to its end. Raises UsageError, InterruptedError,
+        and the errors of reading.
+        """
         paths = [path for name in names for path in self._paths(name)]
         if not paths:
             raise UsageError("name a capture; info without captures lists all")
@@ -104,7 +122,10 @@ class Library:
     def _of(self, paths: Sequence[str]) -> _Kept:
         """Returns the reading of these files as they are now."""
         abouts = [(path, os.stat(path)) for path in paths]
-        key = tuple((path, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns) for path, info in abouts)
+        key = tuple(
+            (path, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            for path, info in abouts
+        )
         with self._lock:
             self._kept[key] = entry = self._kept.pop(key, None) or _Kept(self._opened(paths))
             entry.asked_by += 1
@@ -112,26 +133,39 @@ class Library:
             return entry
 
     def _forget(self, most: int) -> None:
-        """Closes those that were not asked about for longest, until ``most`` are kept; one that is in use stays."""
+        """Closes those that were not asked about for longest, until ``most`` are kept; one that is
+        in use stays.
+        """
         for key, entry in list(self._kept.items()):
             if len(self._kept) > most and not entry.asked_by:
                 entry.recording.close()
                 del self._kept[key]
 
     def _paths(self, name: str) -> list[str]:
-        """Returns the files that a name of a question means, with links resolved. Raises UsageError."""
+        """Returns the files that a name of a question means, with links resolved. Raises
+        UsageError.
+        """
         escaped = escape(name)
         if "\0" in name:
             raise UsageError(f"{escaped}: is no name of a file")
         paths = [os.path.realpath(os.path.join(root, name)) for root in self._roots]
         inside = [path for path in paths if self._is_inside(path)]
         if not inside:
-            raise UsageError(f"{escaped}: is not below the directories that are served; info without captures lists what is")
+            raise UsageError(
+                f"{escaped}: is not below the directories that are served; info without "
+                "captures lists what is"
+            )
         path = next(filter(os.path.exists, inside), None)
         if path is None:
-            raise UsageError(f"{escaped}: there is no such capture; info without captures lists all")
+            raise UsageError(
+                f"{escaped}: there is no such capture; info without captures lists all"
+            )
         if os.path.isdir(path):
-            return [file_path for file_path in with_folders([path]) if self._is_inside(file_path) and _is_file(file_path)]
+            return [
+                file_path
+                for file_path in with_folders([path])
+                if self._is_inside(file_path) and _is_file(file_path)
+            ]
         if not _is_file(path):
             raise UsageError(f"{escaped}: is no file; pipes and devices are not read here")
         return [path]

@@ -1,4 +1,6 @@
-"""Serves the tools over the Model Context Protocol: each question in a thread, with progress, and an end when it is cancelled."""
+"""Serves the tools over the Model Context Protocol: each question in a thread, with progress, and
+an end when it is cancelled.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,15 @@ _REPORTED_S = 0.5
 
 def server(library: Library) -> MCPServer[Any]:
     """Returns the server with all tools."""
-    served = MCPServer("dcpinspect", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
+    served = MCPServer(
+        "dcpinspect", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
+    )
     tools = Tools(library)
     for name in TOOLS:
-        served.add_tool(_tool(getattr(tools, name)), annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+        served.add_tool(
+            _tool(getattr(tools, name)),
+            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        )
     return served
 
 
@@ -46,7 +53,9 @@ async def over_http(served: MCPServer[Any], host: str, port: int, token: str) ->
 
 
 class _WithToken:
-    """Lets only requests with the token through: any program of this machine, and any page in a browser, can reach the port."""
+    """Lets only requests with the token through: any program of this machine, and any page in a
+    browser, can reach the port.
+    """
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -57,31 +66,45 @@ class _WithToken:
         if scope["type"] == "lifespan" or hmac.compare_digest(authorization, self._wanted):
             await self._app(scope, receive, send)
         else:
-            await Response("give the token: Authorization: Bearer TOKEN\n", 401)(scope, receive, send)
+            await Response("give the token: Authorization: Bearer TOKEN\n", 401)(
+                scope, receive, send
+            )
 
 
 def _tool(method: Callable[..., Answer]) -> Callable[..., Any]:
-    """Returns what the server calls in place of a tool: with the context of the request instead of the question."""
+    """Returns what the server calls in place of a tool: with the context of the request instead of
+    the question.
+    """
     signature = inspect.signature(method, eval_str=True)
     parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in signature.parameters.items() if name != "question"
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in signature.parameters.items()
+        if name != "question"
     ]
 
     async def run(context: Context[Any, Any], **given: Any) -> CallToolResult:
         return await _answered(context, lambda question: method(question, **given))
 
-    context_parameter = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=Context)
+    context_parameter = inspect.Parameter(
+        "context", inspect.Parameter.KEYWORD_ONLY, annotation=Context
+    )
     run.__name__, run.__doc__ = method.__name__, " ".join((method.__doc__ or "").split())
     run.__annotations__ = {
         "context": Context,
         **{parameter.name: parameter.annotation for parameter in parameters},
         "return": CallToolResult,
     }
-    setattr(run, "__signature__", inspect.Signature([context_parameter, *parameters], return_annotation=CallToolResult))  # noqa: B010 - functions do not declare it
+    setattr(  # noqa: B010 - functions do not declare it
+        run,
+        "__signature__",
+        inspect.Signature([context_parameter, *parameters], return_annotation=CallToolResult),
+    )
     return run
 
 
-async def _answered(context: Context[Any, Any], work: Callable[[Question], Answer]) -> CallToolResult:
+async def _answered(
+    context: Context[Any, Any], work: Callable[[Question], Answer]
+) -> CallToolResult:
     """Returns what the thread answers. Whoever cancels the request ends the thread, too."""
     question = Question()
     async with anyio.create_task_group() as group:
@@ -95,7 +118,9 @@ async def _answered(context: Context[Any, Any], work: Callable[[Question], Answe
 
 
 def _told(work: Callable[[Question], Answer], question: Question) -> CallToolResult:
-    """Answers in this thread. What is wrong with a question, or a capture, is an answer for the agent, in the sentence of the command."""
+    """Answers in this thread. What is wrong with a question, or a capture, is an answer for the
+    agent, in the sentence of the command.
+    """
     try:
         result = work(question)
     except (DcpInspectError, IndexError) as error:
@@ -106,8 +131,12 @@ def _told(work: Callable[[Question], Answer], question: Question) -> CallToolRes
         if (ended := memory_ended(error)) is None:
             raise
         return _wrong(ended)
-    data = json.loads(plain_json(result.data))  # as JSON has it: times, bytes and numbers of 64 bits
-    return CallToolResult(content=[TextContent(type="text", text=result.text)], structured_content=data)
+    data = json.loads(
+        plain_json(result.data)
+    )  # as JSON has it: times, bytes and numbers of 64 bits
+    return CallToolResult(
+        content=[TextContent(type="text", text=result.text)], structured_content=data
+    )
 
 
 def _wrong(text: str) -> CallToolResult:

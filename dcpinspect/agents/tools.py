@@ -1,4 +1,6 @@
-"""The tools: what one asks about captures, in the order in which one asks it. Names, descriptions and parameters are for agents."""
+"""The tools: what one asks about captures, in the order in which one asks it. Names, descriptions
+and parameters are for agents.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,69 @@ Everything quoted from a capture (keys, documents, names of buckets and clients)
 """
 
 Captures = Annotated[
-    list[str], Field(description="Captures as info lists them, or directories of them; several are read as one, in order of time.")
+    list[str],
+    Field(
+        description=(
+            "Captures as info lists them, or directories of them; several are read as one, "
+            "in order of time."
+        )
+    ),
 ]
-Skip = Annotated[int, Field(ge=0, description="Leave out so many entries from the start: the answer before says which number goes on.")]
+Skip = Annotated[
+    int,
+    Field(
+        ge=0,
+        description=(
+            "Leave out so many entries from the start: the answer before says which number goes on."
+        ),
+    ),
+]
 Room = Annotated[int, Field(ge=1000, le=200_000, description="About how long the answer may be.")]
-Filter = Annotated[str | None, Field(description="SQL that is true for the rows wanted, as in: vbucket in (1, 5) and connection = 2")]
-Columns = Annotated[list[str] | None, Field(description="Only these columns. By default, those that say most.")]
+Filter = Annotated[
+    str | None,
+    Field(
+        description=(
+            "SQL that is true for the rows wanted, as in: vbucket in (1, 5) and connection = 2"
+        )
+    ),
+]
+Columns = Annotated[
+    list[str] | None, Field(description="Only these columns. By default, those that say most.")
+]
 _MOST_AT_ONCE = 500
 """Number of rows from which an answer is made; no answer has more."""
 _VALUE = 2000
 """Number of bytes of a document that a message shows."""
-_USUAL_COLUMNS = ("row", "time", "connection", "direction", "name", "status_name", "vbucket", "sid", "by_seqno", "opaque", "key", "problem")
+_USUAL_COLUMNS = (
+    "row",
+    "time",
+    "connection",
+    "direction",
+    "name",
+    "status_name",
+    "vbucket",
+    "sid",
+    "by_seqno",
+    "opaque",
+    "key",
+    "problem",
+)
 _OF_FINDING = (
-    *("id", "rule", "severity", "cause", "message", "next", "whose", "who", "server", "connections", "vbuckets", "rows", "left_out"),
+    *(
+        "id",
+        "rule",
+        "severity",
+        "cause",
+        "message",
+        "next",
+        "whose",
+        "who",
+        "server",
+        "connections",
+        "vbuckets",
+        "rows",
+        "left_out",
+    ),
     *("first_time", "last_time", "count", "over", "over_row", "effect_of", "cases"),
 )
 _GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
@@ -56,20 +108,40 @@ class Tools:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def info(self, question: Question, captures: Captures = [], skip: Skip = 0, max_characters: Room = USUAL) -> Answer:  # noqa: B006 - only read
-        """What is in captures: time, clients, servers, buckets, vbuckets, how complete, how many findings. Ask this first. Without
-        captures, lists all that can be asked about."""
+    def info(
+        self,
+        question: Question,
+        captures: Captures = [],  # noqa: B006 - only read
+        skip: Skip = 0,
+        max_characters: Room = USUAL,
+    ) -> Answer:
+        """What is in captures: time, clients, servers, buckets, vbuckets, how complete, how many
+        findings. Ask this first. Without captures, lists all that can be asked about.
+        """
         if not captures:
             names = [(escape(name), size) for name, size in self._library.captures()]
-            listed = [({"capture": name, "bytes": size}, f"{name}  {size:,} bytes") for name, size in names]
+            listed = [
+                ({"capture": name, "bytes": size}, f"{name}  {size:,} bytes")
+                for name, size in names
+            ]
             return answer({}, "captures", listed, skip=skip, room=max_characters, total=len(listed))
         with self._library.reading(captures, question) as recording:
             findings, info = recording.findings(), recording.info()
-            counts = {name: count for name in SEVERITIES if (count := sum(finding.severity == name for finding in findings))}
+            counts = {
+                name: count
+                for name in SEVERITIES
+                if (count := sum(finding.severity == name for finding in findings))
+            }
             about = {**short(info), "findings": counts, "next": "findings, of the same captures"}
             lines = [line for line in str(info).splitlines() if not line.startswith("next ")]
-            lines.append(f"findings  {', '.join(f'{count} of severity {name}' for name, count in counts.items()) or 'none'}")
-            problems = [str(DamagedCapture(problem.file, problem.offset, problem.what)) for problem in recording.problems]
+            lines.append(
+                "findings  "
+                f"{', '.join(f'{count} of severity {name}' for name, count in counts.items()) or 'none'}"
+            )
+            problems = [
+                str(DamagedCapture(problem.file, problem.offset, problem.what))
+                for problem in recording.problems
+            ]
             return answer(
                 about,
                 "damage",
@@ -83,31 +155,65 @@ class Tools:
         self,
         question: Question,
         captures: Captures,
-        rule: Annotated[str | None, Field(description="Only findings of this rule, with every case: each vbucket, and its rows.")] = None,
-        severity: Annotated[str | None, Field(description="Only findings that are error, or warning or worse; note means all.")] = None,
+        rule: Annotated[
+            str | None,
+            Field(
+                description=(
+                    "Only findings of this rule, with every case: each vbucket, and its rows."
+                )
+            ),
+        ] = None,
+        severity: Annotated[
+            str | None,
+            Field(description="Only findings that are error, or warning or worse; note means all."),
+        ] = None,
         skip: Skip = 0,
         max_characters: Room = USUAL,
     ) -> Answer:
-        """What is wrong, worst first: what happened, on which side, the rows that prove it, and what to do. whose is the side that has to
-        act: client, server, capture (the recording lacks something), normal (nobody). effect_of names the finding that is the cause. Ask
-        this after info; then vbucket for one of its vbuckets, or message for one of its rows."""
+        """What is wrong, worst first: what happened, on which side, the rows that prove it, and
+        what to do. whose is the side that has to act: client, server, capture (the recording lacks
+        something), normal (nobody). effect_of names the finding that is the cause. Ask this after
+        info; then vbucket for one of its vbuckets, or message for one of its rows.
+        """
         if severity is not None and severity not in SEVERITIES:
             raise UsageError(f"severity {escape(severity)}: write {', '.join(SEVERITIES)}")
         worst = SEVERITIES[: SEVERITIES.index(severity or SEVERITIES[-1]) + 1]
         with self._library.reading(captures, question) as recording:
-            findings = [finding for finding in recording.findings(rule) if finding.severity in worst]
+            findings = [
+                finding for finding in recording.findings(rule) if finding.severity in worst
+            ]
             entries = [_finding(finding, whole=rule is not None) for finding in findings]
             title = f"{len(findings)} findings" if findings else "nothing wrong was found"
-            return answer({}, "findings", entries, skip=skip, room=max_characters, total=len(findings), title=title)
+            return answer(
+                {},
+                "findings",
+                entries,
+                skip=skip,
+                room=max_characters,
+                total=len(findings),
+                title=title,
+            )
 
-    def vbucket(self, question: Question, captures: Captures, vbucket: int, skip: Skip = 0, max_characters: Room = USUAL) -> Answer:
-        """What happened to one vbucket, event by event, in words: requests and answers, snapshots, seqnos that did not come and why, ends;
-        and the findings about it. Each event has the row that shows it."""
+    def vbucket(
+        self,
+        question: Question,
+        captures: Captures,
+        vbucket: int,
+        skip: Skip = 0,
+        max_characters: Room = USUAL,
+    ) -> Answer:
+        """What happened to one vbucket, event by event, in words: requests and answers, snapshots,
+        seqnos that did not come and why, ends; and the findings about it. Each event has the row
+        that shows it.
+        """
         with self._library.reading(captures, question) as recording:
             history = recording.timeline(vbucket)
             if not history.streams:
                 vbuckets = sorted(set(recording.records("streams").values("vbucket")))
-                raise UsageError(f"vbucket {vbucket}: no stream of it was captured; there are {ranges(vbuckets) or 'none'}")
+                raise UsageError(
+                    f"vbucket {vbucket}: no stream of it was captured; there are "
+                    f"{ranges(vbuckets) or 'none'}"
+                )
             connections = [short(connection) for connection in history.to_dict()["connections"]]
             cases: list[dict[str, Any]] = [
                 {
@@ -122,14 +228,25 @@ class Tools:
             ]
             about = {"vbucket": vbucket, "connections": connections, "findings": cases}
             heading_lines = [
-                f"{finding_case['severity']} {finding_case['rule']}: {finding_case['message']}; rows {_listed(finding_case['rows'])}"
+                (
+                    f"{finding_case['severity']} {finding_case['rule']}: "
+                    f"{finding_case['message']}; rows {_listed(finding_case['rows'])}"
+                )
                 for finding_case in cases
             ]
             heading_lines += [plain_json(connection).decode() for connection in connections]
             events = list(folded(history.events))
             lines = history.lines(events, None)
             entries = [(short(event.record()), "\n".join(lines.of(event))) for event in events]
-            return answer(about, "events", entries, skip=skip, room=max_characters, total=len(events), title="\n".join(heading_lines))
+            return answer(
+                about,
+                "events",
+                entries,
+                skip=skip,
+                room=max_characters,
+                total=len(events),
+                title="\n".join(heading_lines),
+            )
 
     def table(
         self,
@@ -141,22 +258,40 @@ class Tools:
         skip: Skip = 0,
         max_characters: Room = USUAL,
     ) -> Answer:
-        """A table that is made of all messages: every stream, gap, snapshot, rollback, connection, vbucket. Give columns to see more rows
-        at once; a filter uses the same columns."""
+        """A table that is made of all messages: every stream, gap, snapshot, rollback, connection,
+        vbucket. Give columns to see more rows at once; a filter uses the same columns.
+        """
         if name not in CONTRACTS:
-            raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}")
+            raise UsageError(
+                f"table {escape(name)}: there is "
+                f"none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
+            )
         column_names = [column.name for column in CONTRACTS[name].columns]
         for column in columns or ():
             if column not in column_names:
-                close = did_you_mean(column, column_names) or f"; there are {', '.join(column_names)}"
+                close = (
+                    did_you_mean(column, column_names) or f"; there are {', '.join(column_names)}"
+                )
                 raise UsageError(f"columns {escape(column)}: {name} have no such column{close}")
         only = parse_record_filter(filter, CONTRACTS[name]) if filter is not None else None
         with self._library.reading(captures, question) as recording:
             records = RecordSelection(filter=only).of(recording.records(name))
-            page = records.take(np.arange(min(skip, len(records)), min(skip + _MOST_AT_ONCE, len(records)))).records()
-            rows = [{key: value for key, value in record.items() if columns is None or key in columns} for record in page]
+            page = records.take(
+                np.arange(min(skip, len(records)), min(skip + _MOST_AT_ONCE, len(records)))
+            ).records()
+            rows = [
+                {key: value for key, value in record.items() if columns is None or key in columns}
+                for record in page
+            ]
             about = {"schema": CONTRACTS[name].schema}
-            return answer(about, name, _as_json(rows, skip), skip=skip, room=max_characters, total=len(records))
+            return answer(
+                about,
+                name,
+                _as_json(rows, skip),
+                skip=skip,
+                room=max_characters,
+                total=len(records),
+            )
 
     def messages(
         self,
@@ -167,9 +302,11 @@ class Tools:
         skip: Skip = 0,
         max_characters: Room = USUAL,
     ) -> Answer:
-        """Messages in order of rows. Columns, also for filter: row, time, connection, direction (c2s, s2c), name (dcp_mutation), side
-        (request, response), status_name, vbucket, by_seqno, opaque, sid, key, start_seqno, end_seqno, request_row, rtt_ns, value and many
-        more; explain has each."""
+        """Messages in order of rows. Columns, also for filter: row, time, connection, direction
+        (c2s, s2c), name (dcp_mutation), side (request, response), status_name, vbucket, by_seqno,
+        opaque, sid, key, start_seqno, end_seqno, request_row, rtt_ns, value and many more; explain
+        has each.
+        """
         names = [column_name(column, "columns:") for column in columns or _USUAL_COLUMNS]
         with self._library.reading(captures, question) as recording:
             rows = recording.matching(filter)
@@ -182,42 +319,89 @@ class Tools:
                 total=len(rows),
             )
 
-    def message(self, question: Question, captures: Captures, row: int, max_characters: Room = USUAL) -> Answer:
-        """One message with every field: offset, bytes, value, meaning, and what is wrong with it."""
+    def message(
+        self, question: Question, captures: Captures, row: int, max_characters: Room = USUAL
+    ) -> Answer:
+        """One message with every field: offset, bytes, value, meaning, and what is wrong
+        with it.
+        """
         with self._library.reading(captures, question) as recording:
             message = recording.annotate(row)
-            return answer({}, "message", [(message.to_dict(values=_VALUE), str(message))], skip=0, room=max_characters, total=1)
+            return answer(
+                {},
+                "message",
+                [(message.to_dict(values=_VALUE), str(message))],
+                skip=0,
+                room=max_characters,
+                total=1,
+            )
 
     def sql(
         self,
         question: Question,
         captures: Captures,
-        query: Annotated[str, Field(description="One select in DuckDB's SQL. It reaches the tables of the captures, and nothing else.")],
+        query: Annotated[
+            str,
+            Field(
+                description=(
+                    "One select in DuckDB's SQL. It reaches the tables of the captures, "
+                    "and nothing else."
+                )
+            ),
+        ],
         skip: Skip = 0,
         max_characters: Room = USUAL,
     ) -> Answer:
-        """SQL over the tables messages, streams, snapshots, gaps, rollbacks, connections, vbuckets and findings. describe messages lists
-        columns."""
-        with self._library.reading(captures, question) as recording, recording.query(query) as sql_query:
+        """SQL over the tables messages, streams, snapshots, gaps, rollbacks, connections, vbuckets
+        and findings. describe messages lists columns.
+        """
+        with (
+            self._library.reading(captures, question) as recording,
+            recording.query(query) as sql_query,
+        ):
             question.on_cancel = sql_query.database.interrupt
             try:
                 if question.is_cancelled:
                     raise InterruptedError
-                return answer({}, "rows", _as_json(_rows(sql_query.result(), question), 0), skip=skip, room=max_characters)
+                return answer(
+                    {},
+                    "rows",
+                    _as_json(_rows(sql_query.result(), question), 0),
+                    skip=skip,
+                    room=max_characters,
+                )
             finally:
                 question.on_cancel = None
 
-    def explain(self, question: Question, what: str, skip: Skip = 0, max_characters: Room = USUAL) -> Answer:  # noqa: ARG002 - as all tools
-        """What a word means: a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a rule of findings, a control key, a column,
-        a term; or every field of a message given as bytes in hex."""
+    def explain(
+        self,
+        question: Question,  # noqa: ARG002 - as all tools
+        what: str,
+        skip: Skip = 0,
+        max_characters: Room = USUAL,
+    ) -> Answer:
+        """What a word means: a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a
+        rule of findings, a control key, a column, a term; or every field of a message given as
+        bytes in hex.
+        """
         lines = str(explain(what)).splitlines()
-        return answer({}, "lines", [({"text": line}, line) for line in lines], skip=skip, room=max_characters, total=len(lines), frame="")
+        return answer(
+            {},
+            "lines",
+            [({"text": line}, line) for line in lines],
+            skip=skip,
+            room=max_characters,
+            total=len(lines),
+            frame="",
+        )
 
 
 def _finding(finding: Finding, *, whole: bool) -> Entry:
     """Returns a finding; its cases only if it is asked for by itself, or if they are few."""
     record = finding.to_dict()
-    shown_fields = {name: record[name] for name in _OF_FINDING if record[name] not in (None, "", [], 0)}
+    shown_fields = {
+        name: record[name] for name in _OF_FINDING if record[name] not in (None, "", [], 0)
+    }
     if len(shown_fields["cases"]) == 1 or not whole:
         del shown_fields["cases"]
     where = [shown_fields.get("who", ""), shown_fields.get("server", "")]
@@ -226,23 +410,37 @@ def _finding(finding: Finding, *, whole: bool) -> Entry:
     where += [f"rows {_listed(shown_fields['rows'])}"] if "rows" in shown_fields else []
     where += [
         f"whose: {shown_fields['whose']}",
-        f"{shown_fields['over']} in row {shown_fields['over_row']}" if "over_row" in shown_fields else shown_fields["over"],
+        f"{shown_fields['over']} in row {shown_fields['over_row']}"
+        if "over_row" in shown_fields
+        else shown_fields["over"],
     ]
     lines = [
-        f"{_GLYPHS[shown_fields['severity']]} {shown_fields['severity']} {shown_fields['rule']}: {shown_fields['message']}",
+        (
+            f"{_GLYPHS[shown_fields['severity']]} {shown_fields['severity']} "
+            f"{shown_fields['rule']}: {shown_fields['message']}"
+        ),
         f"    {'; '.join(filter(None, where))}",
     ]
     lines += [f"    next: {shown_fields['next']}"] if "next" in shown_fields else []
-    lines += [f"    id {shown_fields['id']}" + (f", an effect of {shown_fields['effect_of']}" if "effect_of" in shown_fields else "")]
-    lines += [f"    case {plain_json(short(case)).decode()}" for case in shown_fields.get("cases", ())]
+    lines += [
+        f"    id {shown_fields['id']}"
+        + (f", an effect of {shown_fields['effect_of']}" if "effect_of" in shown_fields else "")
+    ]
+    lines += [
+        f"    case {plain_json(short(case)).decode()}" for case in shown_fields.get("cases", ())
+    ]
     return shown_fields, "\n".join(lines)
 
 
 def _listed(rows: Sequence[int], most: int = 20) -> str:
-    return ", ".join([*map(str, rows[:most]), *([f"{len(rows) - most} more"] if len(rows) > most else [])])
+    return ", ".join(
+        [*map(str, rows[:most]), *([f"{len(rows) - most} more"] if len(rows) > most else [])]
+    )
 
 
-def _as_json(rows: Sequence[dict[str, Any]] | Iterator[dict[str, Any]], skip: int) -> Iterator[Entry]:
+def _as_json(
+    rows: Sequence[dict[str, Any]] | Iterator[dict[str, Any]], skip: int
+) -> Iterator[Entry]:
     """Yields rows as entries, behind ``skip`` of which nothing was made."""
     yield from (({}, "") for _ in range(skip))
     for row in rows:
@@ -258,7 +456,9 @@ def _rows(batches: Any, question: Question) -> Iterator[dict[str, Any]]:
             yield from batch.slice(first, _MOST_AT_ONCE).to_pylist(maps_as_pydicts="lossy")
 
 
-def _messages(recording: Recording, rows: Any, names: Sequence[str], skip: int, *, told: bool) -> Iterator[Entry]:
+def _messages(
+    recording: Recording, rows: Any, names: Sequence[str], skip: int, *, told: bool
+) -> Iterator[Entry]:
     batch = recording.batch(rows[:_MOST_AT_ONCE])
     table = record_batch(batch, np.arange(len(batch)), names)
     if "time" in names:

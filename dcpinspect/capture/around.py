@@ -1,4 +1,6 @@
-"""The latest packets in memory, as pcapng blocks; those around a moment go to a file of their own."""
+"""The latest packets in memory, as pcapng blocks; those around a moment go to a file of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ from dcpinspect.text import escape
 MIB = 1 << 20
 _PIECE_BYTES = MIB
 _PIECE_NS = 10**9
-"""Nanoseconds of packets that are kept, written and forgotten at once; ``_PIECE_BYTES``: bytes of them. A file may have so much more than
-was asked for."""
+"""Nanoseconds of packets that are kept, written and forgotten at once; ``_PIECE_BYTES``: bytes of
+them. A file may have so much more than was asked for.
+"""
 _NAMES = 1000
 """Greatest number of files of one rule and millisecond."""
 
@@ -48,7 +51,9 @@ class _Sink(list[bytes]):
 
 
 class _MomentsFile:
-    """One of the files: a section for each moment, which has the comment, and the packets between moments. Complete after every write."""
+    """One of the files: a section for each moment, which has the comment, and the packets between
+    moments. Complete after every write.
+    """
 
     def __init__(self, path: str, rule: str, since_ns: int) -> None:
         self.path = path
@@ -93,10 +98,22 @@ class _MomentsFile:
 
 
 class Around:
-    """Keeps the packets of some time, and writes those before and after moments to files. What the disk refuses is told, not raised."""
+    """Keeps the packets of some time, and writes those before and after moments to files. What the
+    disk refuses is told, not raised.
+    """
 
-    def __init__(self, folder: str, around_ns: int, *, most_bytes: int, most_files: int, tell: Callable[[str], None]) -> None:
-        """``around_ns``: how much before and after a moment. ``most_bytes``: limit for packets in memory; a file may have twice as many."""
+    def __init__(
+        self,
+        folder: str,
+        around_ns: int,
+        *,
+        most_bytes: int,
+        most_files: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        """``around_ns``: how much before and after a moment. ``most_bytes``: limit for packets in
+        memory; a file may have twice as many.
+        """
         self._folder = folder
         self._around_ns = around_ns
         self._most_bytes = most_bytes
@@ -128,7 +145,14 @@ class Around:
             *described, blocks = self._sink
             self._interfaces += described
             time_ns = batch.time_ns[rows]
-            piece = _Piece(self._numbers, int(time_ns.min()), int(time_ns.max()), len(rows), len(self._interfaces), blocks)
+            piece = _Piece(
+                self._numbers,
+                int(time_ns.min()),
+                int(time_ns.max()),
+                len(rows),
+                len(self._interfaces),
+                blocks,
+            )
             self._numbers += 1
             self._pieces.append(piece)
             self._bytes += len(blocks)
@@ -138,16 +162,22 @@ class Around:
                 self._go_on(self._file, piece)
 
     def forget(self, before_ns: int) -> None:
-        """Frees packets that are only needed for moments before this one: nobody will ask for such a moment."""
+        """Frees packets that are only needed for moments before this one: nobody will ask for such
+        a moment.
+        """
         while self._pieces and self._pieces[0].end_ns < before_ns - self._around_ns:
             self._drop()
 
     def save(self, rule: str, note: str, moment_ns: int, now_ns: int) -> None:
-        """Writes the packets from before ``moment_ns`` until after ``now_ns``, with ``note``; to the file that is being written, if there
-        is one."""
+        """Writes the packets from before ``moment_ns`` until after ``now_ns``, with ``note``; to
+        the file that is being written, if there is one.
+        """
         since_ns = moment_ns - self._around_ns
         if self._lost_until_ns >= since_ns:
-            note += f"; packets before {_clock(self._lost_until_ns)} UTC are not here, the memory for them was full"
+            note += (
+                f"; packets before {_clock(self._lost_until_ns)} UTC are not here, the memory "
+                "for them was full"
+            )
         try:
             if self._file is None:
                 self._file = self._begin(rule, moment_ns, since_ns)
@@ -162,7 +192,9 @@ class Around:
             self._fail(error)
 
     def pass_time(self, now_ns: int) -> None:
-        """Notes that it is ``now_ns``; a file whose time is over is complete, and so is one that begins later: the clock was set back."""
+        """Notes that it is ``now_ns``; a file whose time is over is complete, and so is one that
+        begins later: the clock was set back.
+        """
         if self._file is not None and not self._file.since_ns <= now_ns <= self._file.until_ns:
             self.close()
 
@@ -171,7 +203,10 @@ class Around:
         if self._file is None:
             return
         self._file.close()
-        self._tell(f"{escape(self._file.path)}: saved {self._file.packets:,} packets around {self._file.rule}")
+        self._tell(
+            f"{escape(self._file.path)}: saved {self._file.packets:,} packets around "
+            f"{self._file.rule}"
+        )
         self._file = None
 
     def _drop(self) -> _Piece:
@@ -195,14 +230,21 @@ class Around:
         if not self._files_left:
             if not self._is_told:
                 self._is_told = True
-                self._tell(f"{self._most_files:,} files were saved; packets around other findings are not saved (--save-max)")
+                self._tell(
+                    f"{self._most_files:,} files were saved; packets around other findings are "
+                    "not saved (--save-max)"
+                )
             return None
         self._files_left -= 1
         time = datetime.fromtimestamp(moment_ns // 10**9, UTC)
-        name = os.path.join(self._folder, f"{time:%Y%m%dT%H%M%S}.{moment_ns // 10**6 % 1000:03d}Z-{rule}")
+        name = os.path.join(
+            self._folder, f"{time:%Y%m%dT%H%M%S}.{moment_ns // 10**6 % 1000:03d}Z-{rule}"
+        )
         for number in range(1, _NAMES):
             try:
-                file = _MomentsFile(f"{name}.pcapng" if number == 1 else f"{name}-{number}.pcapng", rule, since_ns)
+                file = _MomentsFile(
+                    f"{name}.pcapng" if number == 1 else f"{name}-{number}.pcapng", rule, since_ns
+                )
             except FileExistsError:
                 continue
             self.saved += 1
@@ -210,7 +252,11 @@ class Around:
         raise FileExistsError(17, "File exists", f"{name}.pcapng")
 
     def _fail(self, error: OSError) -> None:
-        path = self._file.path if self._file is not None else os.fsdecode(error.filename or self._folder)
+        path = (
+            self._file.path
+            if self._file is not None
+            else os.fsdecode(error.filename or self._folder)
+        )
         self._tell(f"{escape(path)}: {error.strerror}; packets are missing there, watching goes on")
         if self._file is not None:
             self._file.close()

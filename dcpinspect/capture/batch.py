@@ -12,8 +12,8 @@ from dcpinspect.lazy_dataclass import dataclass
 class PacketBatch:
     """Packets of one file, in order: one buffer, and a row of numbers for each packet.
 
-    All columns have one entry for each packet. Offsets count bytes from the start of ``data``. The packets are consecutive, unless they
-    have numbers of their own.
+    All columns have one entry for each packet. Offsets count bytes from the start of ``data``. The
+    packets are consecutive, unless they have numbers of their own.
     """
 
     data: ByteArray
@@ -35,27 +35,43 @@ class PacketBatch:
     first_packet: int
     """0-based number, over the whole reading, of the first packet here."""
     file_offset: int
-    """Place of ``data[0]`` in the file (in the decompressed stream if it is compressed); in a live capture, bytes of the batches before."""
+    """Place of ``data[0]`` in the file (in the decompressed stream if it is compressed); in a live
+    capture, bytes of the batches before.
+    """
     clock_ns: int | None = None
-    """Only in a live capture, now and then: capture time when the batch was handed out. It shows that time passes though no packet says
-    so."""
+    """Only in a live capture, now and then: capture time when the batch was handed out. It shows
+    that time passes though no packet says so.
+    """
     options: IntArray | None = None
-    """Number of bytes of pcapng options after each packet in ``data`` and its padding; below 0 if their numbers are big-endian. None: there
-    are no options."""
+    """Number of bytes of pcapng options after each packet in ``data`` and its padding; below 0 if
+    their numbers are big-endian. None: there are no options.
+    """
     packet: IntArray | None = None
-    """Number of each packet over the whole reading, rising; None if the packets are consecutive from ``first_packet`` on."""
+    """Number of each packet over the whole reading, rising; None if the packets are consecutive
+    from ``first_packet`` on.
+    """
     frame: IntArray | None = None
-    """Number of each packet within the file; None if the packets are consecutive from ``first_frame`` on."""
+    """Number of each packet within the file; None if the packets are consecutive from
+    ``first_frame`` on.
+    """
 
     @property
     def packets(self) -> IntArray:
         """Number of each packet over the whole reading."""
-        return np.arange(self.first_packet, self.first_packet + len(self)) if self.packet is None else self.packet
+        return (
+            np.arange(self.first_packet, self.first_packet + len(self))
+            if self.packet is None
+            else self.packet
+        )
 
     @property
     def frames(self) -> IntArray:
         """Number of each packet within the file."""
-        return np.arange(self.first_frame, self.first_frame + len(self)) if self.frame is None else self.frame
+        return (
+            np.arange(self.first_frame, self.first_frame + len(self))
+            if self.frame is None
+            else self.frame
+        )
 
     def packet_at(self, index: int) -> int:
         """Returns the number of one packet over the whole reading."""
@@ -66,6 +82,20 @@ class PacketBatch:
 
 
 def pause(clock_ns: int | None, *, file: int, first_frame: int, first_packet: int) -> PacketBatch:
-    """Returns a batch without packets, which says that it is ``clock_ns`` now and nothing has come; None: nothing has come so far."""
+    """Returns a batch without packets, which says that it is ``clock_ns`` now and nothing has come;
+    None: nothing has come so far.
+    """
     none = np.empty(0, np.int64)
-    return PacketBatch(np.empty(0, np.uint8), none, none, none, none, none, file, first_frame, first_packet, 0, clock_ns)
+    return PacketBatch(
+        np.empty(0, np.uint8),
+        none,
+        none,
+        none,
+        none,
+        none,
+        file,
+        first_frame,
+        first_packet,
+        0,
+        clock_ns,
+    )

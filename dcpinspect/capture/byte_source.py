@@ -1,6 +1,7 @@
 """The bytes of a capture, wherever they come from: a file, a pipe, a compressed stream.
 
-``Window`` reads them into consecutive buffers. Every buffer is a new one, so what points into an earlier batch stays valid.
+``Window`` reads them into consecutive buffers. Every buffer is a new one, so what points into an
+earlier batch stays valid.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 STDIN = "-"
 Storage = Literal["plain", "compressed", "stream"]
 FIRST_READ = 1 << 16
-"""Number of bytes to begin with: most captures that people look at are small, and a pipe holds no more than this."""
+"""Number of bytes to begin with: most captures that people look at are small, and a pipe holds no
+more than this.
+"""
 LAST_S = 0.5
 """Seconds that a pipe that was stopped is still read."""
 _LOOK_S = 0.1
@@ -70,11 +73,14 @@ class _Prefixed:
 
 
 _met: set[str] = set()
-"""Names of the captures that were there when they were first opened: most are read more than once."""
+"""Names of the captures that were there when they were first opened: most are read more than once.
+"""
 
 
 class Pipe(FileIO):
-    """A pipe that can be stopped: then it has what comes within ``LAST_S``, for what writes it may end at the same signal."""
+    """A pipe that can be stopped: then it has what comes within ``LAST_S``, for what writes it may
+    end at the same signal.
+    """
 
     ends_at = math.inf
 
@@ -87,12 +93,19 @@ class Pipe(FileIO):
 
 
 class ByteSource:
-    """The bytes of one capture, decompressed. A source knows its name, and whether to wait for more bytes than there are."""
+    """The bytes of one capture, decompressed. A source knows its name, and whether to wait for more
+    bytes than there are.
+    """
 
     def __init__(self, path: str, *, follow: bool = False) -> None:
         """``follow``: wait for what is still to be written."""
         if follow and is_uri(path):
-            raise CaptureError(path, None, "is in storage where nothing grows, and cannot be followed", "follow a file")
+            raise CaptureError(
+                path,
+                None,
+                "is in storage where nothing grows, and cannot be followed",
+                "follow a file",
+            )
         self.name = path
         self.is_stream = False
         file = self._opened()
@@ -110,11 +123,18 @@ class ByteSource:
         self._remarks: list[str] = []
         self._raw: Raw = _Prefixed(magic, raw)
         self._mended = None if follow else self._without_terminal(magic, raw)
-        self._inflate = decompressed(magic, self._raw, None if self.is_stream or follow or self._mended else file)
+        self._inflate = decompressed(
+            magic, self._raw, None if self.is_stream or follow or self._mended else file
+        )
         if self._inflate is not None:
             if follow:
                 raw.close()
-                raise CaptureError(path, None, "is compressed, and a compressed file cannot be followed", "unpack it first")
+                raise CaptureError(
+                    path,
+                    None,
+                    "is compressed, and a compressed file cannot be followed",
+                    "unpack it first",
+                )
             self._raw = self._inflate
         is_binary = self._inflate is None and self._mended is None and _is_capture(magic)
         self._text = None if follow or is_binary else self._read_as_text()
@@ -122,7 +142,11 @@ class ByteSource:
     def _without_terminal(self, magic: bytes, raw: Raw) -> Mended | None:
         """Returns the bytes as they were before a terminal changed them; None if none did."""
         head = magic
-        while (b"\n" not in head or b"\r\n" in head) and len(head) < HEAD and (not self.is_stream or _is_ready(raw)):
+        while (
+            (b"\n" not in head or b"\r\n" in head)
+            and len(head) < HEAD
+            and (not self.is_stream or _is_ready(raw))
+        ):
             got = _read_some(raw, HEAD - len(head) if self.is_stream else _STEP)
             head += got
             if not got:
@@ -136,11 +160,17 @@ class ByteSource:
 
     def _read_as_text(self) -> TextPackets | None:
         """Returns the packets that a text stands for; None if it is no such text."""
-        from dcpinspect.capture.text_packets import HEAD, text_packets  # deferred: captures do without
+        from dcpinspect.capture.text_packets import (
+            HEAD,
+            text_packets,
+        )  # deferred: captures do without
 
         head = _read_up_to(self._raw, HEAD)
         if size := text_before(head):
-            self._remarks.append(f"text before the capture was left out: {escape(head[:size].decode(errors='backslashreplace').strip())}")
+            self._remarks.append(
+                "text before the capture was left out: "
+                f"{escape(head[:size].decode(errors='backslashreplace').strip())}"
+            )
             head = head[size:]
         self._raw = _Prefixed(head, self._raw)
         text = text_packets(head, self._raw)
@@ -155,20 +185,32 @@ class ByteSource:
 
     @property
     def remark(self) -> str | None:
-        """What a text stands for, and which part of it is made up, or how a capture was mended; None for a capture as it is."""
-        return "; ".join(self._remarks + ([] if self._text is None else [self._text.remark])) or None
+        """What a text stands for, and which part of it is made up, or how a capture was mended;
+        None for a capture as it is.
+        """
+        return (
+            "; ".join(self._remarks + ([] if self._text is None else [self._text.remark])) or None
+        )
 
     @property
     def position(self) -> int:
-        """Number of bytes read of the file as stored; of a pipe, bytes that came out of it, unpacked."""
+        """Number of bytes read of the file as stored; of a pipe, bytes that came out of it,
+        unpacked.
+        """
         return self._given if self.is_stream else self._file.tell()
 
     @property
     def storage(self) -> Storage:
-        """Whether the bytes can be read again: at any place, unpacked from the start, or not at all."""
+        """Whether the bytes can be read again: at any place, unpacked from the start, or not at
+        all.
+        """
         if self.is_stream or self._growing is not None or isinstance(self._file, RemoteFile):
             return "stream"
-        return "plain" if self._inflate is None and self._text is None and not self._remarks else "compressed"
+        return (
+            "plain"
+            if self._inflate is None and self._text is None and not self._remarks
+            else "compressed"
+        )
 
     def _opened(self) -> FileIO | RemoteFile:
         if is_uri(self.name):
@@ -181,10 +223,20 @@ class ByteSource:
             raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileNotFoundError:
             if self.name in _met or isinstance(self.name, Inside):
-                raise CaptureError(self.name, None, "was removed while it was read", "keep captures until the command has ended") from None
+                raise CaptureError(
+                    self.name,
+                    None,
+                    "was removed while it was read",
+                    "keep captures until the command has ended",
+                ) from None
             raise missing(self.name) from None
         except OSError as error:
-            raise CaptureError(self.name, None, f"cannot be opened ({error.strerror})", "check the name and its permissions") from error
+            raise CaptureError(
+                self.name,
+                None,
+                f"cannot be opened ({error.strerror})",
+                "check the name and its permissions",
+            ) from error
         _met.add(self.name)
         self.is_stream = not raw.seekable()
         if not self.is_stream:
@@ -199,7 +251,12 @@ class ByteSource:
             raise CaptureError(self.name, None, "there is no such file", "check the name") from None
         except OSError as error:
             failure = f"cannot be opened ({error.strerror})"
-            raise CaptureError(self.name, None, failure, "check the name, and the credentials in the environment or a profile") from error
+            raise CaptureError(
+                self.name,
+                None,
+                failure,
+                "check the name, and the credentials in the environment or a profile",
+            ) from error
 
     def stop(self) -> None:
         """Ends a source that is followed, or a pipe."""
@@ -221,7 +278,8 @@ class ByteSource:
         return self._growing is not None or isinstance(self._file, Pipe)
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Reads bytes to the start of ``target``; returns their number: 0 at the end, None if a followed source has nothing now.
+        """Reads bytes to the start of ``target``; returns their number: 0 at the end, None if a
+        followed source has nothing now.
 
         A stream gives what it has, a file fills the target.
         """
@@ -265,18 +323,26 @@ class ByteSource:
 
 
 def missing(path: str) -> CaptureError:
-    """Returns the error about a file that is not there, with the names beside it that are like its name."""
+    """Returns the error about a file that is not there, with the names beside it that are like its
+    name.
+    """
     folder, name = os.path.split(path)
     try:
         close = did_you_mean_file(name, sorted(os.listdir(folder or ".")))
     except OSError:
         close = ""
-    return CaptureError(path, None, "there is no such file", close.removeprefix("; ") or "check the name")
+    return CaptureError(
+        path, None, "there is no such file", close.removeprefix("; ") or "check the name"
+    )
 
 
 def _is_capture(magic: bytes) -> bool:
-    """Returns whether the first bytes are of no text: texts have letters, digits and spaces. pcapng begins with line ends."""
-    return magic == b"\n\r\r\n" or not all(byte in b"\t\r\n" or 0x20 <= byte < 0x7F for byte in magic)
+    """Returns whether the first bytes are of no text: texts have letters, digits and spaces. pcapng
+    begins with line ends.
+    """
+    return magic == b"\n\r\r\n" or not all(
+        byte in b"\t\r\n" or 0x20 <= byte < 0x7F for byte in magic
+    )
 
 
 def _is_ready(raw: Raw) -> bool:
@@ -323,13 +389,18 @@ class Window:
         self.data: ByteArray = np.empty(0, np.uint8)
 
     def advance(self, consumed: int, need: int = 0) -> None:
-        """Drops the first ``consumed`` bytes and reads on, into a new buffer, until ``need`` bytes are there or the source ends or pauses.
+        """Drops the first ``consumed`` bytes and reads on, into a new buffer, until ``need`` bytes
+        are there or the source ends or pauses.
 
         Memory grows with what was read, not with ``need``: a wrong length costs nothing.
         """
         unread = self.data[consumed : self.size]
         self.file_offset += consumed
-        capacity = self._batch_bytes if self.file_offset + len(unread) else min(self._batch_bytes, FIRST_READ)
+        capacity = (
+            self._batch_bytes
+            if self.file_offset + len(unread)
+            else min(self._batch_bytes, FIRST_READ)
+        )
         self.data = np.empty(max(capacity, 2 * len(unread)), np.uint8)
         self.data[: len(unread)] = unread
         self.size = len(unread)

@@ -11,7 +11,9 @@ EVERY_S = 0.1
 
 
 class CaptureClock:
-    """Capture time: that of the last packet, plus the time that has passed here since it came, so that clocks need not agree."""
+    """Capture time: that of the last packet, plus the time that has passed here since it came, so
+    that clocks need not agree.
+    """
 
     def __init__(self) -> None:
         self._packet_ns: int | None = None
@@ -30,4 +32,8 @@ class CaptureClock:
 
     def now_ns(self) -> int | None:
         """Returns the capture time now; None before the first packet."""
-        return None if self._packet_ns is None else self._packet_ns + time.monotonic_ns() - self._came_ns
+        return (
+            None
+            if self._packet_ns is None
+            else self._packet_ns + time.monotonic_ns() - self._came_ns
+        )

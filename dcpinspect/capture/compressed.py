@@ -1,8 +1,9 @@
-"""gzip, zstd, xz and bzip2 around a capture, unpacked while it is read; damage ends the stream instead of raising.
+"""gzip, zstd, xz and bzip2 around a capture, unpacked while it is read; damage ends the stream
+instead of raising.
 
-A decompressor returns nothing from a call that meets damage. So that call is done again, a byte at a time, by a decoder in the state before
-its piece. Then everything before the damage is returned. Only for xz and bzip2 through a pipe some of it is lost, because a pipe cannot be
-read again.
+A decompressor returns nothing from a call that meets damage. So that call is done again, a byte at
+a time, by a decoder in the state before its piece. Then everything before the damage is returned.
+Only for xz and bzip2 through a pipe some of it is lost, because a pipe cannot be read again.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ READ = 1 << 18
 READ_ONCE = 1 << 12
 """The same limit for xz and bzip2 through a pipe: as many bytes may be lost before damage."""
 FIRST = 1 << 10
-"""Number of bytes of a member that a decoder gets first, then twice as many each time. Bytes behind a short member are copied for
-nothing."""
+"""Number of bytes of a member that a decoder gets first, then twice as many each time. Bytes behind
+a short member are copied for nothing.
+"""
 XZ_MEMORY = 256 << 20
 """Greatest number of bytes of memory for unpacking xz: the largest preset takes 65 MiB."""
 _SKIPPABLE = bytes(range(0x50, 0x60))
-"""First bytes of zstd frames that hold no data (RFC 8878, 3.1.2); ``_SKIPPABLE_REST`` follows them."""
+"""First bytes of zstd frames that hold no data (RFC 8878, 3.1.2); ``_SKIPPABLE_REST`` follows them.
+"""
 _SKIPPABLE_REST = b"\x2a\x4d\x18"
 _MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + _SKIPPABLE, XZ: XZ[:1], BZIP2: BZIP2[:1]}
 """By kind: first bytes of another member, which may follow a complete one."""
@@ -72,7 +75,9 @@ class _Decoder(Protocol):
 
 
 class Inflate:
-    """A readable stream of what ``raw`` holds compressed; ``file`` is what ``raw`` reads, if that can be read again."""
+    """A readable stream of what ``raw`` holds compressed; ``file`` is what ``raw`` reads, if that
+    can be read again.
+    """
 
     def __init__(self, raw: _Raw, kind: bytes, file: _BinaryFile | None = None) -> None:
         self.problem: str | None = None
@@ -98,7 +103,10 @@ class Inflate:
         self._decoder = self._new_decoder()
         self._start = self._place
         self._step = min(FIRST, self._most)
-        self._piece, self._unpacked = b"", 0  # what the decoder was given last, and how much it returned for it
+        self._piece, self._unpacked = (
+            b"",
+            0,
+        )  # what the decoder was given last, and how much it returned for it
         self._before: _Gzip | None = None  # the decoder before that piece
 
     def _new_decoder(self) -> _Decoder:
@@ -142,12 +150,16 @@ class Inflate:
         except _DAMAGE as error:
             unpacked, held = self._before_damage()
             behind = self._behind(held)
-            self._end = f"compressed data is damaged ({error})" + ("" if behind == 0 else f"; what follows{_size_text(behind)} is not read")
+            self._end = f"compressed data is damaged ({error})" + (
+                "" if behind == 0 else f"; what follows{_size_text(behind)} is not read"
+            )
         self._unpacked += len(unpacked)
         return unpacked
 
     def _follow(self) -> None:
-        """Goes on behind a member: another one may follow, perhaps after padding by zeros (xz, tapes, block devices)."""
+        """Goes on behind a member: another one may follow, perhaps after padding by zeros (xz,
+        tapes, block devices).
+        """
         while self._has_more():
             member_start = _NO_PADDING.search(self._data, self._at)
             self._at = len(self._data) if member_start is None else member_start.start()
@@ -156,12 +168,17 @@ class Inflate:
             if self._data[self._at] in _MEMBER[self._kind]:
                 self._begin()
             else:
-                self._end = f"the compressed data is followed by something else{_size_text(self._behind(0))}"
+                self._end = (
+                    "the compressed data is followed by something "
+                    f"else{_size_text(self._behind(0))}"
+                )
             return
         self._end = ""
 
     def _before_damage(self) -> tuple[bytes, int]:
-        """Returns what the call that met damage would have given, and how many bytes of its piece come after that."""
+        """Returns what the call that met damage would have given, and how many bytes of its piece
+        come after that.
+        """
         unpacked = bytearray()
         to_skip, consumed = self._unpacked, 0
         decoder = self._before or self._again()
@@ -181,7 +198,9 @@ class Inflate:
         return bytes(unpacked), len(self._piece) - consumed
 
     def _again(self) -> _Decoder | None:
-        """Returns a decoder in the state before the latest piece; None if there is none, or for zstd, which needs none."""
+        """Returns a decoder in the state before the latest piece; None if there is none, or for
+        zstd, which needs none.
+        """
         if self._file is None or self._kind == ZSTD:
             return None
         decoder = self._new_decoder()
@@ -195,7 +214,9 @@ class Inflate:
         return decoder
 
     def _behind(self, held: int) -> int | None:
-        """Returns the number of bytes of the file that are not read, with those ``held``; None if it is not known."""
+        """Returns the number of bytes of the file that are not read, with those ``held``; None if
+        it is not known.
+        """
         if self._file is None:
             return None
         file_position = self._file.tell()
@@ -320,7 +341,9 @@ _ZSTD_HEAD = 8
 
 
 def _zstd_parts() -> Generator[int, bytes, None]:
-    """Yields the sizes of the parts of a frame (RFC 8878, 3.1), one after the other; the part is sent back each time."""
+    """Yields the sizes of the parts of a frame (RFC 8878, 3.1), one after the other; the part is
+    sent back each time.
+    """
     head = yield 5
     if head[0] in _SKIPPABLE:
         head = yield 3
@@ -340,10 +363,15 @@ def _zstd_parts() -> Generator[int, bytes, None]:
 
 
 def decompressed(magic: bytes, raw: _Raw, file: _BinaryFile | None = None) -> Inflate | None:
-    """Returns the unpacked stream, or ``None`` if ``magic`` (the first four bytes) is not that of a compression we read.
+    """Returns the unpacked stream, or ``None`` if ``magic`` (the first four bytes) is not that of a
+    compression we read.
 
     ``file``: what ``raw`` reads from its start, if that can be read again.
     """
-    is_skippable = magic[:1] in _MEMBER[ZSTD] and magic[1:] == _SKIPPABLE_REST  # pzstd begins with one
-    kind = ZSTD if is_skippable else next((kind for kind in _MEMBER if magic.startswith(kind)), None)
+    is_skippable = (
+        magic[:1] in _MEMBER[ZSTD] and magic[1:] == _SKIPPABLE_REST
+    )  # pzstd begins with one
+    kind = (
+        ZSTD if is_skippable else next((kind for kind in _MEMBER if magic.startswith(kind)), None)
+    )
     return None if kind is None else Inflate(raw, kind, file)

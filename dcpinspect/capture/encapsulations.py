@@ -1,4 +1,6 @@
-"""What packets may be wrapped in: which link types and tunnels are read, and names for those that are not."""
+"""What packets may be wrapped in: which link types and tunnels are read, and names for those that
+are not.
+"""
 
 from __future__ import annotations
 

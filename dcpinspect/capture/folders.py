@@ -1,4 +1,6 @@
-"""Directories as captures: the files in them that are captures by their name, or by how they begin."""
+"""Directories as captures: the files in them that are captures by their name, or by how they
+begin.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from dcpinspect.errors import CaptureError
 
 _OF_PIPELINE = "_manifest"
 """A folder that the output of a pipeline has."""
-_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
+_CAPTURE = re.compile(
+    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst|xz|bz2))?$", re.IGNORECASE
+)
 _MAGICS = tuple(
     bytes.fromhex(one) for one in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "0a0d0d0a")
 )  # fmt: skip
 
 
 class Inside(str):
-    """A capture that was found in a directory. If it cannot be read, the others still are: a ring's newest file may still be empty."""
+    """A capture that was found in a directory. If it cannot be read, the others still are: a ring's
+    newest file may still be empty.
+    """
 
     directory: str
     """The directory, as it was given."""
@@ -32,15 +38,24 @@ class Inside(str):
 
 
 def named(captures: Sequence[str]) -> list[str]:
-    """Returns what the user named: captures, and the directories of those that were found in one."""
-    return list(dict.fromkeys(name.directory if isinstance(name, Inside) else name for name in captures))
+    """Returns what the user named: captures, and the directories of those that were found in
+    one.
+    """
+    return list(
+        dict.fromkeys(name.directory if isinstance(name, Inside) else name for name in captures)
+    )
 
 
 def captures_in(directory: str, without: str = "") -> Iterator[str]:
-    """Yields files below a directory that have the name of a capture, or begin like one; hidden folders and ``without`` are left out."""
+    """Yields files below a directory that have the name of a capture, or begin like one; hidden
+    folders and ``without`` are left out.
+    """
     for root, folders, files in os.walk(directory):
         folders[:] = sorted(
-            folder for folder in folders if not folder.startswith(".") and os.path.realpath(os.path.join(root, folder)) != without
+            folder
+            for folder in folders
+            if not folder.startswith(".")
+            and os.path.realpath(os.path.join(root, folder)) != without
         )
         for file in sorted(files):
             path = os.path.join(root, file)
@@ -49,7 +64,9 @@ def captures_in(directory: str, without: str = "") -> Iterator[str]:
 
 
 def is_capture(path: str) -> bool:
-    """Returns whether a file has the name of a capture, or begins like one; hidden files are not captures."""
+    """Returns whether a file has the name of a capture, or begins like one; hidden files are not
+    captures.
+    """
     name = os.path.basename(path)
     return not name.startswith(".") and (has_name_of_capture(name) or _begins_as_capture(path))
 
@@ -60,21 +77,38 @@ def has_name_of_capture(name: str) -> bool:
 
 
 def with_folders(names: Sequence[str]) -> list[str]:
-    """Returns names of captures, with directories replaced by the captures in them. Raises CaptureError for a directory without any."""
+    """Returns names of captures, with directories replaced by the captures in them. Raises
+    CaptureError for a directory without any.
+    """
     captures: list[str] = []
     for name in names:
         if os.path.isdir(name):
             try:
                 os.scandir(name).close()
             except OSError as error:
-                raise CaptureError(name, None, f"cannot be opened ({error.strerror})", "check its permissions") from error
-        inside = [Inside(path, name) for path in captures_in(name)] if os.path.isdir(name) else [name]
-        if not inside and any(os.path.isdir(os.path.join(name, relative_path, _OF_PIPELINE)) for relative_path in (".", "..")):
+                raise CaptureError(
+                    name, None, f"cannot be opened ({error.strerror})", "check its permissions"
+                ) from error
+        inside = (
+            [Inside(path, name) for path in captures_in(name)] if os.path.isdir(name) else [name]
+        )
+        if not inside and any(
+            os.path.isdir(os.path.join(name, relative_path, _OF_PIPELINE))
+            for relative_path in (".", "..")
+        ):
             raise CaptureError(
-                name, None, "belongs to the output of a pipeline", "ask it with 'dcpinspect pipeline check', 'info' or 'sql'"
+                name,
+                None,
+                "belongs to the output of a pipeline",
+                "ask it with 'dcpinspect pipeline check', 'info' or 'sql'",
             )
         if not inside:
-            raise CaptureError(name, None, "is a directory without captures", "name one that has pcap or pcapng files")
+            raise CaptureError(
+                name,
+                None,
+                "is a directory without captures",
+                "name one that has pcap or pcapng files",
+            )
         captures += inside
     return captures
 
@@ -82,7 +116,9 @@ def with_folders(names: Sequence[str]) -> list[str]:
 def _begins_as_capture(path: str) -> bool:
     try:
         about = os.stat(path)
-        if not stat.S_ISREG(about.st_mode) or not about.st_size:  # a file of the kernel has no size, and may never end
+        if (
+            not stat.S_ISREG(about.st_mode) or not about.st_size
+        ):  # a file of the kernel has no size, and may never end
             return False
         with open(path, "rb") as file:
             return file.read(4) in _MAGICS

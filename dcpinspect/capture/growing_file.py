@@ -32,8 +32,8 @@ class File(Protocol):
 class Growing:
     """The read half of a file or pipe; ``readinto`` returns None if nothing has come for a while.
 
-    It ends when it is stopped, or a pipe is closed. A file also ends if it becomes shorter, or is no longer the file of its name;
-    ``problem`` then says so.
+    It ends when it is stopped, or a pipe is closed. A file also ends if it becomes shorter, or is
+    no longer the file of its name; ``problem`` then says so.
     """
 
     def __init__(self, path: str, file: File, *, is_pipe: bool) -> None:
@@ -54,10 +54,16 @@ class Growing:
         if self._is_pipe:
             if self.stopped:
                 return 0
-            return self._file.readinto(target) if select.select([self._file.fileno()], [], [], EVERY_S)[0] else None
+            return (
+                self._file.readinto(target)
+                if select.select([self._file.fileno()], [], [], EVERY_S)[0]
+                else None
+            )
         end = time.monotonic() + EVERY_S
         while not self.stopped:
-            was_replaced = self._was_replaced()  # asked first, so that nothing written before is missed
+            was_replaced = (
+                self._was_replaced()
+            )  # asked first, so that nothing written before is missed
             got = self._file.readinto(target)
             if got:
                 return got
@@ -65,7 +71,10 @@ class Growing:
                 self.problem = "the file became shorter while it was followed"
                 return 0
             if was_replaced:
-                self.problem = "the file was moved or deleted, or another file has its name now; start to follow again"
+                self.problem = (
+                    "the file was moved or deleted, or another file has its name now; "
+                    "start to follow again"
+                )
                 return 0
             if time.monotonic() >= end:
                 return None

@@ -1,7 +1,9 @@
-"""Text that stands for the bytes of connections, line by line: finds which form it has, and the pieces it is made of.
+"""Text that stands for the bytes of connections, line by line: finds which form it has, and the
+pieces it is made of.
 
-The forms are: what ``tcpdump -X`` and ``tshark -x`` print and ``text2pcap`` reads; the follow view of Wireshark
-(``tshark -z follow,tcp,hex|raw,0``); plain hex digits; and the protocol log of the C++ SDK.
+The forms are: what ``tcpdump -X`` and ``tshark -x`` print and ``text2pcap`` reads; the follow view
+of Wireshark (``tshark -z follow,tcp,hex|raw,0``); plain hex digits; and the protocol log of the C++
+SDK.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from functools import partial
 from dcpinspect.lazy_dataclass import dataclass
 
 CLIENT, SERVER = ("192.0.2.1", 50_000), ("192.0.2.2", 11_210)
-"""Ends of a connection whose addresses are not in the text: addresses for documentation (RFC 5737), and the server's usual port."""
+"""Ends of a connection whose addresses are not in the text: addresses for documentation (RFC 5737),
+and the server's usual port.
+"""
 
 MOST_PIECE = 1 << 15
-"""Greatest number of bytes that are gathered before they are handed on, if the text does not say how they were sent."""
+"""Greatest number of bytes that are gathered before they are handed on, if the text does not say
+how they were sent.
+"""
 
 Ends = tuple[tuple[str, int], tuple[str, int]]
 """Address and port of the client and of the server."""
@@ -76,18 +82,26 @@ _PUSHED = frozenset((*range(0x55, 0x5D), 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65))
 _REQUESTS, _ANSWERS = frozenset((0x80, 0x08)), frozenset((0x81, 0x18))
 _OFFSET = re.compile(r"(?:0x)?([0-9A-Fa-f]{4,16}):?\s+(?=[0-9A-Fa-f]{2}(?:\s|$))")
 _GROUPED = re.compile(
-    r"\s*(?:0x)?([0-9A-Fa-f]{4,16}):\s+((?:[0-9A-Fa-f]{4} ){0,127}[0-9A-Fa-f]{2}(?:[0-9A-Fa-f]{2})?)(?=\s|$)(?! [0-9A-Fa-f])"
+    r"\s*(?:0x)?([0-9A-Fa-f]{4,16}):\s+((?:[0-9A-Fa-f]{4} "
+    r"){0,127}[0-9A-Fa-f]{2}(?:[0-9A-Fa-f]{2})?)(?=\s|$)(?! [0-9A-Fa-f])"
 )
 """A row of tcpdump or xxd: bytes in pairs, and two spaces before the text beside them."""
 _NUMBERED, _OF_DAY = r"(?:\s{0,4}\d{1,9}  )?", r"(\d\d):(\d\d):(\d\d)\.(\d{6}(?:\d{3})?)"
-_WHEN = re.compile(rf"{_NUMBERED}(?:(?:(\d{{4}}-\d\d-\d\d) |([ -]))?{_OF_DAY}|(\d{{9,10}})\.(\d{{6}}(?:\d{{3}})?)) ")
-"""The time in the line of tcpdump before a packet: date or sign, time of day; or seconds since 1970."""
+_WHEN = re.compile(
+    rf"{_NUMBERED}(?:(?:(\d{{4}}-\d\d-\d\d) |([ "
+    rf"-]))?{_OF_DAY}|(\d{{9,10}})\.(\d{{6}}(?:\d{{3}})?)) "
+)
+"""The time in the line of tcpdump before a packet: date or sign, time of day; or seconds since
+1970.
+"""
 _BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
 _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
 _NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
 _LOG = re.compile(
-    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3})\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] (?:\[MCBP, (IN|OUT)\] host=\"([^\"]{1,253})\","
-    r" (?:sport=(\d{1,5}), d)?port=(\d{1,5}), (?:rc=ok, )?(?:buffer_size|bytes_received)=(\d{1,9})$)?.*"
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3})\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] (?:\[MCBP, "
+    r"(IN|OUT)\] host=\"([^\"]{1,253})\","
+    r" (?:sport=(\d{1,5}), d)?port=(\d{1,5}), (?:rc=ok, "
+    r")?(?:buffer_size|bytes_received)=(\d{1,9})$)?.*"
 )
 
 
@@ -108,16 +122,22 @@ def _row(text: str, column: int, width: int) -> bytes:
 
 
 def _direction(data: bytes) -> int:
-    """Returns who most likely sent a message: 0, the client, unless it is an answer to a client, or something that only producers send."""
+    """Returns who most likely sent a message: 0, the client, unless it is an answer to a client, or
+    something that only producers send.
+    """
     if len(data) < 2:
         return 0
     is_pushed = data[1] in _PUSHED
-    return int(is_pushed) if data[0] in _REQUESTS else int(not is_pushed) if data[0] in _ANSWERS else 0
+    return (
+        int(is_pushed) if data[0] in _REQUESTS else int(not is_pushed) if data[0] in _ANSWERS else 0
+    )
 
 
 _IN_IP = frozenset((0, 4, 6, 17, 41, 43, 44, 47, 50, 51, 58, 59, 60, 132, 137))
 _ETHERNET, _RAW_IP, _COOKED, _COOKED_2, _NULL = 1, 101, 113, 276, 0
-_FAMILIES = tuple(number.to_bytes(4, order) for number in (2, 10, 24, 28, 30) for order in ("little", "big"))
+_FAMILIES = tuple(
+    number.to_bytes(4, order) for number in (2, 10, 24, 28, 30) for order in ("little", "big")
+)
 
 
 def _is_ip(data: bytes) -> bool:
@@ -125,16 +145,25 @@ def _is_ip(data: bytes) -> bool:
     if len(data) >= 40 and data[0] >> 4 == 6:
         return data[6] in _IN_IP and len(data) <= 40 + int.from_bytes(data[4:6])
     size = 4 * (data[0] & 15) if data and data[0] >> 4 == 4 else 0
-    if not 20 <= size <= len(data) or data[9] not in {*_IN_IP, 1, 2, 89} or int.from_bytes(data[2:4]) < size:
+    if (
+        not 20 <= size <= len(data)
+        or data[9] not in {*_IN_IP, 1, 2, 89}
+        or int.from_bytes(data[2:4]) < size
+    ):
         return False
     words = sum(int.from_bytes(data[at : at + 2]) for at in range(0, size, 2))
     return data[10:12] == b"\0\0" or (words % 0xFFFF == 0 and words > 0)
 
 
 def _link_type(data: bytes) -> int | None:
-    """Returns the link type of a packet by its bytes; None if they are no packet that begins as Ethernet, IP, or what ``-i any`` gives."""
+    """Returns the link type of a packet by its bytes; None if they are no packet that begins as
+    Ethernet, IP, or what ``-i any`` gives.
+    """
     kind = data[12:14]
-    if len(data) >= 34 and ((kind in _KINDS_OF_IP and data[14] >> 4 in (4, 6)) or kind in (b"\x81\x00", b"\x88\xa8", b"\x08\x06")):
+    if len(data) >= 34 and (
+        (kind in _KINDS_OF_IP and data[14] >> 4 in (4, 6))
+        or kind in (b"\x81\x00", b"\x88\xa8", b"\x08\x06")
+    ):
         return _ETHERNET
     if _is_ip(data):
         return _RAW_IP
@@ -152,7 +181,9 @@ class _Clock:
     """The times in the lines of tcpdump, as nanoseconds since 1970."""
 
     def __init__(self, *, since_first: bool) -> None:
-        """``since_first``: times with a sign count from the first packet (-ttttt), and not from the packet before (-ttt)."""
+        """``since_first``: times with a sign count from the first packet (-ttttt), and not from the
+        packet before (-ttt).
+        """
         self._since_first = since_first
         self._last = 0
         self._days = 0
@@ -162,12 +193,18 @@ class _Clock:
         match = _WHEN.match(text)
         if match is None:
             return None
-        date, sign, hours, minutes, seconds, fraction, since_1970, fraction_since_1970 = match.groups()
+        date, sign, hours, minutes, seconds, fraction, since_1970, fraction_since_1970 = (
+            match.groups()
+        )
         if since_1970:
             return int(since_1970) * 10**9 + int(fraction_since_1970.ljust(9, "0"))
-        time_ns = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 10**9 + int(fraction.ljust(9, "0"))
+        time_ns = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 10**9 + int(
+            fraction.ljust(9, "0")
+        )
         if date:
-            return _utc_ns(f"{date} {hours}:{minutes}:{seconds}", fraction[:3], int(fraction.ljust(9, "0")[3:]))
+            return _utc_ns(
+                f"{date} {hours}:{minutes}:{seconds}", fraction[:3], int(fraction.ljust(9, "0")[3:])
+            )
         if sign:
             time_ns = time_ns if sign == " " else -time_ns
             self._last = max(0, time_ns if self._since_first else self._last + time_ns)
@@ -182,7 +219,9 @@ _HALF_A_DAY = 43_200 * 10**9
 
 
 def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
-    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again. ``since_first``: as in ``_Clock``."""
+    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again.
+    ``since_first``: as in ``_Clock``.
+    """
     data, is_wanted, number = bytearray(), True, 0
     clock, time_ns, link_type = _Clock(since_first=since_first), None, None
 
@@ -223,7 +262,9 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
 
 
 def follow_hex(lines: Lines) -> Iterator[Found]:
-    """Reads the follow view as a dump: the lines of the second node are indented, and offsets count for each direction."""
+    """Reads the follow view as a dump: the lines of the second node are indented, and offsets count
+    for each direction.
+    """
     nodes, seen = [CLIENT, SERVER], [0, 0]
     direction, data = 0, bytearray()
     for number, text in lines:
@@ -234,9 +275,15 @@ def follow_hex(lines: Lines) -> Iterator[Found]:
         offset = _OFFSET.match(body)
         if offset is None:
             continue
-        line_direction, line_offset, row = int(body != text), int(offset[1], 16), _row(body, offset.end(), 16)
+        line_direction, line_offset, row = (
+            int(body != text),
+            int(offset[1], 16),
+            _row(body, offset.end(), 16),
+        )
         if line_offset < seen[line_direction]:
-            yield LineProblem(number, f"offset {line_offset} where {seen[line_direction]} was to come")
+            yield LineProblem(
+                number, f"offset {line_offset} where {seen[line_direction]} was to come"
+            )
             continue
         lost = line_offset - seen[line_direction]
         if data and (line_direction != direction or lost or len(data) >= MOST_PIECE):
@@ -258,7 +305,9 @@ def follow_raw(lines: Lines) -> Iterator[Found]:
         if node := _NODE.fullmatch(text):
             nodes[int(node[1])] = node[2].strip("[]"), int(node[3])
         elif re.fullmatch(r"\t?(?:[0-9A-Fa-f]{2})+\s*", text):
-            yield SentBytes((nodes[0], nodes[1]), int(text.startswith("\t")), None, bytes.fromhex(text.strip()))
+            yield SentBytes(
+                (nodes[0], nodes[1]), int(text.startswith("\t")), None, bytes.fromhex(text.strip())
+            )
         elif re.fullmatch(r"\t?[0-9A-Fa-f]+\s*", text):
             yield LineProblem(number, "half a byte")
 
@@ -278,7 +327,9 @@ def plain(lines: Lines) -> Iterator[Found]:
 
 
 def protocol_log(lines: Lines) -> Iterator[Found]:
-    """Reads the C++ SDK's log of what it sends and receives: a line about each buffer, and a dump of it."""
+    """Reads the C++ SDK's log of what it sends and receives: a line about each buffer, and a dump
+    of it.
+    """
     ends, direction, time_ns, size, data, began = (CLIENT, SERVER), 0, None, 0, bytearray(), 0
 
     def finished() -> Iterator[Found]:
@@ -330,29 +381,64 @@ FORMS = (
         re.compile(rf"^{_NUMBERED}\d{{4}}-\d\d-\d\d {_OF_DAY}{_FIRST_ROW}", _MULTILINE),
         dump,
     ),
-    TextForm(_TCPDUMP, "nothing is made up", re.compile(rf"^{_NUMBERED}\d{{9,10}}\.\d{{6,9}}{_FIRST_ROW}", _MULTILINE), dump),
-    TextForm(_TCPDUMP, "times have no date, so the day is 1970-01-01", re.compile(rf"^{_NUMBERED}{_OF_DAY}{_FIRST_ROW}", _MULTILINE), dump),
+    TextForm(
+        _TCPDUMP,
+        "nothing is made up",
+        re.compile(rf"^{_NUMBERED}\d{{9,10}}\.\d{{6,9}}{_FIRST_ROW}", _MULTILINE),
+        dump,
+    ),
+    TextForm(
+        _TCPDUMP,
+        "times have no date, so the day is 1970-01-01",
+        re.compile(rf"^{_NUMBERED}{_OF_DAY}{_FIRST_ROW}", _MULTILINE),
+        dump,
+    ),
     SINCE_BEFORE,
     TextForm(
         "protocol log of the C++ SDK",
         "packets and the client's address are made up; times have no time zone and are read as UTC",
-        re.compile(r"\A\s*\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] ", _MULTILINE),
+        re.compile(
+            r"\A\s*\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] ",
+            _MULTILINE,
+        ),
         protocol_log,
     ),
-    TextForm("follow view as hex digits", _NO_TIMES, re.compile(r"^Follow: tcp,raw\s*$", _MULTILINE), follow_raw),
-    TextForm("follow view as a hex dump", _NO_TIMES, re.compile(r"^Follow: tcp,hex\s*$", _MULTILINE), follow_hex),
+    TextForm(
+        "follow view as hex digits",
+        _NO_TIMES,
+        re.compile(r"^Follow: tcp,raw\s*$", _MULTILINE),
+        follow_raw,
+    ),
+    TextForm(
+        "follow view as a hex dump",
+        _NO_TIMES,
+        re.compile(r"^Follow: tcp,hex\s*$", _MULTILINE),
+        follow_hex,
+    ),
     TextForm(
         "follow view as a hex dump",
         f"{_NO_ENDS}; {_NO_TIMES}",
         re.compile(r"^(?:\t|    )00000000  (?:[0-9A-Fa-f]{2} ){2}", _MULTILINE),
         follow_hex,
     ),
-    TextForm("hex dump", _NO_TIMES, re.compile(r"^[ \t]*(?:0x)?0{4,8}:\s+[0-9A-Fa-f]{4} [0-9A-Fa-f]{2,4}\b", _MULTILINE), dump),
-    TextForm("hex dump", _NO_TIMES, re.compile(r"^(?:0x)?0{4,8}:?\s+[0-9A-Fa-f]{2} [0-9A-Fa-f]{2} [0-9A-Fa-f]{2} ", _MULTILINE), dump),
+    TextForm(
+        "hex dump",
+        _NO_TIMES,
+        re.compile(r"^[ \t]*(?:0x)?0{4,8}:\s+[0-9A-Fa-f]{4} [0-9A-Fa-f]{2,4}\b", _MULTILINE),
+        dump,
+    ),
+    TextForm(
+        "hex dump",
+        _NO_TIMES,
+        re.compile(r"^(?:0x)?0{4,8}:?\s+[0-9A-Fa-f]{2} [0-9A-Fa-f]{2} [0-9A-Fa-f]{2} ", _MULTILINE),
+        dump,
+    ),
     TextForm(
         "hex digits",
         f"one side alone; {_NO_ENDS}; {_NO_TIMES}",
-        re.compile(r"\A\s*(?:0x)?(?:8[012]|08|18)[\s:,]?(?:(?:0x)?[0-9A-Fa-f]{2}[\s:,]*){23}[0-9A-Fa-fx\s:,]*\Z"),
+        re.compile(
+            r"\A\s*(?:0x)?(?:8[012]|08|18)[\s:,]?(?:(?:0x)?[0-9A-Fa-f]{2}[\s:,]*){23}[0-9A-Fa-fx\s:,]*\Z"
+        ),
         plain,
     ),
 )
@@ -364,6 +450,10 @@ def form_of(head: str) -> TextForm | None:
     text_form = next((form for form in FORMS if form.begins.search(head)), None)
     if text_form is not SINCE_BEFORE:
         return text_form
-    times = [match.group(3, 4, 5, 6) for match in map(_WHEN.match, head.split("\n")) if match is not None and match[2]]
+    times = [
+        match.group(3, 4, 5, 6)
+        for match in map(_WHEN.match, head.split("\n"))
+        if match is not None and match[2]
+    ]
     is_rising = len({*times}) > 2 and times == sorted(times)  # which differences hardly are
     return replace(text_form, pieces=partial(dump, since_first=True)) if is_rising else text_form

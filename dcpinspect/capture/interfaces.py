@@ -1,4 +1,6 @@
-"""The network interfaces of this machine, and how one is opened: by Scapy, which knows how on each system."""
+"""The network interfaces of this machine, and how one is opened: by Scapy, which knows how on each
+system.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from typing import Any, Protocol
 
 from dcpinspect.arrays import ByteArray
 from dcpinspect.capture import kernel_filter
-from dcpinspect.capture.packet_socket import HAS_RINGS, LINK_TYPES, MOST, PacketSocket, cooked_socket
+from dcpinspect.capture.packet_socket import (
+    HAS_RINGS,
+    LINK_TYPES,
+    MOST,
+    PacketSocket,
+    cooked_socket,
+)
 from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.capture.scapy_socket import ScapySocket
 from dcpinspect.errors import CaptureError, UsageError
@@ -56,7 +64,8 @@ class PacketSource(Protocol):
         """Whether ``take`` has left packets."""
 
     def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
-        """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and packets written.
+        """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and
+        packets written.
 
         It writes at most ``most`` packets, and as many as there is room for.
         """
@@ -68,7 +77,9 @@ class PacketSource(Protocol):
         """Stops receiving. What waits can still be taken."""
 
     def counts(self) -> tuple[int, int] | None:
-        """Returns frames seen, and how many of them the kernel dropped; None where the system does not say."""
+        """Returns frames seen, and how many of them the kernel dropped; None where the system does
+        not say.
+        """
 
     def close(self) -> None:
         """Ends the capture."""
@@ -99,17 +110,24 @@ def interfaces() -> list[NetworkInterface]:
     with _scapy() as conf:
         by_name = {
             name: NetworkInterface(
-                name, tuple(address for version in (4, 6) for address in interface.ips[version]), bool(interface.is_valid())
+                name,
+                tuple(address for version in (4, 6) for address in interface.ips[version]),
+                bool(interface.is_valid()),
             )
             for name, interface in conf.ifaces.items()
         }
     if HAS_RINGS:
         by_name.setdefault(ANY, NetworkInterface(ANY, (), is_up=True))
-    return sorted(by_name.values(), key=lambda interface: (interface.name == ANY, not interface.is_up, interface.name))
+    return sorted(
+        by_name.values(),
+        key=lambda interface: (interface.name == ANY, not interface.is_up, interface.name),
+    )
 
 
 def traffic(names: Sequence[str], ports: Sequence[int], seconds: float) -> dict[str, int]:
-    """Returns the packets of the ports that come to each interface in so many seconds, for interfaces that may and can be captured."""
+    """Returns the packets of the ports that come to each interface in so many seconds, for
+    interfaces that may and can be captured.
+    """
     with ExitStack() as stack:
         sources = []
         for name in names:
@@ -121,11 +139,17 @@ def traffic(names: Sequence[str], ports: Sequence[int], seconds: float) -> dict[
         if sources:
             time.sleep(seconds)
         counts = {source.name: source.counts() for source in sources}
-    return {name: source_counts[0] for name, source_counts in counts.items() if source_counts is not None}
+    return {
+        name: source_counts[0]
+        for name, source_counts in counts.items()
+        if source_counts is not None
+    }
 
 
 def interface_drops(names: Sequence[str]) -> dict[str, int]:
-    """Returns the packets that interfaces have dropped since they exist, as far as the system says so; for ``any``, the sum of all."""
+    """Returns the packets that interfaces have dropped since they exist, as far as the system says
+    so; for ``any``, the sum of all.
+    """
     try:
         lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     except OSError:
@@ -140,26 +164,48 @@ def interface_drops(names: Sequence[str]) -> dict[str, int]:
 
 
 def open_interface(
-    name: str, ports: Sequence[int] | None, buffer_bytes: int, *, snaplen: int = MAX_PACKET, is_promiscuous: bool = True
+    name: str,
+    ports: Sequence[int] | None,
+    buffer_bytes: int,
+    *,
+    snaplen: int = MAX_PACKET,
+    is_promiscuous: bool = True,
 ) -> OpenInterface:
-    """Begins to capture what may be of ``ports`` (None: everything). Raises UsageError for a name that is no interface, and
-    CaptureError."""
+    """Begins to capture what may be of ``ports`` (None: everything). Raises UsageError for a name
+    that is no interface, and CaptureError.
+    """
     with _scapy(name) as conf:
         from scapy.error import Scapy_Exception
 
         if name not in conf.ifaces and not (name == ANY and HAS_RINGS):
-            names = ", ".join(escape(interface.name) for interface in interfaces() if interface.is_up)
+            names = ", ".join(
+                escape(interface.name) for interface in interfaces() if interface.is_up
+            )
             raise UsageError(f"-i {escape(name)}: there is no such interface; there are {names}")
         opener = _Opener(conf, name, ports, buffer_bytes, snaplen, is_promiscuous)
         try:
             return opener.opened()
         except PermissionError as error:
-            raise CaptureError(name, None, f"may not be captured ({error.strerror})", _how_to_be_allowed()) from error
-        except (OSError, Scapy_Exception) as error:  # libpcap and BPF have no exception of their own for a missing right
+            raise CaptureError(
+                name, None, f"may not be captured ({error.strerror})", _how_to_be_allowed()
+            ) from error
+        except (
+            OSError,
+            Scapy_Exception,
+        ) as error:  # libpcap and BPF have no exception of their own for a missing right
             if getattr(error, "errno", None) == errno.ENETDOWN:
-                raise CaptureError(name, None, "is down", f"bring it up: ip link set {escape(name)} up") from error
-            advice = _how_to_be_allowed() if hasattr(os, "geteuid") and os.geteuid() else "-D lists them"
-            raise CaptureError(name, None, f"cannot be captured ({getattr(error, 'strerror', None) or error})", advice) from error
+                raise CaptureError(
+                    name, None, "is down", f"bring it up: ip link set {escape(name)} up"
+                ) from error
+            advice = (
+                _how_to_be_allowed() if hasattr(os, "geteuid") and os.geteuid() else "-D lists them"
+            )
+            raise CaptureError(
+                name,
+                None,
+                f"cannot be captured ({getattr(error, 'strerror', None) or error})",
+                advice,
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +220,9 @@ class _Opener:
     is_promiscuous: bool
 
     def opened(self) -> OpenInterface:
-        """Opens the interface through a packet socket with a ring if there is one, otherwise through Scapy's own socket."""
+        """Opens the interface through a packet socket with a ring if there is one, otherwise
+        through Scapy's own socket.
+        """
         if self.name == ANY and HAS_RINGS:
             return self._with_ring(PacketSocket(cooked_socket(None), ANY, is_cooked=True))
         kind = self.conf.ifaces.dev_from_name(self.name).l2listen()
@@ -208,7 +256,9 @@ class _Opener:
         except BaseException:
             source.close()
             raise
-        return OpenInterface(source, is_filtered=instructions is not None, buffer_bytes=buffer_bytes)
+        return OpenInterface(
+            source, is_filtered=instructions is not None, buffer_bytes=buffer_bytes
+        )
 
     def _portably(self, kind: Any) -> OpenInterface:
         """Opens the interface through Scapy's socket, with a filter if the link type allows one."""
@@ -219,25 +269,36 @@ class _Opener:
             for expression in (f"{wanted} or vlan", wanted):
                 try:
                     sock = kind(iface=self.name, filter=expression, promisc=self.is_promiscuous)
-                    return OpenInterface(ScapySocket(sock, self.name, self.snaplen), is_filtered=True, buffer_bytes=None)
+                    return OpenInterface(
+                        ScapySocket(sock, self.name, self.snaplen),
+                        is_filtered=True,
+                        buffer_bytes=None,
+                    )
                 except (ImportError, Scapy_Exception):
                     continue
         sock = kind(iface=self.name, promisc=self.is_promiscuous)
-        return OpenInterface(ScapySocket(sock, self.name, self.snaplen), is_filtered=False, buffer_bytes=None)
+        return OpenInterface(
+            ScapySocket(sock, self.name, self.snaplen), is_filtered=False, buffer_bytes=None
+        )
 
 
 def _how_to_be_allowed() -> str:
     if not sys.platform.startswith("linux"):
         return "run it with sudo"
     program = escape(os.path.realpath(sys.executable))
-    return f"run it with sudo, or give its interpreter the right to capture, once: sudo setcap cap_net_raw+ep {program}"
+    return (
+        "run it with sudo, or give its interpreter the right to capture, once: sudo setcap "
+        f"cap_net_raw+ep {program}"
+    )
 
 
 @contextmanager
 def _scapy(known: str | None = None) -> Iterator[Any]:
-    """Gives Scapy's configuration, with the current interfaces; silences what Scapy says of routes and link types.
+    """Gives Scapy's configuration, with the current interfaces; silences what Scapy says of routes
+    and link types.
 
-    An earlier list is used if it has the interface ``known``: to make a new list takes long if there are many.
+    An earlier list is used if it has the interface ``known``: to make a new list takes long if
+    there are many.
     """
     import scapy.arch  # noqa: F401  deferred: 0.3 s
     from scapy.config import conf

@@ -1,8 +1,10 @@
-"""What the kernel leaves out of a live capture: packets that can hold nothing of the ports asked for.
+"""What the kernel leaves out of a live capture: packets that can hold nothing of the ports asked
+for.
 
-libpcap, through Scapy, translates the expression. The program is then attached by hand, because Scapy's would cut frames at 65,535 bytes,
-which is less than a loopback interface carries. Packets pass that might hold TCP which only a dissector can see (IP fragments, extension
-headers, tunnels, VLAN tags), and ICMP errors, which quote packets that did not arrive: the engine decides.
+libpcap, through Scapy, translates the expression. The program is then attached by hand, because
+Scapy's would cut frames at 65,535 bytes, which is less than a loopback interface carries. Packets
+pass that might hold TCP which only a dissector can see (IP fragments, extension headers, tunnels,
+VLAN tags), and ICMP errors, which quote packets that did not arrive: the engine decides.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _TAGGED = (0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558)
 
 _LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _PROTOCOL = 0xFFFF_F000
-"""Where the kernel shows the Ethernet type of a packet, even if its bytes begin with the IP header (SKF_AD_PROTOCOL)."""
+"""Where the kernel shows the Ethernet type of a packet, even if its bytes begin with the IP header
+(SKF_AD_PROTOCOL).
+"""
 _SO_ATTACH_FILTER = 26
 
 
@@ -40,7 +44,11 @@ def expression(ports: Sequence[int]) -> str:
     conditions += [f"ip proto {number}" for number in _WITHIN_IP]
     conditions += [f"ip6[6] == {number}" for number in (*_WITHIN_IP, *_IPV6_HEADERS)]
     conditions += [f"udp dst port {port}" for port in TUNNEL_PORTS]
-    conditions += ["icmp[0] == 3", "icmp[0] == 11", "(ip6[6] == 58 and (ip6[40] == 1 or ip6[40] == 3))"]  # a destination was not reached
+    conditions += [
+        "icmp[0] == 3",
+        "icmp[0] == 11",
+        "(ip6[6] == 58 and (ip6[40] == 1 or ip6[40] == 3))",
+    ]  # a destination was not reached
     return " or ".join(conditions)
 
 
@@ -49,8 +57,11 @@ def everything(snaplen: int) -> list[Instruction]:
     return [(_RETURN, 0, 0, snaplen)]
 
 
-def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> list[Instruction] | None:
-    """Returns the expression as instructions for frames of a link type, ``ETHERNET`` or ``RAW_IP``; None if there is no libpcap.
+def program(
+    ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET
+) -> list[Instruction] | None:
+    """Returns the expression as instructions for frames of a link type, ``ETHERNET`` or ``RAW_IP``;
+    None if there is no libpcap.
 
     Packets that pass are cut to ``snaplen`` bytes.
     """
@@ -62,7 +73,12 @@ def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> 
         return None
     compiled_instructions = [compiled.bf_insns[index] for index in range(compiled.bf_len)]
     instructions = [
-        (instruction.code, instruction.jt, instruction.jf, snaplen if instruction.code == _RETURN and instruction.k else instruction.k)
+        (
+            instruction.code,
+            instruction.jt,
+            instruction.jf,
+            snaplen if instruction.code == _RETURN and instruction.k else instruction.k,
+        )
         for instruction in compiled_instructions
     ]
     free_filter(compiled)
@@ -73,6 +89,14 @@ def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> 
 
 
 def attach(sock: socket.socket, instructions: Sequence[Instruction]) -> None:
-    """Lets the socket receive only what the program lets pass, from now on; what waits in the socket stays."""
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
-    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(instructions), ctypes.addressof(code)))
+    """Lets the socket receive only what the program lets pass, from now on; what waits in the
+    socket stays.
+    """
+    code = ctypes.create_string_buffer(
+        b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
+    )
+    sock.setsockopt(
+        socket.SOL_SOCKET,
+        _SO_ATTACH_FILTER,
+        struct.pack("HP", len(instructions), ctypes.addressof(code)),
+    )

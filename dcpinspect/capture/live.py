@@ -1,4 +1,6 @@
-"""Packets of network interfaces as they come: a process of its own records them, and this one reads the recorder's files."""
+"""Packets of network interfaces as they come: a process of its own records them, and this one reads
+the recorder's files.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ _SOON_S = 0.8
 
 @contextlib.contextmanager
 def _held_back() -> Iterator[None]:
-    """Holds signals to end back, also in processes that begin here: one that is still loading would answer them with a traceback."""
+    """Holds signals to end back, also in processes that begin here: one that is still loading would
+    answer them with a traceback.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, OF_READER)
     try:
         yield
@@ -64,7 +68,9 @@ class RecorderCounts:
     """Number of packets recorded."""
     bytes: int = 0
     counts: list[tuple[int, int] | None] = field(default_factory=list)
-    """For each interface: packets that it had for us, and how many of them the kernel dropped; None where the system does not say."""
+    """For each interface: packets that it had for us, and how many of them the kernel dropped; None
+    where the system does not say.
+    """
     unrecorded: int = 0
     """Number of packets for which there was no room on the disk."""
     interface_drops: int = 0
@@ -72,10 +78,12 @@ class RecorderCounts:
 
 
 class LiveCapture:
-    """The packets of interfaces, until ``stop``, a limit, or the end of the last interface. Iterate once; use as a context manager.
+    """The packets of interfaces, until ``stop``, a limit, or the end of the last interface. Iterate
+    once; use as a context manager.
 
-    All interfaces are one file of the reading, so that frames count as they do in the file that is written meanwhile. Raises UsageError for
-    a name that is no interface, CaptureError for an interface that may not or cannot be captured, OutputError.
+    All interfaces are one file of the reading, so that frames count as they do in the file that is
+    written meanwhile. Raises UsageError for a name that is no interface, CaptureError for an
+    interface that may not or cannot be captured, OutputError.
     """
 
     def __init__(
@@ -91,21 +99,27 @@ class LiveCapture:
     ) -> None:
         """Starts the recorder.
 
-        ``ports``: only packets that may be of these ports are captured; None: all packets. ``tell`` takes a line for the user. ``path``:
-        where the packets are recorded; else they are kept in up to ``spool_bytes`` of temporary files until they are read. ``wishes`` may
-        change how it is done. ``packing``: how the files of a ring are compressed once they were read, as in ``zstd``.
+        ``ports``: only packets that may be of these ports are captured; None: all packets. ``tell``
+        takes a line for the user. ``path``: where the packets are recorded; else they are kept in
+        up to ``spool_bytes`` of temporary files until they are read. ``wishes`` may change how it
+        is done. ``packing``: how the files of a ring are compressed once they were read, as in
+        ``zstd``.
         """
         self.files = [CaptureFile(", ".join(interfaces), "live")]
         self.numbers = RecorderCounts()
         self.lost = 0
-        """Number of packets that were recorded but gone before they were read, because the ring or the spool was full."""
+        """Number of packets that were recorded but gone before they were read, because the ring or
+        the spool was full.
+        """
         self._tell = tell
         self.is_enough: Callable[[], bool] = lambda: False
         """Asked after each batch: whether the capture is to end."""
         self._error: errors.DcpInspectError | None = None
         self._clock = CaptureClock()
         self._recorded: deque[tuple[float, int]] = deque(maxlen=MOST_STATES)
-        """Monotonic times, and how many packets were recorded by then; of packets that were not delivered."""
+        """Monotonic times, and how many packets were recorded by then; of packets that were not
+        delivered.
+        """
         self._bytes = 0
         self._spool = None if path is not None else new_folder()
         self._is_told = dict.fromkeys(("dropped", "lost"), False)
@@ -117,22 +131,45 @@ class LiveCapture:
         self.buffer_bytes: int | None = None
         """Size of the kernel's buffer for packets that wait; None where the system does not say."""
         spool_limits = Limits(size=max(MIB, spool_bytes // SPOOL_FILES))
-        spool = {} if self._spool is None else {"each": spool_limits, "files": SPOOL_FILES, "is_spool": True}
+        spool = (
+            {}
+            if self._spool is None
+            else {"each": spool_limits, "files": SPOOL_FILES, "is_spool": True}
+        )
         described_path = (
-            (f"{escape(os.path.dirname(self._spool))}, the folder for temporary files (TMPDIR)", os.path.join(self._spool, "packets"))
+            (
+                f"{escape(os.path.dirname(self._spool))}, the folder for temporary files (TMPDIR)",
+                os.path.join(self._spool, "packets"),
+            )
             if self._spool is not None
             else (f"--write {escape(path or '')}", path)
         )
         granted_wishes = wishes(
-            replace(Wishes(tuple(interfaces), None if ports is None else tuple(ports), described_path[1] or "", described_path[0]), **spool)  # type: ignore[arg-type] # as Wishes has them
+            replace(
+                Wishes(
+                    tuple(interfaces),
+                    None if ports is None else tuple(ports),
+                    described_path[1] or "",
+                    described_path[0],
+                ),
+                **spool,  # type: ignore[arg-type] # as Wishes has them
+            )
         )
         self._chain = _Chain(self._hear, self._wait, self._done_with)
         self._packer = None if packing is None else Packer(packing)
         if self._spool is not None and granted_wishes.user is not None:
             rights.give(self._spool, granted_wishes.user)
-        command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", granted_wishes.to_json()]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "dcpinspect.capture.recorder",
+            granted_wishes.to_json(),
+        ]
         with _held_back():
-            self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
+            self._recorder = subprocess.Popen(  # noqa: S603 - this program
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            )
             at_end(self._let_recorder_end)
         assert self._recorder.stdout is not None
         os.set_blocking(self._recorder.stdout.fileno(), False)
@@ -177,37 +214,65 @@ class LiveCapture:
 
     @property
     def lag_s(self) -> float:
-        """How long the packets wait that come next, in seconds, to within ``STATUS_S``; 0 while none wait. Another thread may ask."""
+        """How long the packets wait that come next, in seconds, to within ``STATUS_S``; 0 while
+        none wait. Another thread may ask.
+        """
         delivered = self.packets
-        recorded = next((at for at, packets in tuple(self._recorded) if packets > delivered), None) if self._chain.is_behind else None
+        recorded = (
+            next((at for at, packets in tuple(self._recorded) if packets > delivered), None)
+            if self._chain.is_behind
+            else None
+        )
         return 0.0 if recorded is None else max(0.0, time.monotonic() - recorded)
 
     @property
     def received(self) -> int:
-        """Number of packets that the kernel had for us so far, dropped ones included, as far as the system says."""
-        return sum(interface_counts[0] for interface_counts in self.numbers.counts if interface_counts is not None)
+        """Number of packets that the kernel had for us so far, dropped ones included, as far as the
+        system says.
+        """
+        return sum(
+            interface_counts[0]
+            for interface_counts in self.numbers.counts
+            if interface_counts is not None
+        )
 
     @property
     def dropped(self) -> int | None:
-        """Number of packets that the kernel dropped because nobody took them in time; None where no system says."""
-        drop_counts = [interface_counts[1] for interface_counts in self.numbers.counts if interface_counts is not None]
+        """Number of packets that the kernel dropped because nobody took them in time; None where no
+        system says.
+        """
+        drop_counts = [
+            interface_counts[1]
+            for interface_counts in self.numbers.counts
+            if interface_counts is not None
+        ]
         return sum(drop_counts) if drop_counts else None
 
     @property
     def drops_in_words(self) -> str:
         """What is known of packets that the kernel dropped, in words."""
         unknown = [
-            name for (name, _), interface_counts in zip(self.interfaces, self.numbers.counts, strict=False) if interface_counts is None
+            name
+            for (name, _), interface_counts in zip(
+                self.interfaces, self.numbers.counts, strict=False
+            )
+            if interface_counts is None
         ]
         if self.dropped is None:
             return "the system does not say how many were dropped"
-        but = f" (of {', '.join(map(escape, dict.fromkeys(unknown)))} it is not known)" if unknown else ""
+        but = (
+            f" (of {', '.join(map(escape, dict.fromkeys(unknown)))} it is not known)"
+            if unknown
+            else ""
+        )
         return f"{self.dropped:,} dropped by the kernel{but}"
 
     can_stop = True
 
     def stop(self) -> None:
-        """Ends the recording; the iteration ends once what was recorded is delivered. A signal handler or a thread may call this."""
+        """Ends the recording; the iteration ends once what was recorded is delivered. A signal
+        handler or a thread may call this.
+        """
         self._stopped = True
         pipe = self._recorder.stdin
         with contextlib.suppress(OSError, ValueError):
@@ -228,7 +293,10 @@ class LiveCapture:
             damages = [FileDamage(file.name, None, damage) for _, damage in walk.problems]
             file.problems.extend(damages[: MAX_PROBLEMS - len(file.problems)])
             if len(walk.offset):
-                data, columns = window.data[: window.size], (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type)
+                data, columns = (
+                    window.data[: window.size],
+                    (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type),
+                )
                 file_position = (0, file.packets + 1, file.packets, window.file_offset)
                 batch = PacketBatch(data, *columns, *file_position, options=walk.options)
                 file.packets += len(batch)
@@ -245,7 +313,12 @@ class LiveCapture:
                 self.stop()
             if window.is_quiet and time.monotonic() >= due:
                 due = time.monotonic() + EVERY_S
-                yield pause(self._clock.now_ns(), file=0, first_frame=file.packets + 1, first_packet=file.packets)
+                yield pause(
+                    self._clock.now_ns(),
+                    file=0,
+                    first_frame=file.packets + 1,
+                    first_packet=file.packets,
+                )
             window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
         if self._error is not None:
             raise self._error
@@ -257,8 +330,15 @@ class LiveCapture:
         self.files[0].packets += count
         if not self._is_told["lost"]:
             self._is_told["lost"] = True
-            reason = "the temporary files were full (--spool)" if self._spool is not None else "the ring of files has gone on"
-            self._tell(f"{escape(self.files[0].name)}: {reason}, so {count:,} packets were not read; messages may be missing")
+            reason = (
+                "the temporary files were full (--spool)"
+                if self._spool is not None
+                else "the ring of files has gone on"
+            )
+            self._tell(
+                f"{escape(self.files[0].name)}: {reason}, so {count:,} packets were not read; "
+                "messages may be missing"
+            )
 
     def _say_how_far_behind(self) -> None:
         """Tells the user that the reader lags, once for each step of ``BEHIND_S``."""
@@ -271,7 +351,8 @@ class LiveCapture:
             self._behind += 1
         if not self._stopped:
             self._tell(
-                f"{escape(self.files[0].name)}: what is shown is {seconds:.0f} s behind, {self.unread:,} packets wait;"
+                f"{escape(self.files[0].name)}: what is shown is {seconds:.0f} s behind, "
+                f"{self.unread:,} packets wait;"
                 " they are recorded, and will be read"
             )
 
@@ -296,7 +377,13 @@ class LiveCapture:
     def _hear_the_end(self) -> None:
         if not self._is_ended and not self._chain.is_complete:
             file = self.files[0]
-            file.problems.append(FileDamage(file.name, None, "the process that records was killed; the file has what it wrote"))
+            file.problems.append(
+                FileDamage(
+                    file.name,
+                    None,
+                    "the process that records was killed; the file has what it wrote",
+                )
+            )
         self._is_ended = self._chain.is_complete = True
 
     def _take(self, report: dict[str, Any]) -> None:
@@ -307,16 +394,26 @@ class LiveCapture:
         if "buffer" in report:
             self.buffer_bytes = report["buffer"]
             if not report["is_filtered"]:
-                self._tell("libpcap is not installed, so packets of all ports are recorded, which is more; install libpcap")
+                self._tell(
+                    "libpcap is not installed, so packets of all ports are recorded, which is "
+                    "more; install libpcap"
+                )
         if "line" in report:
             self._tell(report["line"])
         if "problem" in report:
             self.problems.append(FileDamage(report["problem"][0], None, report["problem"][1]))
         if "counts" in report:
             counts = [
-                None if interface_counts is None else (interface_counts[0], interface_counts[1]) for interface_counts in report["counts"]
+                None if interface_counts is None else (interface_counts[0], interface_counts[1])
+                for interface_counts in report["counts"]
             ]
-            self.numbers = RecorderCounts(report["packets"], report["bytes"], counts, report["unrecorded"], report["interface_drops"])
+            self.numbers = RecorderCounts(
+                report["packets"],
+                report["bytes"],
+                counts,
+                report["unrecorded"],
+                report["interface_drops"],
+            )
             self._chain.total = self.numbers.packets
             while self._recorded and self._recorded[0][1] <= self.packets:
                 self._recorded.popleft()
@@ -337,14 +434,17 @@ class LiveCapture:
             self._packer.put(path)
 
     def _raise(self) -> NoReturn:
-        raise self._error or CaptureError(self.files[0].name, None, "cannot be captured: the process that records has ended")
+        raise self._error or CaptureError(
+            self.files[0].name, None, "cannot be captured: the process that records has ended"
+        )
 
     def _say_what_was_dropped(self) -> None:
         if self.dropped and not self._is_told["dropped"]:
             self._is_told["dropped"] = True
             buffer_size = "" if self.buffer_bytes is None else f" of {self.buffer_bytes // MIB} MiB"
             self._tell(
-                f"{escape(self.files[0].name)}: the kernel's buffer{buffer_size} was full and packets were dropped;"
+                f"{escape(self.files[0].name)}: the kernel's buffer{buffer_size} was full and "
+                "packets were dropped;"
                 " messages may be missing;"
                 " give --buffer more MiB"
             )
@@ -356,7 +456,9 @@ class LiveCapture:
         self.close()
 
     def _let_recorder_end(self, most_s: float = _SOON_S) -> None:
-        """Ends the recording, which completes its files, and waits for that; takes what the recorder says meanwhile."""
+        """Ends the recording, which completes its files, and waits for that; takes what the
+        recorder says meanwhile.
+        """
         if self._recorder.stdin is not None:
             self._recorder.stdin.close()
         end = time.monotonic() + most_s
@@ -390,7 +492,12 @@ class _Chain:
     was_stopped = False
     problem: str | None = None
 
-    def __init__(self, hear: Callable[[], None], wait: Callable[[float], None], done_with: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        hear: Callable[[], None],
+        wait: Callable[[float], None],
+        done_with: Callable[[str], None],
+    ) -> None:
         self.files: deque[tuple[str, int]] = deque()
         """Path of each file that is to come, and number of packets before it."""
         self.is_complete = False
@@ -409,8 +516,9 @@ class _Chain:
         self._skipping_from: int | None = None
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Reads the next bytes to the start of ``target``. Returns their number: 0 at the end, None if nothing came for a while, or files
-        were left out."""
+        """Reads the next bytes to the start of ``target``. Returns their number: 0 at the end, None
+        if nothing came for a while, or files were left out.
+        """
         end = time.monotonic() + EVERY_S
         while True:
             was_complete, has_next = self.is_complete, bool(self.files)

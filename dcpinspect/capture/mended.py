@@ -1,6 +1,8 @@
-"""Captures that came through a terminal or with a program's messages: what can be undone with certainty.
+"""Captures that came through a terminal or with a program's messages: what can be undone with
+certainty.
 
-A terminal (``kubectl exec -t``, ``ssh -t``) makes CR LF of each LF, and messages of tcpdump may stand before its packets.
+A terminal (``kubectl exec -t``, ``ssh -t``) makes CR LF of each LF, and messages of tcpdump may
+stand before its packets.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ HEAD = 1 << 16
 """Number of bytes at the start by which damage is recognised."""
 CERTAIN = 8
 """So many line ends, all of them CR LF, do not stand in packed bytes by chance."""
-NO_TERMINAL = "a terminal wrote CR LF for each LF: record without one (kubectl exec without -t, ssh without -t)"
+NO_TERMINAL = (
+    "a terminal wrote CR LF for each LF: record without one (kubectl exec without -t, "
+    "ssh without -t)"
+)
 _MOST_TEXT = 1 << 12
 """Greatest number of bytes of messages before a capture."""
 
@@ -28,13 +33,17 @@ class _Raw(Protocol):
 
 
 def text_before(head: bytes) -> int:
-    """Returns how many bytes of text stand before a capture; 0 if there is no such text, or no capture behind it."""
+    """Returns how many bytes of text stand before a capture; 0 if there is no such text, or no
+    capture behind it.
+    """
     match = CAPTURE.search(head, 0, _MOST_TEXT)
     return match.start() if match is not None and b"\0" not in head[: match.start()] else 0
 
 
 def is_from_terminal(head: bytes) -> bool:
-    """Returns whether a terminal wrote CR LF for each LF of a capture that begins with ``head``: nothing else explains the bytes."""
+    """Returns whether a terminal wrote CR LF for each LF of a capture that begins with ``head``:
+    nothing else explains the bytes.
+    """
     lines = head.count(b"\n")
     if not lines or head.count(b"\r\n") != lines:
         return False
@@ -46,7 +55,10 @@ def is_from_terminal(head: bytes) -> bool:
         return True
     right, as_it_is = mended[start:], head[text_before(head) :]
     for final in (False, len(head) < HEAD):  # at the end of a file the last packet tells
-        (damage, packets), (before, packets_before) = _walked(right, final=final), _walked(as_it_is, final=final)
+        (damage, packets), (before, packets_before) = (
+            _walked(right, final=final),
+            _walked(as_it_is, final=final),
+        )
         if not damage and (before or packets_before < packets):
             return True
     return False
@@ -66,7 +78,8 @@ class Mended:
 
     def __init__(self, raw: _Raw) -> None:
         self.problem: str | None = None
-        """Set once there is a LF that did not come through a terminal; what follows may be damaged."""
+        """Set once there is a LF that did not come through a terminal; what follows may be damaged.
+        """
         self._raw = raw
         self._has_cr = False
         self._rest = b""
@@ -82,7 +95,9 @@ class Mended:
             self._has_cr = bool(size) and data.endswith(b"\r")
             self._rest = data.removesuffix(b"\r" * self._has_cr).replace(b"\r\n", b"\n")
             if data.count(b"\n") != data.count(b"\r\n"):
-                self.problem = "CR LF is LF again, but not each LF was CR LF: some bytes may be damaged"
+                self.problem = (
+                    "CR LF is LF again, but not each LF was CR LF: some bytes may be damaged"
+                )
             if not size:
                 break
         size = min(len(target), len(self._rest))

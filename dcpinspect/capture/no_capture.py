@@ -1,4 +1,6 @@
-"""Files that were meant to be captures and are none: what each one is, by how it begins, and what to do."""
+"""Files that were meant to be captures and are none: what each one is, by how it begins, and what
+to do.
+"""
 
 from __future__ import annotations
 
@@ -34,24 +36,44 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\x7fver", "a file of EtherPeek or OmniPeek", _READ_AGAIN),
     (rb"ObserverPktBuffe", "a file of Observer", _READ_AGAIN),
     (rb"btsnoop\0", "a btsnoop file: it has Bluetooth, and no TCP", "record the network interface"),
-    (rb".{72}\x02\0[\x01\x02]\xc0", "an event trace of Windows (ETL)", "make a pcapng file of it: pktmon etl2pcap IN --out OUT"),
-    (rb"version https://git-lfs", "a pointer of Git LFS, which stands for the file", "get the file: git lfs pull"),
+    (
+        rb".{72}\x02\0[\x01\x02]\xc0",
+        "an event trace of Windows (ETL)",
+        "make a pcapng file of it: pktmon etl2pcap IN --out OUT",
+    ),
+    (
+        rb"version https://git-lfs",
+        "a pointer of Git LFS, which stands for the file",
+        "get the file: git lfs pull",
+    ),
     (
         rb"\s*(?:<!--.{0,999}?-->\s*)?<(?i:!doctype html|html|head)\b",
         "an HTML page, perhaps of a login",
         "download the file again, logged in",
     ),
     (rb"\s*<\?xml\b.{0,2000}?<pdml\b", "what tshark -T pdml prints", _GIVE_ITS),
-    (rb"\s*(?:\[\s*)?\{\s*(?:\"index\"\s*:\s*\{\s*)?\"_index\"\s*:\s*\"packets-", "what tshark prints as JSON", _GIVE_ITS),
+    (
+        rb"\s*(?:\[\s*)?\{\s*(?:\"index\"\s*:\s*\{\s*)?\"_index\"\s*:\s*\"packets-",
+        "what tshark prints as JSON",
+        _GIVE_ITS,
+    ),
     (rb"\s*<\?xml\b", "XML", _GIVE),
-    (rb"(?=[\t\r\n -~]{7})\s*[\[{]\s*[\"{\[]", "JSON", f"{_GIVE}; 'dcpinspect log' reads statistics and checkpoints"),
+    (
+        rb"(?=[\t\r\n -~]{7})\s*[\[{]\s*[\"{\[]",
+        "JSON",
+        f"{_GIVE}; 'dcpinspect log' reads statistics and checkpoints",
+    ),
     (rb"\x7fELF", "a program", _GIVE),
     (rb"SQLite format 3\0", "a database of SQLite", _GIVE),
     (rb"%PDF-", "a PDF document", _GIVE),
     (rb"\x89PNG\r\n", "a picture", _GIVE),
     (rb"PAR1|ARROW1", "a table in Parquet or Arrow", _GIVE_ITS),
     (rb"\0{64}", "zeros: it was never written, or was lost", "record again"),
-    (rb"\n\r?\n.{0,6}(?:\x4d\x3c\x2b\x1a|\x1a\x2b\x3c\x4d)", _LINE_ENDS, "copy it again, as binary"),
+    (
+        rb"\n\r?\n.{0,6}(?:\x4d\x3c\x2b\x1a|\x1a\x2b\x3c\x4d)",
+        _LINE_ENDS,
+        "copy it again, as binary",
+    ),
     (
         rb"[^\0]{0,2000}?[\w.:]+ > [\w.:]+: Flags \[",
         "what tcpdump prints without the bytes of packets (-A has dots for most of them)",
@@ -68,7 +90,10 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
         _RECORD,
     ),
     (
-        rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,9}\S{0,6} (?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL) ",
+        (
+            rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,9}\S{0,6} "
+            rb"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL) "
+        ),
         "a log of a server",
         "give it to 'dcpinspect log', or to 'check' with --log",
     ),
@@ -95,14 +120,26 @@ def _encoded(head: bytes) -> tuple[str, str] | None:
         text = head[: len(head) & ~1].decode("utf-16", "replace")
         if all(letter.isprintable() or letter in "\t\r\n" for letter in text):
             return "is UTF-16 text", "make UTF-8 of it: iconv -f UTF-16 -t UTF-8 IN > OUT"
-        return "is a capture that PowerShell wrote as UTF-16 text, which damages it", f"{_RECORD}, or redirect with cmd /c"
+        return (
+            "is a capture that PowerShell wrote as UTF-16 text, which damages it",
+            f"{_RECORD}, or redirect with cmd /c",
+        )
     text = head[:64].decode("utf-8", "replace")
-    if any(CAPTURE.match(text.encode(codec, "ignore")) for codec in ("latin-1", "cp437", "cp850", "cp1252")) and not CAPTURE.match(head):
-        return "is a capture that a shell wrote as UTF-8 text, which damages it", f"{_RECORD}, or redirect with cmd /c"
+    if any(
+        CAPTURE.match(text.encode(codec, "ignore"))
+        for codec in ("latin-1", "cp437", "cp850", "cp1252")
+    ) and not CAPTURE.match(head):
+        return (
+            "is a capture that a shell wrote as UTF-8 text, which damages it",
+            f"{_RECORD}, or redirect with cmd /c",
+        )
     if b"\xef\xbf\xbd" in head[:8]:
         return "is binary data that was taken for UTF-8 text, which damages it", _RECORD
     if is_in_hex(head):
-        return "is a capture as hex digits", "make bytes of them: xxd -r IN OUT, or xxd -r -p if there are digits alone"
+        return (
+            "is a capture as hex digits",
+            "make bytes of them: xxd -r IN OUT, or xxd -r -p if there are digits alone",
+        )
     packed = re.match(rb"[A-Za-z0-9+/]{12,}", re.sub(rb"\s", b"", head[:200]))
     if packed and _begins_capture(binascii.a2b_base64(packed[0][: len(packed[0]) & ~3])):
         return "is a capture in base64", "decode it: base64 -d IN > OUT"
@@ -110,7 +147,9 @@ def _encoded(head: bytes) -> tuple[str, str] | None:
 
 
 def is_in_hex(head: bytes) -> bool:
-    """Returns whether a text begins with the hex digits of a capture file: of a whole file, not of packets."""
+    """Returns whether a text begins with the hex digits of a capture file: of a whole file, not of
+    packets.
+    """
     digits = re.sub(rb"\A(?:0x)?0+:?[ \t]+|\\x|0x|[\s,:]", b"", head[:200])
     begun = re.match(rb"(?:[0-9A-Fa-f]{2}){4,}", digits)
     return begun is not None and _begins_capture(bytes.fromhex(begun[0].decode()))
@@ -121,7 +160,9 @@ def _begins_capture(data: bytes) -> bool:
 
 
 def _is_erf(head: bytes) -> bool:
-    """Returns whether records of ERF stand at the start, one behind the other. The format has no sign of its own."""
+    """Returns whether records of ERF stand at the start, one behind the other. The format has no
+    sign of its own.
+    """
     record_start = records = before = 0
     while record_start + 16 <= len(head) and records < _ERF_RECORDS:
         fraction, seconds, kind, _, *lengths = _ERF_HEADER.unpack_from(head, record_start)

@@ -1,4 +1,6 @@
-"""Opens captures: several files, pipes or compressed files become one sequence of packet batches."""
+"""Opens captures: several files, pipes or compressed files become one sequence of packet
+batches.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,17 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
 
 BATCH_BYTES = 12 << 20
-"""Number of bytes read at once. With 16 MiB ten million messages are written 3 % sooner and take 70 MiB more, with 8 MiB 11 % later and 50
-MiB less."""
+"""Number of bytes read at once. With 16 MiB ten million messages are written 3 % sooner and take 70
+MiB more, with 8 MiB 11 % later and 50 MiB less.
+"""
 TEXT = 8
-"""So many bytes that are letters, digits and signs are a text; as many are there wherever a block is damaged."""
+"""So many bytes that are letters, digits and signs are a text; as many are there wherever a block
+is damaged.
+"""
 MOST_PACKETS = 1 << 16
-"""Greatest number of packets of a batch: what is made of each takes some hundred bytes, and a flood has 200,000 packets in what is read at
-once."""
+"""Greatest number of packets of a batch: what is made of each takes some hundred bytes, and a flood
+has 200,000 packets in what is read at once.
+"""
 _PEEK = 1 << 16
 
 
@@ -44,7 +50,8 @@ class FileDamage:
 
     file: str
     offset: int | None
-    """Byte offset in the file (in the unpacked stream if it is compressed); None if it is no file."""
+    """Byte offset in the file (in the unpacked stream if it is compressed); None if it is no file.
+    """
     what: str
 
 
@@ -56,7 +63,9 @@ class CaptureFile:
     format: str = ""
     """``pcap`` or ``pcapng``, once the file was opened."""
     storage: Storage = "stream"
-    """Whether its bytes can be read again. ``plain``: at any place; ``compressed``: from the start; ``stream``: not at all."""
+    """Whether its bytes can be read again. ``plain``: at any place; ``compressed``: from the start;
+    ``stream``: not at all.
+    """
     packets: int = 0
     overlaps: bool = False
     """Whether its first packet is older than the last one of the file before."""
@@ -70,25 +79,34 @@ class CaptureFile:
     unread: Sequence[Unread] = ()
     """Interfaces whose packets are not read."""
     remark: str | None = None
-    """For a text that stands for packets: what it is, and what is made up. For a capture that was mended: what was wrong. Else None."""
+    """For a text that stands for packets: what it is, and what is made up. For a capture that was
+    mended: what was wrong. Else None.
+    """
 
     @property
     def all_problems(self) -> list[FileDamage]:
         """Damaged places, and what is not read, as far as the file was read."""
         return [
             *self.problems,
-            *(FileDamage(self.name, None, str(unread_packets)) for unread_packets in self.unread if unread_packets.is_a_lack),
+            *(
+                FileDamage(self.name, None, str(unread_packets))
+                for unread_packets in self.unread
+                if unread_packets.is_a_lack
+            ),
         ]
 
 
 class Capture:
     """The packets of one or more captures, in order, a batch at a time. Iterate once.
 
-    Files are read one after the other, the one with the earliest first packet first. Every batch has its own buffer, so batches and slices
-    of them stay valid; each one that is kept takes ``batch_bytes`` of memory.
+    Files are read one after the other, the one with the earliest first packet first. Every batch
+    has its own buffer, so batches and slices of them stay valid; each one that is kept takes
+    ``batch_bytes`` of memory.
     """
 
-    def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool, only_text: bool = False) -> None:
+    def __init__(
+        self, paths: Sequence[str], batch_bytes: int, *, follow: bool, only_text: bool = False
+    ) -> None:
         if "" in paths:
             raise UsageError("a capture has an empty name; name a file, or - for standard input")
         paths = with_folders(paths)
@@ -126,7 +144,9 @@ class Capture:
                 self._left_out.append(FileDamage(path, None, f"left out, for it {error.what}"))
                 if len(self._left_out) == len(self.files):
                     raise
-        self.files = sorted((file for file in self.files if file.name in first), key=lambda file: first[file.name])
+        self.files = sorted(
+            (file for file in self.files if file.name in first), key=lambda file: first[file.name]
+        )
 
     def _first_time(self, path: str) -> float:
         if not _can_be_opened_again(path):
@@ -139,9 +159,16 @@ class Capture:
 
     def _reader(self, path: str) -> _Reader:
         if isinstance(path, Inside) and os.path.exists(path) and not os.path.isfile(path):
-            raise CaptureError(path, None, "is a pipe, socket or device, and of directories only files are read", "name it itself")
+            raise CaptureError(
+                path,
+                None,
+                "is a pipe, socket or device, and of directories only files are read",
+                "name it itself",
+            )
         if path not in self._opened:
-            self._opened[path] = _Reader(path, self._batch_bytes, follow=self._follow, only_text=self._only_text)
+            self._opened[path] = _Reader(
+                path, self._batch_bytes, follow=self._follow, only_text=self._only_text
+            )
         return self._opened[path]
 
     @property
@@ -151,19 +178,25 @@ class Capture:
 
     @property
     def size(self) -> int | None:
-        """Total size of all files in bytes, which ``position`` reaches; None if one is no file of known size, or still grows."""
+        """Total size of all files in bytes, which ``position`` reaches; None if one is no file of
+        known size, or still grows.
+        """
         if self._follow:
             return None
         try:
             states = [Path(file.name).stat() for file in self.files if file.name != STDIN]
         except OSError:
             return None
-        is_known = len(states) == len(self.files) and all(stat.S_ISREG(state.st_mode) for state in states)
+        is_known = len(states) == len(self.files) and all(
+            stat.S_ISREG(state.st_mode) for state in states
+        )
         return sum(state.st_size for state in states) if is_known else None
 
     @property
     def problems(self) -> list[FileDamage]:
-        """Files of directories that were left out, and damaged places met so far, in reading order."""
+        """Files of directories that were left out, and damaged places met so far, in reading
+        order.
+        """
         return [*self._left_out, *(problem for file in self.files for problem in file.all_problems)]
 
     @property
@@ -187,7 +220,12 @@ class Capture:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -205,12 +243,20 @@ class Capture:
             file.remark = reader.source.remark
             file.format = "text" if reader.source.is_text else reader.format.name
             file.storage = reader.source.storage
-            file.counts, file.notes, file.secrets = reader.format.counts, reader.format.notes, reader.format.secrets
+            file.counts, file.notes, file.secrets = (
+                reader.format.counts,
+                reader.format.notes,
+                reader.format.secrets,
+            )
             file.unread = reader.format.unread
             for walk, window in reader:
                 self.position = before + reader.source.position
                 damages = [
-                    FileDamage(file.name, None if reader.source.is_text else window.file_offset + at, damage)
+                    FileDamage(
+                        file.name,
+                        None if reader.source.is_text else window.file_offset + at,
+                        damage,
+                    )
                     for at, damage in walk.problems
                 ]
                 for problem in damages[: MAX_PROBLEMS - len(file.problems)]:
@@ -238,7 +284,12 @@ class Capture:
                     file.packets += len(batch)
                     packets += len(batch)
                 if self._follow:
-                    yield pause(clock.now_ns(), file=index, first_frame=file.packets + 1, first_packet=packets)
+                    yield pause(
+                        clock.now_ns(),
+                        file=index,
+                        first_frame=file.packets + 1,
+                        first_packet=packets,
+                    )
             before = self.position
             reader.close()
             del self._opened[file.name]
@@ -252,7 +303,11 @@ def _check_named_once(paths: Sequence[str]) -> None:
     """Raises UsageError for standard input, a pipe or a device that is named twice."""
     seen: set[str] = set()
     for path in paths:
-        if isinstance(path, Inside) or _can_be_opened_again(path) or (path != STDIN and not os.path.exists(path)):
+        if (
+            isinstance(path, Inside)
+            or _can_be_opened_again(path)
+            or (path != STDIN and not os.path.exists(path))
+        ):
             continue
         real_path = path if path == STDIN else os.path.realpath(path)
         if real_path in seen:
@@ -264,11 +319,18 @@ def _check_named_once(paths: Sequence[str]) -> None:
 class _Reader:
     """One file, walked buffer by buffer."""
 
-    def __init__(self, path: str, batch_bytes: int, *, follow: bool = False, only_text: bool = False) -> None:
+    def __init__(
+        self, path: str, batch_bytes: int, *, follow: bool = False, only_text: bool = False
+    ) -> None:
         self.source = ByteSource(path, follow=follow)
         if only_text and not self.source.is_text:
             self.source.close()
-            raise CaptureError(path, None, "is no text in a form that stands for packets", "docs/logs.md has the forms")
+            raise CaptureError(
+                path,
+                None,
+                "is no text in a form that stands for packets",
+                "docs/logs.md has the forms",
+            )
         self.window = Window(self.source, batch_bytes)
         self._first: Walk | None = None
         try:
@@ -282,7 +344,12 @@ class _Reader:
     def _recognised(self) -> Format:
         header = self.window.data[: min(self.window.size, FILE_HEADER)].tobytes()
         if not header or (self.source.problem and len(header) < FILE_HEADER):
-            raise CaptureError(self.source.name, None, self.source.problem or "is empty", "record again, or name another file")
+            raise CaptureError(
+                self.source.name,
+                None,
+                self.source.problem or "is empty",
+                "record again, or name another file",
+            )
         for kind in (Pcap, PcapNg):
             try:
                 return kind(header)
@@ -301,7 +368,9 @@ class _Reader:
 
     def __iter__(self) -> Iterator[tuple[Walk, Window]]:
         window = self.window
-        while not (window.at_end and self.source.was_stopped):  # then a record that is being written is no damage
+        while not (
+            window.at_end and self.source.was_stopped
+        ):  # then a record that is being written is no damage
             walk = self._first or self._walk()
             self._first = None
             walk.problems[:] = [(at, f"{damage}{self._seen(at)}") for at, damage in walk.problems]
@@ -313,13 +382,21 @@ class _Reader:
             window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
 
     def _seen(self, at: int) -> str:
-        """Returns what the bytes of a damaged place look like, as a part of a sentence; empty for nothing in particular."""
+        """Returns what the bytes of a damaged place look like, as a part of a sentence; empty for
+        nothing in particular.
+        """
         data = self.window.data[: self.window.size]
         damaged_bytes = data[at : at + TEXT].tobytes()
-        if len(damaged_bytes) == TEXT and damaged_bytes.isascii() and damaged_bytes.decode().isprintable():
+        if (
+            len(damaged_bytes) == TEXT
+            and damaged_bytes.isascii()
+            and damaged_bytes.decode().isprintable()
+        ):
             return f"; text is there: {damaged_bytes.decode()}…"
         lines = np.count_nonzero(data == ord("\n"))
-        if lines >= CERTAIN and lines == np.count_nonzero((data[1:] == ord("\n")) & (data[:-1] == ord("\r"))):
+        if lines >= CERTAIN and lines == np.count_nonzero(
+            (data[1:] == ord("\n")) & (data[:-1] == ord("\r"))
+        ):
             return f"; {NO_TERMINAL}"
         return ""
 
@@ -327,7 +404,9 @@ class _Reader:
         return self.format.walk(self.window.data, self.window.size, final=self.window.at_end)
 
     def first_time(self) -> float:
-        """Returns the time of the first packet in nanoseconds; infinity if there is none. A pipe keeps what was read for this."""
+        """Returns the time of the first packet in nanoseconds; infinity if there is none. A pipe
+        keeps what was read for this.
+        """
         while True:
             walk = self._walk()
             if len(walk.time_ns):
@@ -344,17 +423,27 @@ class _Reader:
 
 
 def open_capture(
-    paths: Sequence[str | Path] | str | Path, *, batch_bytes: int = BATCH_BYTES, follow: bool = False, only_text: bool = False
+    paths: Sequence[str | Path] | str | Path,
+    *,
+    batch_bytes: int = BATCH_BYTES,
+    follow: bool = False,
+    only_text: bool = False,
 ) -> Capture:
-    """Returns the captures at ``paths`` as one reading; ``-`` is standard input. Raises ``CaptureError`` for what is no readable capture.
+    """Returns the captures at ``paths`` as one reading; ``-`` is standard input. Raises
+    ``CaptureError`` for what is no readable capture.
 
-    ``follow``: the only capture is still being written, and is read until ``stop``. ``only_text``: refuses what is no text.
+    ``follow``: the only capture is still being written, and is read until ``stop``. ``only_text``:
+    refuses what is no text.
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
-    return Capture([os.fspath(name) for name in names], batch_bytes, follow=follow, only_text=only_text)
+    return Capture(
+        [os.fspath(name) for name in names], batch_bytes, follow=follow, only_text=only_text
+    )
 
 
 def last_time(paths: Sequence[str]) -> int:
-    """Returns the latest capture time of a packet, in nanoseconds since 1970; 0 if there is none. Raises CaptureError."""
+    """Returns the latest capture time of a packet, in nanoseconds since 1970; 0 if there is none.
+    Raises CaptureError.
+    """
     with open_capture(paths) as capture:
         return max((int(batch.time_ns.max()) for batch in capture if len(batch)), default=0)

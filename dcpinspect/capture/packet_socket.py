@@ -1,5 +1,6 @@
-"""A Linux packet socket whose packets the kernel puts into memory that this process sees. No packet needs a call or an object
-(packet(7))."""
+"""A Linux packet socket whose packets the kernel puts into memory that this process sees. No packet
+needs a call or an object (packet(7)).
+"""
 
 from __future__ import annotations
 
@@ -18,11 +19,17 @@ from dcpinspect.capture.kernel_filter import ETHERNET, RAW_IP, Instruction, atta
 from dcpinspect.capture.ring import LEFT, OFFSET, PACKETS, WRITTEN, write_packets
 
 COOKED = 276
-"""LINKTYPE_LINUX_SLL2: the header that a frame gets if interfaces are mixed, or have a link type that nobody knows."""
+"""LINKTYPE_LINUX_SLL2: the header that a frame gets if interfaces are mixed, or have a link type
+that nobody knows.
+"""
 LINK_TYPES = {1: ETHERNET, 772: ETHERNET, 65534: RAW_IP}
-"""Link type by ARPHRD_ number of the interface: Ethernet, loopback, and tunnels whose packets have no header below IP."""
+"""Link type by ARPHRD_ number of the interface: Ethernet, loopback, and tunnels whose packets have
+no header below IP.
+"""
 BLOCK_BYTES = 1 << 20
-"""Size of a block in bytes. The kernel hands over a block when it is full, or ``RETIRE_MS`` after its first packet."""
+"""Size of a block in bytes. The kernel hands over a block when it is full, or ``RETIRE_MS`` after
+its first packet.
+"""
 RETIRE_MS = 10
 MOST = 1 << 40
 """Stands for any number of packets."""
@@ -33,23 +40,36 @@ _TPACKET_V3 = 2
 _FRAME_BYTES = 1 << 11
 """A ring of blocks uses this size for nothing but its number of frames."""
 _STATUS, _COUNT, _FIRST = 8, 12, 16
-"""Where the head of a block has its owner, its number of packets, and the place of the first packet."""
+"""Where the head of a block has its owner, its number of packets, and the place of the first
+packet.
+"""
 _LOOPBACK = 772
 _ALL_PROTOCOLS = 3
 
 
 class PacketSocket:
-    """A packet socket that is bound to an interface, or to none: then it receives from all interfaces."""
+    """A packet socket that is bound to an interface, or to none: then it receives from all
+    interfaces.
+    """
 
     silence_s = 0.05
-    """Seconds after the last packet at the end, after which no more comes: the kernel hands over what it has within ``RETIRE_MS`` and a
-    tick."""
+    """Seconds after the last packet at the end, after which no more comes: the kernel hands over
+    what it has within ``RETIRE_MS`` and a tick.
+    """
     is_empty = False
     """Whether nothing can come any more."""
 
-    def __init__(self, sock: socket.socket, name: str, *, is_cooked: bool = False, close: Callable[[], None] | None = None) -> None:
-        """``is_cooked``: the socket is of type SOCK_DGRAM, without link-layer headers. ``close``: closes it, if that takes more than
-        closing the socket."""
+    def __init__(
+        self,
+        sock: socket.socket,
+        name: str,
+        *,
+        is_cooked: bool = False,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        """``is_cooked``: the socket is of type SOCK_DGRAM, without link-layer headers. ``close``:
+        closes it, if that takes more than closing the socket.
+        """
         self.name = name
         self.is_cooked = is_cooked
         self.link_type = COOKED if is_cooked else LINK_TYPES[sock.getsockname()[3]]
@@ -70,7 +90,9 @@ class PacketSocket:
 
     @property
     def is_gone(self) -> bool:
-        """After an error: whether the interface was removed. One that is only down comes back to the same socket (packet(7))."""
+        """After an error: whether the interface was removed. One that is only down comes back to
+        the same socket (packet(7)).
+        """
         return self._is_bound and not self._socket.getsockname()[0]
 
     def fileno(self) -> int:
@@ -82,7 +104,8 @@ class PacketSocket:
         attach(self._socket, instructions)
 
     def start(self, size: int) -> int:
-        """Begins to receive into a ring of ``size`` bytes, or less if there is no memory for it; returns its size. Raises OSError.
+        """Begins to receive into a ring of ``size`` bytes, or less if there is no memory for it;
+        returns its size. Raises OSError.
 
         What came before is dropped and not counted.
         """
@@ -106,9 +129,11 @@ class PacketSocket:
         return blocks * BLOCK_BYTES
 
     def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
-        """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and packets written.
+        """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and
+        packets written.
 
-        It writes at most ``most`` packets, and as many as there is room for; ``has_more`` says whether others are left.
+        It writes at most ``most`` packets, and as many as there is room for; ``has_more`` says
+        whether others are left.
         """
         state = self._state
         at = packets = 0
@@ -136,12 +161,18 @@ class PacketSocket:
         return OSError(number, os.strerror(number)) if number else None
 
     def end(self) -> None:
-        """Stops receiving; what waits is handed over within ``RETIRE_MS``, or as soon as the system's clock ticks."""
+        """Stops receiving; what waits is handed over within ``RETIRE_MS``, or as soon as the
+        system's clock ticks.
+        """
         attach(self._socket, [(0x06, 0, 0, 0)])
 
     def counts(self) -> tuple[int, int]:
-        """Returns frames that passed the filter, and how many of them the kernel dropped because there was no room."""
-        received, dropped, _ = struct.unpack("III", self._socket.getsockopt(_SOL_PACKET, _STATISTICS, 12))
+        """Returns frames that passed the filter, and how many of them the kernel dropped because
+        there was no room.
+        """
+        received, dropped, _ = struct.unpack(
+            "III", self._socket.getsockopt(_SOL_PACKET, _STATISTICS, 12)
+        )
         self._received += received
         self._dropped += dropped
         return self._received, self._dropped
@@ -156,7 +187,9 @@ class PacketSocket:
 
 
 def cooked_socket(interface: str | None) -> socket.socket:
-    """Returns a packet socket without link-layer headers, of one interface or of all. Raises OSError."""
+    """Returns a packet socket without link-layer headers, of one interface or of all. Raises
+    OSError.
+    """
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ALL_PROTOCOLS))
     if interface is not None:
         sock.bind((interface, _ALL_PROTOCOLS))

@@ -1,4 +1,6 @@
-"""What a file format hands to the reader: the packets found in a stretch of bytes, and how far they go."""
+"""What a file format hands to the reader: the packets found in a stretch of bytes, and how far they
+go.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,22 @@ from dcpinspect.capture.encapsulations import Unread
 from dcpinspect.lazy_dataclass import dataclass
 
 MAX_PACKET = 1 << 18
-"""Size of the longest packet that a record may announce, unless the file's own snaplen says more: libpcap's MAXIMUM_SNAPLEN."""
+"""Size of the longest packet that a record may announce, unless the file's own snaplen says more:
+libpcap's MAXIMUM_SNAPLEN.
+"""
 MAX_BLOCK = 1 << 24
-"""Longest snaplen and pcapng block that are believed: Wireshark's limit; nothing real comes near, and memory stays bounded."""
+"""Longest snaplen and pcapng block that are believed: Wireshark's limit; nothing real comes near,
+and memory stays bounded.
+"""
 MAX_PROBLEMS = 1000
 """Greatest number of damaged places remembered for a file; a file of garbage has any number."""
 
 
 @dataclass(slots=True)
 class Walk:
-    """Packets in ``data[:size]``, with one entry for each packet in each column (see ``PacketBatch``)."""
+    """Packets in ``data[:size]``, with one entry for each packet in each column (see
+    ``PacketBatch``).
+    """
 
     offset: IntArray
     captured: IntArray
@@ -41,7 +49,9 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceCounts:
-    """What the program that wrote a capture said of one interface at its end; None where it said nothing."""
+    """What the program that wrote a capture said of one interface at its end; None where it said
+    nothing.
+    """
 
     name: str
     """Name of the interface in the system, or its number in the file."""
@@ -69,7 +79,9 @@ class Format(Protocol):
 
     @property
     def unread(self) -> Sequence[Unread]:
-        """Interfaces whose packets are not read, as far as the records were read; always the same list."""
+        """Interfaces whose packets are not read, as far as the records were read; always the same
+        list.
+        """
 
     @property
     def notes(self) -> Sequence[bytes]:

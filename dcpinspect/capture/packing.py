@@ -18,7 +18,9 @@ _CHUNK = 1 << 20
 
 
 class Packer:
-    """Replaces files by compressed ones of the same name and another suffix, one after the other. A file that cannot be packed stays."""
+    """Replaces files by compressed ones of the same name and another suffix, one after the other. A
+    file that cannot be packed stays.
+    """
 
     def __init__(self, kind: str) -> None:
         """``kind``: a key of ``SUFFIX``."""

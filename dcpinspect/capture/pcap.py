@@ -9,7 +9,13 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.encapsulations import Unread, unread
-from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk
+from dcpinspect.capture.packet_walk import (
+    MAX_BLOCK,
+    MAX_PACKET,
+    MAX_PROBLEMS,
+    InterfaceCounts,
+    Walk,
+)
 from dcpinspect.kernels.kernel import be32, kernel, le32
 
 FILE_HEADER = 24
@@ -18,7 +24,9 @@ _NS_PER_US = 1000
 _MICROSECONDS = 0xA1B2C3D4
 _NANOSECONDS = 0xA1B23C4D
 _PATCHED = 0xA1B2CD34
-"""Kuznetsov's patched tcpdump: eight more bytes (interface, protocol, packet type) in each record header."""
+"""Kuznetsov's patched tcpdump: eight more bytes (interface, protocol, packet type) in each record
+header.
+"""
 _MAGICS = (_MICROSECONDS, _NANOSECONDS, _PATCHED)
 
 DONE, CUT, BAD, BEGIN = range(4)
@@ -26,7 +34,9 @@ _DAY_S = 86_400
 
 
 class Pcap:
-    """The records of a pcap file, and of those written behind it. Raises ``ValueError`` if the file header is no pcap header."""
+    """The records of a pcap file, and of those written behind it. Raises ``ValueError`` if the file
+    header is no pcap header.
+    """
 
     name = "pcap"
     counts: Sequence[InterfaceCounts] = ()
@@ -49,18 +59,27 @@ class Pcap:
         if magic not in _MAGICS or len(header) < FILE_HEADER:
             msg = "not a pcap file header"
             raise ValueError(msg)
-        major, minor, _, _, snaplen, network = struct.unpack_from(">HHiIII" if self.big else "<HHiIII", header, 4)
+        major, minor, _, _, snaplen, network = struct.unpack_from(
+            ">HHiIII" if self.big else "<HHiIII", header, 4
+        )
         self.record_header = 24 if magic == _PATCHED else _RECORD_HEADER
         self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
         self.link_type = network & 0xFFFF  # above: the length of the frame check sequence
-        if (unread_packets := unread("", self.link_type)) is not None and len(self.unread) < MAX_PROBLEMS:
+        if (unread_packets := unread("", self.link_type)) is not None and len(
+            self.unread
+        ) < MAX_PROBLEMS:
             self.unread.append(unread_packets)
         self.limit = max(MAX_PACKET, snaplen if snaplen <= MAX_BLOCK else 0)
-        # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
-        self.lengths = 2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
+        # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's
+        # 543.0) sometimes
+        self.lengths = (
+            2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
+        )
 
     def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
-        """Walks the records, as ``Format.walk``; skips garbage between records up to the next plausible pair of records."""
+        """Walks the records, as ``Format.walk``; skips garbage between records up to the next
+        plausible pair of records.
+        """
         start = 0 if self._begun else FILE_HEADER
         self._begun = True
         capacity = (size - start) // _RECORD_HEADER + 1
@@ -72,7 +91,18 @@ class Pcap:
         need = 1
         while True:
             if self._searching:
-                verdict = int(find_record(data, size, self.big, self.record_header, self.limit, self.tick_ns, int(final), state))
+                verdict = int(
+                    find_record(
+                        data,
+                        size,
+                        self.big,
+                        self.record_header,
+                        self.limit,
+                        self.tick_ns,
+                        int(final),
+                        state,
+                    )
+                )
                 self._searching = verdict != DONE
                 if verdict != DONE:
                     need = size - int(state[0]) + 1
@@ -109,7 +139,9 @@ class Pcap:
             if verdict != BAD:
                 need = size - at + 1
                 if verdict == CUT and final and at < size:
-                    problems.append((at, f"the last record is cut short ({size - at} bytes of it are present)"))
+                    problems.append(
+                        (at, f"the last record is cut short ({size - at} bytes of it are present)")
+                    )
                 break
             if len(problems) < MAX_PROBLEMS:
                 problems.append((at, "garbage where a packet record should begin"))
@@ -121,7 +153,10 @@ class Pcap:
         return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems)
 
 
-@kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel(
+    "int64(octets, int64, boolean, int64, int64, int64, int64, int64, int64[::1], int64[::1], "
+    "int64[::1], int64[::1], int64[::1])"
+)
 def walk_records(
     data: ByteArray,
     size: int,
@@ -137,7 +172,8 @@ def walk_records(
     time_ns: IntArray,
     state: IntArray,
 ) -> int:
-    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT, BAD, or BEGIN where another file begins.
+    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT, BAD, or
+    BEGIN where another file begins.
 
     One step for each packet.
     """
@@ -149,12 +185,24 @@ def walk_records(
             verdict = CUT
             break
         if big:
-            seconds, ticks, have, full = be32(data, at), be32(data, at + 4), be32(data, at + 8), be32(data, at + 12)
+            seconds, ticks, have, full = (
+                be32(data, at),
+                be32(data, at + 4),
+                be32(data, at + 8),
+                be32(data, at + 12),
+            )
         else:
-            seconds, ticks, have, full = le32(data, at), le32(data, at + 4), le32(data, at + 8), le32(data, at + 12)
+            seconds, ticks, have, full = (
+                le32(data, at),
+                le32(data, at + 4),
+                le32(data, at + 8),
+                le32(data, at + 12),
+            )
         if lengths == 2 or (lengths == 1 and have > full):
             have, full = full, have
-        if have == 0 and full == 0 and (le32(data, at) in _MAGICS or be32(data, at) in _MAGICS):  # it says 0 of the time zone
+        if (
+            have == 0 and full == 0 and (le32(data, at) in _MAGICS or be32(data, at) in _MAGICS)
+        ):  # it says 0 of the time zone
             verdict = BEGIN if at + FILE_HEADER <= size else CUT
             break
         if have > limit or (have == 0 and full == 0 and seconds == 0):
@@ -176,10 +224,21 @@ def walk_records(
 
 
 @kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64[::1])")
-def find_record(data: ByteArray, size: int, big: bool, header: int, limit: int, tick_ns: int, final: int, state: IntArray) -> int:
-    """Moves ``state[0]`` to the next record that looks right and is followed by another or by the end: DONE.
+def find_record(
+    data: ByteArray,
+    size: int,
+    big: bool,
+    header: int,
+    limit: int,
+    tick_ns: int,
+    final: int,
+    state: IntArray,
+) -> int:
+    """Moves ``state[0]`` to the next record that looks right and is followed by another or by the
+    end: DONE.
 
-    Returns CUT if the bytes do not suffice to tell; then ``state[0]`` is where to continue. One step for each byte.
+    Returns CUT if the bytes do not suffice to tell; then ``state[0]`` is where to continue. One
+    step for each byte.
     """
     at = state[0]
     last = state[1]
@@ -190,10 +249,26 @@ def find_record(data: ByteArray, size: int, big: bool, header: int, limit: int, 
             if p + header > size:
                 break
             if big:
-                seconds, ticks, have, full = be32(data, p), be32(data, p + 4), be32(data, p + 8), be32(data, p + 12)
+                seconds, ticks, have, full = (
+                    be32(data, p),
+                    be32(data, p + 4),
+                    be32(data, p + 8),
+                    be32(data, p + 12),
+                )
             else:
-                seconds, ticks, have, full = le32(data, p), le32(data, p + 4), le32(data, p + 8), le32(data, p + 12)
-            if have == 0 or have > limit or full < have or full > 4 * limit or ticks * tick_ns >= 1_000_000_000:
+                seconds, ticks, have, full = (
+                    le32(data, p),
+                    le32(data, p + 4),
+                    le32(data, p + 8),
+                    le32(data, p + 12),
+                )
+            if (
+                have == 0
+                or have > limit
+                or full < have
+                or full > 4 * limit
+                or ticks * tick_ns >= 1_000_000_000
+            ):
                 links = -1
                 break
             if last != 0 and abs(seconds - last) > _DAY_S:

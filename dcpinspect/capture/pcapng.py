@@ -12,7 +12,14 @@ import numpy as np
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import Unread, unread
-from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
+from dcpinspect.capture.packet_walk import (
+    MAX_BLOCK,
+    MAX_PACKET,
+    MAX_PROBLEMS,
+    InterfaceCounts,
+    Walk,
+    no_packets,
+)
 from dcpinspect.kernels.kernel import be32, inline, kernel, le32, step
 from dcpinspect.lazy_dataclass import dataclass
 
@@ -32,20 +39,27 @@ SMALLEST = 12
 """Bytes of a block without a body."""
 DONE, CUT, BAD, OTHER = range(4)
 OFFSET, CAPTURED, WIRE, HIGH, LOW, NUMBER, OPTIONS, ASIDE = range(8)
-"""Rows of the kernel's columns: what it says of each packet, and where the blocks are that it leaves to Python."""
+"""Rows of the kernel's columns: what it says of each packet, and where the blocks are that it
+leaves to Python.
+"""
 AT, NEED, PACKETS, ASIDES, INTERFACES, SNAPLEN, LIMIT = range(7)
-"""What the kernel's state says. AT: where it is. NEED: bytes wanted from there, where a block is cut. PACKETS, ASIDES: entries in the
-columns. Of the section it says how many interfaces there are, the snaplen of the first one, and the longest packet that is believed."""
+"""What the kernel's state says. AT: where it is. NEED: bytes wanted from there, where a block is
+cut. PACKETS, ASIDES: entries in the columns. Of the section it says how many interfaces there are,
+the snaplen of the first one, and the longest packet that is believed.
+"""
 _STRANGE = "a packet block contradicts itself or names no interface"
 MOST_INTERFACES = 1 << 16
-"""Greatest number of interfaces of a section that are remembered; packets of others are not read, and told."""
+"""Greatest number of interfaces of a section that are remembered; packets of others are not read,
+and told.
+"""
 _BEYOND = f"packets of interfaces after the first {MOST_INTERFACES:,} of a section are not read"
 MOST_COUNTED = 1000
 """Greatest number of interfaces whose counts are remembered."""
 MOST_NOTES = 100
 """Greatest number of comments on sections that are remembered."""
 MOST_SECRETS = 1 << 26
-"""Greatest number of bytes of secrets that are remembered; each secret counts with ``SECRET_COST``."""
+"""Greatest number of bytes of secrets that are remembered; each secret counts with ``SECRET_COST``.
+"""
 SECRET_COST = 64
 """Bytes that a secret takes in addition to its own."""
 TLS_KEY_LOG = 0x544C534B
@@ -61,8 +75,12 @@ _FAR = 1 << 61
 _NO_TIME = -1
 """Instead of a time that is before 1970 or after 2262, and of one that is not there."""
 _LOOKED_AT = 1 << 16
-"""Number of bytes at the start of a file in which the first packets look for a time, if they have none of their own."""
-IMPOSSIBLE_TIME = "the time is before 1970 or after 2262: such packets get the time of one beside them"
+"""Number of bytes at the start of a file in which the first packets look for a time, if they have
+none of their own.
+"""
+IMPOSSIBLE_TIME = (
+    "the time is before 1970 or after 2262: such packets get the time of one beside them"
+)
 _NO_INTERFACES: IntArray = np.empty((3, 0), np.int64)
 
 
@@ -79,13 +97,17 @@ class Interface:
 
 
 class PcapNg:
-    """The blocks of one pcapng file. Raises ``ValueError`` if it does not begin with a section header."""
+    """The blocks of one pcapng file. Raises ``ValueError`` if it does not begin with a section
+    header.
+    """
 
     name = "pcapng"
 
     def __init__(self, header: bytes) -> None:
         if header[:4] != b"\x0a\x0d\x0d\x0a" or (
-            len(header) >= 12 and _BYTE_ORDER not in (struct.unpack_from(order, header, 8)[0] for order in ("<I", ">I"))
+            len(header) >= 12
+            and _BYTE_ORDER
+            not in (struct.unpack_from(order, header, 8)[0] for order in ("<I", ">I"))
         ):
             msg = "not a pcapng section header"
             raise ValueError(msg)
@@ -107,22 +129,30 @@ class PcapNg:
         self._searching = False
 
     def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
-        """Walks the blocks, as ``Format.walk``; skips garbage between blocks up to the next plausible block."""
+        """Walks the blocks, as ``Format.walk``; skips garbage between blocks up to the next
+        plausible block.
+        """
         before = copy.deepcopy(self.__dict__) if self._last_ns == _NO_TIME else None
         walk = self._walk(data, size, final=final)
-        if len(walk.offset) and not self._fill(walk.time_ns, walk.offset, is_last=final or self._place + size >= _LOOKED_AT):
+        if len(walk.offset) and not self._fill(
+            walk.time_ns, walk.offset, is_last=final or self._place + size >= _LOOKED_AT
+        ):
             assert before is not None
             for name in ("counts", "notes", "secrets", "unread"):  # others have these lists
                 getattr(self, name)[:] = before.pop(name)
             self.__dict__.update(before)
-            return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), 0, size + 1)
+            return Walk(
+                no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), 0, size + 1
+            )
         self._place += walk.consumed
         return walk
 
     def _fill(self, time_ns: IntArray, offset: IntArray, *, is_last: bool) -> bool:
-        """Gives packets without a time that of the packet before, and the first ones that of the first packet that has one.
+        """Gives packets without a time that of the packet before, and the first ones that of the
+        first packet that has one.
 
-        Returns False if that one may still come, and these are not the last bytes in which it is looked for.
+        Returns False if that one may still come, and these are not the last bytes in which it is
+        looked for.
         """
         has_time = time_ns != _NO_TIME
         if self._last_ns == _NO_TIME:
@@ -151,7 +181,11 @@ class PcapNg:
                 if self._searching:
                     need = size - int(state[AT]) + 1
                     break
-            state[INTERFACES:] = len(self.interfaces), self.interfaces[0].snaplen if self.interfaces else 0, self._limit
+            state[INTERFACES:] = (
+                len(self.interfaces),
+                self.interfaces[0].snaplen if self.interfaces else 0,
+                self._limit,
+            )
             verdict = walk_blocks(data, size, self.big, columns, state)
             self._take(columns[ASIDE, : state[ASIDES]].tolist(), data, problems)
             if state[PACKETS]:
@@ -170,31 +204,65 @@ class PcapNg:
             if verdict == CUT:
                 need = int(state[NEED])
                 if final and offset_in_data < size:
-                    problems.append((offset_in_data, f"the last block is cut short ({size - offset_in_data} bytes of it are present)"))
+                    problems.append(
+                        (
+                            offset_in_data,
+                            (
+                                f"the last block is cut short ({size - offset_in_data} bytes of it "
+                                "are present)"
+                            ),
+                        )
+                    )
             break
         consumed = size if final else min(int(state[AT]), size)
         if not done:
-            return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), consumed, need, problems)
+            return Walk(
+                no_packets(),
+                no_packets(),
+                no_packets(),
+                no_packets(),
+                no_packets(),
+                consumed,
+                need,
+                problems,
+            )
         offset, captured, wire, time_ns, link_type, options = (
             np.concatenate(columns_of_walks) for columns_of_walks in zip(*done, strict=True)
         )
-        return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems, options if options.any() else None)
+        return Walk(
+            offset,
+            captured,
+            wire,
+            time_ns,
+            link_type,
+            consumed,
+            need,
+            problems,
+            options if options.any() else None,
+        )
 
-    def _packets(self, count: int, columns: IntArray, problems: list[tuple[int, str]]) -> tuple[IntArray, ...]:
+    def _packets(
+        self, count: int, columns: IntArray, problems: list[tuple[int, str]]
+    ) -> tuple[IntArray, ...]:
         """Copies the first ``count`` entries, and turns ticks into nanoseconds."""
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
         link_type, resolution, offset_s = self._described()[:, number]
         time_ns = np.empty(count, np.int64)
         for resolution_code in np.unique(resolution).tolist():
             has_resolution = resolution == resolution_code
-            time_ns[has_resolution] = nanoseconds(high[has_resolution], low[has_resolution], resolution_code, offset_s[has_resolution])
+            time_ns[has_resolution] = nanoseconds(
+                high[has_resolution], low[has_resolution], resolution_code, offset_s[has_resolution]
+            )
         for interface_number, unread_here in self._unread.items():
             unread_here.packets += int(np.count_nonzero(number == interface_number))
         is_possible = (time_ns != _NO_TIME) | (high < 0)  # simple packet blocks have no time
         time_ns[high < 0] = _NO_TIME
-        first = np.flatnonzero(~is_possible & np.concatenate(([self._is_possible], is_possible[:-1])))
+        first = np.flatnonzero(
+            ~is_possible & np.concatenate(([self._is_possible], is_possible[:-1]))
+        )
         problems += [
-            (block_start, IMPOSSIBLE_TIME) for block_start in (offset[first] - 28).tolist()[: max(0, MAX_PROBLEMS - len(problems))]
+            (block_start, IMPOSSIBLE_TIME)
+            for block_start in (offset[first] - 28).tolist()[: max(0, MAX_PROBLEMS - len(problems))]
         ]
         self._is_possible = bool(is_possible[-1])
         return offset, captured, wire, time_ns, link_type, -options if self.big else options
@@ -202,7 +270,10 @@ class PcapNg:
     def _described(self) -> IntArray:
         """Returns link type, resolution and offset of the interfaces of this section, by number."""
         if self._table.shape[1] != len(self.interfaces):
-            rows = [(interface.link_type, interface.resolution, interface.offset_s) for interface in self.interfaces]
+            rows = [
+                (interface.link_type, interface.resolution, interface.offset_s)
+                for interface in self.interfaces
+            ]
             self._table = np.array(rows, np.int64).T
         return self._table
 
@@ -224,7 +295,9 @@ class PcapNg:
             return CUT
         self.big = big
         if len(self.notes) < MOST_NOTES:
-            self.notes += comments_in(bytes(block[at + 24 : at + length - 4]), big=big)[: MOST_NOTES - len(self.notes)]
+            self.notes += comments_in(bytes(block[at + 24 : at + length - 4]), big=big)[
+                : MOST_NOTES - len(self.notes)
+            ]
         self.interfaces = []
         self._table = _NO_INTERFACES
         self._counted = {}
@@ -233,14 +306,18 @@ class PcapNg:
         return DONE
 
     def _take(self, aside: list[int], data: ByteArray, problems: list[tuple[int, str]]) -> None:
-        """Reads what the kernel set aside: blocks that hold no packet, and packets that it did not understand."""
+        """Reads what the kernel set aside: blocks that hold no packet, and packets that it did not
+        understand.
+        """
         order, block = ">" if self.big else "<", data.data
         statistics: dict[int, bytes] = {}  # the last block of each interface
         heads = struct.Struct(order + "III")
         for block_start in aside:
             if block_start < 0:
                 kind, _, number = heads.unpack_from(block, ~block_start)
-                is_beyond = kind == ENHANCED_PACKET and number >= MOST_INTERFACES == len(self.interfaces)
+                is_beyond = kind == ENHANCED_PACKET and number >= MOST_INTERFACES == len(
+                    self.interfaces
+                )
                 if len(problems) < MAX_PROBLEMS and not (is_beyond and self._is_beyond):
                     problems.append((~block_start, _BEYOND if is_beyond else _STRANGE))
                 self._is_beyond |= is_beyond
@@ -252,7 +329,9 @@ class PcapNg:
                 self._keep_secrets(bytes(block[block_start : block_start + length]), order)
             else:
                 interface = _interface(bytes(block[block_start : block_start + length]), order)
-                unread_interface = unread(interface.name or str(len(self.interfaces)), interface.link_type)
+                unread_interface = unread(
+                    interface.name or str(len(self.interfaces)), interface.link_type
+                )
                 if unread_interface is not None and len(self.unread) < MOST_COUNTED:
                     self._unread[len(self.interfaces)] = unread_interface
                     self.unread.append(unread_interface)
@@ -275,32 +354,43 @@ class PcapNg:
             return
         values = {code: value for code, value in _options(block[20:-4], order) if len(value) == 8}
         received, dropped, system = (
-            struct.unpack(order + "Q", values[code])[0] if code in values else None for code in (_RECEIVED, _DROPPED, _SYSTEM_DROPPED)
+            struct.unpack(order + "Q", values[code])[0] if code in values else None
+            for code in (_RECEIVED, _DROPPED, _SYSTEM_DROPPED)
         )
         row = self._counted.setdefault(number, len(self.counts))
         name = self.interfaces[number].name or f"interface {number}"
         self.counts[row : row + 1] = [InterfaceCounts(name, received, dropped, system)]
 
     def _found(self, data: ByteArray, size: int, state: IntArray, *, final: bool) -> bool:
-        """Moves ``state[AT]`` to the next block that looks right; returns False if these bytes do not hold one."""
+        """Moves ``state[AT]`` to the next block that looks right; returns False if these bytes do
+        not hold one.
+        """
         offset = int(state[AT])
         block = data[:size].data
         order = ">I" if self.big else "<I"
-        begins = re.compile(b"|".join(re.escape(struct.pack(order, kind)) for kind in _KNOWN), re.DOTALL)
+        begins = re.compile(
+            b"|".join(re.escape(struct.pack(order, kind)) for kind in _KNOWN), re.DOTALL
+        )
         while match := begins.search(block, offset):
             offset = match.start()
             if offset + 12 > size:
                 break
             state[AT] = offset
             if match.group() == b"\x0a\x0d\x0d\x0a":
-                if block[offset + 8 : offset + 12].tobytes() in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
+                if block[offset + 8 : offset + 12].tobytes() in (
+                    b"\x1a\x2b\x3c\x4d",
+                    b"\x4d\x3c\x2b\x1a",
+                ):
                     return True
             else:
                 (length,) = struct.unpack_from(order, block, offset + 4)
                 if 12 <= length <= MAX_BLOCK and not length % 4:
                     if offset + length > size and not final:
                         return False
-                    if offset + length <= size and struct.unpack_from(order, block, offset + length - 4)[0] == length:
+                    if (
+                        offset + length <= size
+                        and struct.unpack_from(order, block, offset + length - 4)[0] == length
+                    ):
                         return True
             offset += 1
         state[AT] = size if final else max(int(state[AT]), size - 11)
@@ -331,7 +421,9 @@ def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
 
 
 def comments_in(options: bytes, *, big: bool) -> list[bytes]:
-    """Returns the comments among the options of a block, as bytes: nobody promises that they are UTF-8."""
+    """Returns the comments among the options of a block, as bytes: nobody promises that they are
+    UTF-8.
+    """
     return [value for code, value in _options(options, ">" if big else "<") if code == COMMENT]
 
 
@@ -347,7 +439,9 @@ def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArray) -> IntArray:
-    """Returns capture times from the two halves of tick counts; -1 for those before 1970 or after 2262."""
+    """Returns capture times from the two halves of tick counts; -1 for those before 1970 or after
+    2262.
+    """
     ticks = (np.maximum(high, 0).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     power = resolution & 0x7F
     if resolution & 0x80:
@@ -360,10 +454,18 @@ def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArr
         per_second = np.uint64(10 ** min(power, 19))
         seconds = ticks // per_second
         remainder = ticks % per_second
-        fraction = remainder * np.uint64(10 ** (9 - power)) if power <= 9 else remainder // np.uint64(10 ** (min(power, 19) - 9))
+        fraction = (
+            remainder * np.uint64(10 ** (9 - power))
+            if power <= 9
+            else remainder // np.uint64(10 ** (min(power, 19) - 9))
+        )
     whole_seconds = np.minimum(seconds, np.uint64(2 * _FAR)).astype(np.int64) + offset_s
     is_possible = (whole_seconds >= 0) & (whole_seconds <= _MAX_S)
-    result: IntArray = np.where(is_possible, np.where(is_possible, whole_seconds, 0) * _NS + fraction.astype(np.int64), _NO_TIME)
+    result: IntArray = np.where(
+        is_possible,
+        np.where(is_possible, whole_seconds, 0) * _NS + fraction.astype(np.int64),
+        _NO_TIME,
+    )
     return result
 
 
@@ -375,7 +477,9 @@ def word(data: ByteArray, at: int, big: bool) -> int:
 
 @inline
 def whole_length(data: ByteArray, size: int, big: bool, state: IntArray) -> int:
-    """Returns the length of the block at ``state[AT]``, or the negated reason why there is none that is whole."""
+    """Returns the length of the block at ``state[AT]``, or the negated reason why there is none
+    that is whole.
+    """
     at = state[AT]
     state[NEED] = SMALLEST
     if at + 8 > size:
@@ -393,7 +497,9 @@ def whole_length(data: ByteArray, size: int, big: bool, state: IntArray) -> int:
 
 @inline
 def set_aside(at: int, columns: IntArray, state: IntArray) -> None:
-    """Leaves a block to Python; ``at``: its place, inverted if it is a packet that is not understood."""
+    """Leaves a block to Python; ``at``: its place, inverted if it is a packet that is not
+    understood.
+    """
     columns[ASIDE, state[ASIDES]] = at
     state[ASIDES] += 1
 
@@ -409,8 +515,12 @@ def begin_interface(longest: int, state: IntArray) -> None:
 
 
 @step
-def take_packet(data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray) -> bool:
-    """Writes the packet of a block, enhanced or old; returns False if the block contradicts itself."""
+def take_packet(
+    data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray
+) -> bool:
+    """Writes the packet of a block, enhanced or old; returns False if the block contradicts
+    itself.
+    """
     at, count = state[AT], state[PACKETS]
     if length < 32:
         return False
@@ -431,8 +541,12 @@ def take_packet(data: ByteArray, length: int, big: bool, columns: IntArray, stat
 
 
 @inline
-def take_simple(data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray) -> bool:
-    """Writes the packet of a simple block, which has no time; returns False if the block contradicts itself."""
+def take_simple(
+    data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray
+) -> bool:
+    """Writes the packet of a simple block, which has no time; returns False if the block
+    contradicts itself.
+    """
     at, count = state[AT], state[PACKETS]
     if length < 16 or state[INTERFACES] == 0:
         return False
@@ -453,7 +567,8 @@ def take_simple(data: ByteArray, length: int, big: bool, columns: IntArray, stat
 def walk_blocks(data: ByteArray, size: int, big: bool, columns: IntArray, state: IntArray) -> int:
     """Follows the blocks from ``state[AT]``; returns why it stopped. One step for each block.
 
-    What interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1 where a packet has no time.
+    What interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1
+    where a packet has no time.
     """
     state[PACKETS] = state[ASIDES] = 0
     while state[AT] < size:
@@ -470,7 +585,9 @@ def walk_blocks(data: ByteArray, size: int, big: bool, columns: IntArray, state:
         elif kind == INTERFACE and state[INTERFACES] < MOST_INTERFACES:
             begin_interface(word(data, at + 12, big), state)
             set_aside(at, columns, state)
-        elif kind == SECRETS or (kind == STATISTICS and length >= 24 and word(data, at + 8, big) < state[INTERFACES]):
+        elif kind == SECRETS or (
+            kind == STATISTICS and length >= 24 and word(data, at + 8, big) < state[INTERFACES]
+        ):
             set_aside(at, columns, state)
         if not is_understood:
             set_aside(~at, columns, state)

@@ -1,4 +1,6 @@
-"""Writes packets as a pcapng file: an interface for each link type, nanoseconds, comments, counts of what the kernel dropped."""
+"""Writes packets as a pcapng file: an interface for each link type, nanoseconds, comments, counts
+of what the kernel dropped.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,22 @@ from dcpinspect import __version__
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET
-from dcpinspect.capture.pcapng import COMMENT, ENHANCED_PACKET, INTERFACE, SECRETS, SECTION, STATISTICS, TLS_KEY_LOG, comments_of
+from dcpinspect.capture.pcapng import (
+    COMMENT,
+    ENHANCED_PACKET,
+    INTERFACE,
+    SECRETS,
+    SECTION,
+    STATISTICS,
+    TLS_KEY_LOG,
+    comments_of,
+)
 from dcpinspect.kernels.kernel import copy, kernel
 
 MAX_COMMENT = 0xFFFC
-"""Greatest size of a comment in bytes: the length of an option has 16 bits, and the padded length has to fit them, too."""
+"""Greatest size of a comment in bytes: the length of an option has 16 bits, and the padded length
+has to fit them, too.
+"""
 
 _END = bytes(4)
 _USER_APPLICATION = 4
@@ -38,8 +51,9 @@ class Sink(Protocol):
 class PcapNgWriter:
     """Writes packets to one section of a pcapng file, little-endian, times in nanoseconds.
 
-    Interfaces are described when packets of a new link type come; a caller that knows more of one describes it before with ``interface``.
-    The sink stays the caller's: it is neither flushed nor closed. What the sink raises (OSError) passes through.
+    Interfaces are described when packets of a new link type come; a caller that knows more of one
+    describes it before with ``interface``. The sink stays the caller's: it is neither flushed nor
+    closed. What the sink raises (OSError) passes through.
     """
 
     def __init__(self, sink: Sink, notes: Iterable[bytes] = ()) -> None:
@@ -51,51 +65,89 @@ class PcapNgWriter:
         options += _option(_USER_APPLICATION, f"dcpinspect {__version__}".encode())
         self._put(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + options + _END)
 
-    def interface(self, link_type: int, *, name: str | None = None, capture_filter: str | None = None, snaplen: int = MAX_PACKET) -> int:
-        """Describes the interface that packets of this link type come from, from now on; returns its number in the file.
+    def interface(
+        self,
+        link_type: int,
+        *,
+        name: str | None = None,
+        capture_filter: str | None = None,
+        snaplen: int = MAX_PACKET,
+    ) -> int:
+        """Describes the interface that packets of this link type come from, from now on; returns
+        its number in the file.
 
         ``name`` is the system's (``eth0``), ``capture_filter`` a filter as libpcap takes it.
         """
         options = b"" if name is None else _option(_NAME, name.encode(errors="surrogateescape"))
         options += _option(_RESOLUTION, b"\x09")
-        options += b"" if capture_filter is None else _option(_FILTER, b"\0" + capture_filter.encode())
+        options += (
+            b"" if capture_filter is None else _option(_FILTER, b"\0" + capture_filter.encode())
+        )
         self._put(INTERFACE, struct.pack("<HHI", link_type, 0, snaplen) + options + _END)
         described = self._described
         self._described += 1
         self._interfaces[link_type, snaplen] = described
         return described
 
-    def write(self, packets: PacketBatch, rows: IntArray | None = None, comments: Mapping[int, str] | None = None) -> None:
-        """Writes packets of a batch: all, or those at ``rows``, in that order, with the comments they came with.
+    def write(
+        self,
+        packets: PacketBatch,
+        rows: IntArray | None = None,
+        comments: Mapping[int, str] | None = None,
+    ) -> None:
+        """Writes packets of a batch: all, or those at ``rows``, in that order, with the comments
+        they came with.
 
-        ``comments`` are by index in the batch, and come after the packet's own. Times before 1970, which the format does not have, become
-        its first moment.
+        ``comments`` are by index in the batch, and come after the packet's own. Times before 1970,
+        which the format does not have, become its first moment.
         """
         if rows is None:
             rows = np.arange(len(packets), dtype=np.int64)
         count = len(rows)
         if not count:
             return
-        blocks, _ = packet_blocks(packets, rows, self._numbers(packets.link_type[rows], packets.captured[rows]), comments)
+        blocks, _ = packet_blocks(
+            packets, rows, self._numbers(packets.link_type[rows], packets.captured[rows]), comments
+        )
         self._sink.write(blocks.data)
 
     def secrets(self, key_log: bytes) -> None:
-        """Writes lines of a key log, for the packets that come after them. Whoever has the file can read what is encrypted there."""
+        """Writes lines of a key log, for the packets that come after them. Whoever has the file can
+        read what is encrypted there.
+        """
         for start, end in pairwise(_cuts(key_log)):
-            self._put(SECRETS, struct.pack("<II", TLS_KEY_LOG, end - start) + key_log[start:end] + bytes(-(end - start) % 4))
+            self._put(
+                SECRETS,
+                struct.pack("<II", TLS_KEY_LOG, end - start)
+                + key_log[start:end]
+                + bytes(-(end - start) % 4),
+            )
 
     def statistics(self, interface: int, *, received: int, dropped: int, time_ns: int) -> None:
-        """Writes how many packets an interface had seen, and how many of them the kernel had dropped, at a time."""
+        """Writes how many packets an interface had seen, and how many of them the kernel had
+        dropped, at a time.
+        """
         time_ns = max(time_ns, 0)
-        counts = _option(_RECEIVED, struct.pack("<Q", received)) + _option(_DROPPED, struct.pack("<Q", dropped))
-        self._put(STATISTICS, struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END)
+        counts = _option(_RECEIVED, struct.pack("<Q", received)) + _option(
+            _DROPPED, struct.pack("<Q", dropped)
+        )
+        self._put(
+            STATISTICS,
+            struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END,
+        )
 
     def _numbers(self, link_type: IntArray, captured: IntArray) -> IntArray:
-        """Returns the interface of each packet. A packet longer than usual has an interface that announces such packets: readers refuse it
-        otherwise."""
+        """Returns the interface of each packet. A packet longer than usual has an interface that
+        announces such packets: readers refuse it otherwise.
+        """
         kinds, inverse = np.unique(link_type * 2 + (captured > MAX_PACKET), return_inverse=True)
         keys = [(kind // 2, MAX_BLOCK if kind % 2 else MAX_PACKET) for kind in kinds.tolist()]
-        numbers = [self._interfaces[key] if key in self._interfaces else self.interface(key[0], snaplen=key[1]) for key in keys]
+        numbers = [
+            self._interfaces[key]
+            if key in self._interfaces
+            else self.interface(key[0], snaplen=key[1])
+            for key in keys
+        ]
         return np.array(numbers, dtype=np.int64)[inverse]
 
     def _put(self, kind: int, body: bytes) -> None:
@@ -104,9 +156,13 @@ class PcapNgWriter:
 
 
 def packet_blocks(
-    packets: PacketBatch, rows: IntArray, numbers: IntArray, comments: Mapping[int, str] | None = None
+    packets: PacketBatch,
+    rows: IntArray,
+    numbers: IntArray,
+    comments: Mapping[int, str] | None = None,
 ) -> tuple[ByteArray, IntArray]:
-    """Returns the packets at ``rows`` as enhanced packet blocks, and the size of each block; ``numbers``: the interface of each packet.
+    """Returns the packets at ``rows`` as enhanced packet blocks, and the size of each block;
+    ``numbers``: the interface of each packet.
 
     ``comments`` are as for ``PcapNgWriter.write``.
     """
@@ -123,7 +179,16 @@ def packet_blocks(
     header[:, 1] = sizes
     blocks = np.zeros(int(sizes.sum()), np.uint8)  # the padding of packets is zero
     octets = header.view(np.uint8).reshape(-1)
-    write_blocks(octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, blocks)
+    write_blocks(
+        octets,
+        packets.data,
+        np.ascontiguousarray(packets.offset[rows]),
+        captured,
+        options,
+        ends,
+        sizes,
+        blocks,
+    )
     return blocks, sizes
 
 
@@ -139,7 +204,9 @@ def _option(code: int, value: bytes) -> bytes:
     return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
-def _comments(packets: PacketBatch, rows: IntArray, comments: Mapping[int, str]) -> tuple[ByteArray, IntArray]:
+def _comments(
+    packets: PacketBatch, rows: IntArray, comments: Mapping[int, str]
+) -> tuple[ByteArray, IntArray]:
     """Returns (options of all packets, where the options of each packet end)."""
     ends = np.zeros(len(rows), dtype=np.int64)
     options = bytearray()
@@ -149,17 +216,28 @@ def _comments(packets: PacketBatch, rows: IntArray, comments: Mapping[int, str])
     for row in np.flatnonzero(has_any).tolist():
         index = int(rows[row])
         packet_comments = comments_of(packets, index)
-        most_bytes = MAX_BLOCK - (1 << 17) - int(packets.captured[index])  # readers refuse longer blocks
+        most_bytes = (
+            MAX_BLOCK - (1 << 17) - int(packets.captured[index])
+        )  # readers refuse longer blocks
         packet_comments = [
             note
-            for note, end in zip(packet_comments, accumulate(len(note) + 8 for note in packet_comments), strict=True)
+            for note, end in zip(
+                packet_comments, accumulate(len(note) + 8 for note in packet_comments), strict=True
+            )
             if end <= most_bytes
         ]
         if index in comments:
-            packet_comments.append(comments[index].encode(errors="backslashreplace")[:MAX_COMMENT].decode(errors="ignore").encode())
+            packet_comments.append(
+                comments[index]
+                .encode(errors="backslashreplace")[:MAX_COMMENT]
+                .decode(errors="ignore")
+                .encode()
+            )
         before = len(options)
         if packet_comments:
-            options += b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in packet_comments) + _END
+            options += (
+                b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in packet_comments) + _END
+            )
         ends[row] = len(options) - before
     return np.frombuffer(bytes(options) or b"\0", np.uint8), np.cumsum(ends)
 
@@ -175,7 +253,9 @@ def write_blocks(
     sizes: IntArray,
     blocks: ByteArray,
 ) -> None:
-    """Writes a block for each packet: its header, its bytes, its options, its length again. One step for each packet."""
+    """Writes a block for each packet: its header, its bytes, its options, its length again. One
+    step for each packet.
+    """
     block_start = 0
     option = 0
     for i in range(len(sizes)):

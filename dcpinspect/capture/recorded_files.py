@@ -1,4 +1,6 @@
-"""The pcapng files of a live capture: one, or a ring of them, each of which is complete once the next one has begun."""
+"""The pcapng files of a live capture: one, or a ring of them, each of which is complete once the
+next one has begun.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +45,14 @@ class NoRoom(OutputError):  # noqa: N818  a state of the disk, which may pass
     """The disk took no more. The file has the packets before."""
 
     size = packets = 0
-    """How much of what was to be written the file has all the same: whole blocks, in bytes, and their number."""
+    """How much of what was to be written the file has all the same: whole blocks, in bytes, and
+    their number.
+    """
 
 
 class RecordedFiles:
-    """The files to which packets are written, block by block. If the disk takes a block only in part, it is taken back, so that files stay
-    readable.
+    """The files to which packets are written, block by block. If the disk takes a block only in
+    part, it is taken back, so that files stay readable.
 
     Raises OutputError, and NoRoom if the disk is full.
     """
@@ -67,9 +71,10 @@ class RecordedFiles:
     ) -> None:
         """Begins the first file.
 
-        ``interfaces``: name and link type of each, by the number that its packets have. ``name``: what errors call the file, as in
-        ``--write x``. With limits for ``each`` file there are several, named by number and time, of which the newest ``files`` stay.
-        ``on_file``: told of each file, and of the packets before it.
+        ``interfaces``: name and link type of each, by the number that its packets have. ``name``:
+        what errors call the file, as in ``--write x``. With limits for ``each`` file there are
+        several, named by number and time, of which the newest ``files`` stay. ``on_file``: told of
+        each file, and of the packets before it.
         """
         self.size = 0
         """Number of bytes in all files so far."""
@@ -100,7 +105,9 @@ class RecordedFiles:
 
     @property
     def room(self) -> tuple[int, int]:
-        """Number of bytes and of packets that the file may still take; it takes its first packet, however long."""
+        """Number of bytes and of packets that the file may still take; it takes its first packet,
+        however long.
+        """
         size, packets = self._each.size, self._each.packets
         return (
             EVERYTHING if size is None else max(0, size - self._good),
@@ -115,10 +122,16 @@ class RecordedFiles:
     @property
     def is_over(self) -> bool:
         """Whether the time of the file is over."""
-        return self._file is not None and self._each.seconds is not None and time.monotonic() - self._begun >= self._each.seconds
+        return (
+            self._file is not None
+            and self._each.seconds is not None
+            and time.monotonic() - self._begun >= self._each.seconds
+        )
 
     def interface(self, name: str, link_type: int) -> int:
-        """Returns the number of an interface, which is described before the next packets if it is new."""
+        """Returns the number of an interface, which is described before the next packets if it is
+        new.
+        """
         if (name, link_type) not in self.interfaces:
             self.interfaces.append((name, link_type))
         return self.interfaces.index((name, link_type))
@@ -133,7 +146,8 @@ class RecordedFiles:
         self._mark()
 
     def next(self, counts: Sequence[tuple[int, int] | None]) -> None:
-        """Begins the next file; the one before ends with (received, dropped) of each interface. Raises OutputError.
+        """Begins the next file; the one before ends with (received, dropped) of each interface.
+        Raises OutputError.
 
         After NoRoom, ``put`` begins the next file.
         """
@@ -141,11 +155,18 @@ class RecordedFiles:
         self._begin()
 
     def end(self, counts: Sequence[tuple[int, int] | None]) -> None:
-        """Ends the file with (received, dropped) of each interface, as the kernel counts them; None where it does not say."""
+        """Ends the file with (received, dropped) of each interface, as the kernel counts them; None
+        where it does not say.
+        """
         try:
             for interface, interface_counts in enumerate(counts[: self._described]):
                 if interface_counts is not None and self._file is not None:
-                    self._writer.statistics(interface, received=interface_counts[0], dropped=interface_counts[1], time_ns=time.time_ns())
+                    self._writer.statistics(
+                        interface,
+                        received=interface_counts[0],
+                        dropped=interface_counts[1],
+                        time_ns=time.time_ns(),
+                    )
                     self._mark()
         finally:
             self._close()
@@ -158,7 +179,9 @@ class RecordedFiles:
         self._before = (self.size, self.packets)
 
     def drop_oldest(self) -> bool:
-        """Removes the oldest file to make room, but not the one that is written; returns False if there is no other."""
+        """Removes the oldest file to make room, but not the one that is written; returns False if
+        there is no other.
+        """
         if len(self._kept) < 2:
             return False
         self._drop()
@@ -195,7 +218,9 @@ class RecordedFiles:
 
     def _describe(self) -> None:
         for name, link_type in self.interfaces[self._described :]:
-            self._writer.interface(link_type, name=name, capture_filter=self._filter, snaplen=self._snaplen)
+            self._writer.interface(
+                link_type, name=name, capture_filter=self._filter, snaplen=self._snaplen
+            )
             self._described += 1
             self._mark()
 
@@ -205,7 +230,9 @@ class RecordedFiles:
         stem, dot, suffix = os.path.basename(self._path).rpartition(".")
         stem, suffix = (stem, dot + suffix) if stem else (suffix, "")
         moment = time.strftime("%Y%m%d%H%M%S")
-        return os.path.join(os.path.dirname(self._path), f"{stem}_{self._number + 1:05}_{moment}{suffix}")
+        return os.path.join(
+            os.path.dirname(self._path), f"{stem}_{self._number + 1:05}_{moment}{suffix}"
+        )
 
     def _mark(self) -> None:
         assert self._file is not None
@@ -228,19 +255,28 @@ class RecordedFiles:
             size, packets = _whole_blocks(view[:done]) if is_packets else (0, 0)
             with suppress(OSError):  # a device has no size
                 os.ftruncate(self._file.fileno(), self._good + size)
-                self._file.seek(self._good + size)  # what is still written belongs here, and not behind a hole
+                self._file.seek(
+                    self._good + size
+                )  # what is still written belongs here, and not behind a hole
                 self._mark()
             self.packets += packets
             kind = NoRoom if error.errno in FULL else OutputError
-            refused = kind(f"{self._name}: {error.strerror}{'; it has the packets before that' if self.packets else ''}")
+            refused = kind(
+                f"{self._name}: "
+                f"{error.strerror}{'; it has the packets before that' if self.packets else ''}"
+            )
             if isinstance(refused, NoRoom):
                 refused.size, refused.packets = size, packets
             raise refused from error
 
 
 def _whole_blocks(view: memoryview) -> tuple[int, int]:
-    """Returns the bytes and the number of pcapng blocks that are whole; numbers are little endian."""
+    """Returns the bytes and the number of pcapng blocks that are whole; numbers are little
+    endian.
+    """
     end = count = 0
-    while len(view) >= end + 8 and end + (size := int.from_bytes(view[end + 4 : end + 8], "little")) <= len(view):
+    while len(view) >= end + 8 and end + (
+        size := int.from_bytes(view[end + 4 : end + 8], "little")
+    ) <= len(view):
         end, count = end + size, count + 1
     return end, count

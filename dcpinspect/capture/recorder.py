@@ -1,6 +1,8 @@
-"""The process that records: it takes packets from the kernel and writes them to files, and does nothing else.
+"""The process that records: it takes packets from the kernel and writes them to files, and does
+nothing else.
 
-Another process decodes and prints: it reads the files behind this one, as slowly as it likes. So nothing that it does loses a packet.
+Another process decodes and prints: it reads the files behind this one, as slowly as it likes. So
+nothing that it does loses a packet.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray
 from dcpinspect.capture import rights
-from dcpinspect.capture.interfaces import OpenInterface, PacketSource, interface_drops, interfaces, open_interface
+from dcpinspect.capture.interfaces import (
+    OpenInterface,
+    PacketSource,
+    interface_drops,
+    interfaces,
+    open_interface,
+)
 from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.packet_socket import RETIRE_MS
 from dcpinspect.capture.packet_walk import MAX_PACKET
@@ -37,7 +45,9 @@ OUT_BYTES = 4 * MIB
 AT_ONCE = 16
 """Number of writes for one interface before it is another interface's turn."""
 STATUS_S = 0.5
-"""Seconds between two reports to the reader of how many packets there are, and between two looks at the interfaces."""
+"""Seconds between two reports to the reader of how many packets there are, and between two looks at
+the interfaces.
+"""
 LONGEST_END_S = 5.0
 """Packets that are still handed over so long after the end, in seconds, are left."""
 ASK_S = 0.01
@@ -71,11 +81,15 @@ class Wishes:
     is_spool: bool = False
     """Whether the files are only there for the reader: the oldest make room for new ones."""
     pauses_when_full: bool = False
-    """Whether the capture goes on with a full disk: packets are counted and left out until there is room."""
+    """Whether the capture goes on with a full disk: packets are counted and left out until there is
+    room.
+    """
     waits: bool = False
     """Whether an interface that is gone is waited for."""
     ssh: str | None = None
-    """The arguments of ssh, with the host, if the interfaces are those of another machine; else None."""
+    """The arguments of ssh, with the host, if the interfaces are those of another machine; else
+    None.
+    """
     tcpdump: str = "tcpdump"
     """How tcpdump is called on the other machine."""
     user: str | None = None
@@ -171,7 +185,9 @@ class Recorder:
             wishes.path,
             [(source.name, source.link_type) for source in self._sources],
             name=wishes.name,
-            capture_filter=expression(wishes.ports) if wishes.ports is not None and self._is_filtered else None,
+            capture_filter=expression(wishes.ports)
+            if wishes.ports is not None and self._is_filtered
+            else None,
             snaplen=snaplen,
             each=wishes.each,
             files=wishes.files,
@@ -179,7 +195,10 @@ class Recorder:
         )
         reports.tell(
             interfaces=self._files.interfaces,
-            buffer=min((buffer_size for buffer_size in buffer_sizes if buffer_size is not None), default=None),
+            buffer=min(
+                (buffer_size for buffer_size in buffer_sizes if buffer_size is not None),
+                default=None,
+            ),
             is_filtered=self._is_filtered or wishes.ports is None,
         )
         self._began = time.monotonic()
@@ -190,16 +209,29 @@ class Recorder:
             from dcpinspect.capture.ssh import RemoteInterface  # deferred: few need it
 
             remote = RemoteInterface(
-                wishes.ssh, wishes.tcpdump, name, wishes.ports, buffer_bytes=wishes.buffer_bytes, snaplen=wishes.snaplen
+                wishes.ssh,
+                wishes.tcpdump,
+                name,
+                wishes.ports,
+                buffer_bytes=wishes.buffer_bytes,
+                snaplen=wishes.snaplen,
             )
             self._sources.append(remote)
             return OpenInterface(remote, is_filtered=True, buffer_bytes=None)
-        interface = open_interface(name, wishes.ports, wishes.buffer_bytes, snaplen=wishes.snaplen, is_promiscuous=wishes.is_promiscuous)
+        interface = open_interface(
+            name,
+            wishes.ports,
+            wishes.buffer_bytes,
+            snaplen=wishes.snaplen,
+            is_promiscuous=wishes.is_promiscuous,
+        )
         self._sources.append(interface.source)
         return interface
 
     def run(self) -> None:
-        """Records until the reader says so or has gone, a limit is reached, or the last interface is gone. Raises OutputError."""
+        """Records until the reader says so or has gone, a limit is reached, or the last interface
+        is gone. Raises OutputError.
+        """
         poller = select.poll()
         poller.register(0, select.POLLIN)
         for source in self._sources:
@@ -213,7 +245,10 @@ class Recorder:
                 poller.unregister(0)
                 self._begin_to_end()
             for source in list(self._sources):
-                if ready.get(source.fileno() or -1, 0) & (select.POLLERR | select.POLLHUP) or source.fileno() is None:
+                if (
+                    ready.get(source.fileno() or -1, 0) & (select.POLLERR | select.POLLHUP)
+                    or source.fileno() is None
+                ):
                     self._look_at(source, poller)
             now = time.monotonic()
             if self._round():
@@ -228,7 +263,10 @@ class Recorder:
                     self._reopen(poller)
             if self._files.is_over and not self._files.is_empty:
                 self._next_file()
-            if self._wishes.stop.seconds is not None and now - self._began >= self._wishes.stop.seconds:
+            if (
+                self._wishes.stop.seconds is not None
+                and now - self._began >= self._wishes.stop.seconds
+            ):
                 self._begin_to_end()
             if self._is_at_end(now):
                 return
@@ -255,10 +293,15 @@ class Recorder:
             return not self._gone or self._ending is not None
         if self._ending is None:
             return False
-        return now - self._moved >= max(source.silence_s for source in self._sources) or now - self._ending > LONGEST_END_S
+        return (
+            now - self._moved >= max(source.silence_s for source in self._sources)
+            or now - self._ending > LONGEST_END_S
+        )
 
     def _round(self) -> int:
-        """Takes what waits and writes it, source by source in turn; returns how many packets there were."""
+        """Takes what waits and writes it, source by source in turn; returns how many packets there
+        were.
+        """
         total = 0
         for source in self._sources:
             for _ in range(AT_ONCE):
@@ -269,12 +312,17 @@ class Recorder:
         return total
 
     def _move(self, source: PacketSource) -> int:
-        """Writes what waits at a source, as far as the file may take it; if it may take nothing, the next file begins."""
+        """Writes what waits at a source, as far as the file may take it; if it may take nothing,
+        the next file begins.
+        """
         files, stop = self._files, self._wishes.stop
         size, packets = files.room
         bytes_left = EVERYTHING if stop.size is None else stop.size - files.size
         packets_left = EVERYTHING if stop.packets is None else stop.packets - files.packets
-        taken, count = source.take(self._out[: min(len(self._out), max(0, size), max(0, bytes_left))], min(packets, packets_left))
+        taken, count = source.take(
+            self._out[: min(len(self._out), max(0, size), max(0, bytes_left))],
+            min(packets, packets_left),
+        )
         if count:
             self._put(self._out.data[:taken], count)
         elif source.has_more and (packets_left <= 0 or bytes_left < min(size, len(self._out))):
@@ -311,7 +359,10 @@ class Recorder:
             if self._is_full:
                 self._is_full = False
                 self._told.tell(
-                    line=f"{self._wishes.name}: there is room again; recording goes on ({self._unrecorded:,} packets are missing)"
+                    line=(
+                        f"{self._wishes.name}: there is room again; recording goes on "
+                        f"({self._unrecorded:,} packets are missing)"
+                    )
                 )
 
     def _has_room(self) -> bool:
@@ -334,13 +385,20 @@ class Recorder:
             self._told.tell(line=f"{error}; packets are counted and left out until there is room")
 
     def _look_at(self, source: PacketSource, poller: select.poll) -> None:
-        """Handles an error of a source: an interface that is down may come up again; one that is gone ends, or is waited for."""
+        """Handles an error of a source: an interface that is down may come up again; one that is
+        gone ends, or is waited for.
+        """
         error = source.error()
         if error is None:
             return
         name, reason = escape(source.name), error.strerror
         if not source.is_gone:
-            self._told.tell(line=f"{name}: the interface is down ({reason}); capturing goes on once it is up again")
+            self._told.tell(
+                line=(
+                    f"{name}: the interface is down ({reason}); capturing goes on once it is up "
+                    "again"
+                )
+            )
             return
         end = time.monotonic() + source.silence_s
         while time.monotonic() < end and not source.is_empty:  # what still waits
@@ -357,11 +415,23 @@ class Recorder:
             return
         if self._wishes.waits:
             self._gone.append(source.name)
-            self._told.tell(line=f"{name}: the interface is gone ({reason}); capturing goes on once it is back")
+            self._told.tell(
+                line=f"{name}: the interface is gone ({reason}); capturing goes on once it is back"
+            )
             return
-        self._told.tell(problem=[source.name, f"the interface is gone ({reason}); start again when it is back, or wait for it with --wait"])
+        self._told.tell(
+            problem=[
+                source.name,
+                (
+                    f"the interface is gone ({reason}); start again when it is back, or wait for "
+                    "it with --wait"
+                ),
+            ]
+        )
         if self._sources:  # otherwise the end says so at once
-            self._told.tell(line=f"{name}: the interface is gone ({reason}); the other interfaces go on")
+            self._told.tell(
+                line=f"{name}: the interface is gone ({reason}); the other interfaces go on"
+            )
 
     def _reopen(self, poller: select.poll) -> None:
         interfaces()  # an interface that is back has another number
@@ -404,7 +474,10 @@ class Recorder:
             "packets": self._files.packets,
             "bytes": self._files.size,
             "unrecorded": self._unrecorded,
-            "interface_drops": sum(max(0, drops.get(name, before) - before) for name, before in self._interface_drops.items()),
+            "interface_drops": sum(
+                max(0, drops.get(name, before) - before)
+                for name, before in self._interface_drops.items()
+            ),
         }
 
     def end(self) -> None:
@@ -421,10 +494,14 @@ class Recorder:
 
 
 def main() -> int:
-    """Records what the command line says, in JSON, until standard input has something or ends. What happens is told on standard output."""
+    """Records what the command line says, in JSON, until standard input has something or ends. What
+    happens is told on standard output.
+    """
     for number in OF_READER:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_READER)  # the reader held the signals back while this process loaded
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, OF_READER
+    )  # the reader held the signals back while this process loaded
     with suppress(OSError):
         os.nice(-10)  # if allowed, before processes that decode: they can wait
     rights.be_private()
@@ -436,12 +513,19 @@ def main() -> int:
         finally:
             recorder.end()
     except CaptureError as error:
-        reports.tell(error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step])
+        reports.tell(
+            error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step]
+        )
     except (OutputError, UsageError) as error:
-        reports.tell(error="UsageError" if isinstance(error, UsageError) else "OutputError", arguments=[str(error)])
+        reports.tell(
+            error="UsageError" if isinstance(error, UsageError) else "OutputError",
+            arguments=[str(error)],
+        )
     reports.tell(end=True)  # last: the reader does not wait for more
     reports.end()
-    if wishes.is_spool:  # if the reader is killed before it has read everything, nobody else removes the files
+    if (
+        wishes.is_spool
+    ):  # if the reader is killed before it has read everything, nobody else removes the files
         while os.read(0, 1 << 10):
             pass
         shutil.rmtree(os.path.dirname(wishes.path), ignore_errors=True)

@@ -1,4 +1,6 @@
-"""Captures by URI: in S3, Google and Azure storage, and HDFS. PyArrow's file systems read them, a range at a time."""
+"""Captures by URI: in S3, Google and Azure storage, and HDFS. PyArrow's file systems read them, a
+range at a time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
 FIRST, MOST = 1 << 16, 1 << 23
-"""Size in bytes of the first range of a file that is read in small pieces, and of the longest range."""
+"""Size in bytes of the first range of a file that is read in small pieces, and of the longest
+range.
+"""
 
 
 def info(name: str) -> FileInfo:
@@ -28,15 +32,22 @@ def info(name: str) -> FileInfo:
 
 
 def files_below(name: str) -> dict[str, FileInfo]:
-    """Returns all files below a URI by their own URIs, in order; hidden files and hidden folders are left out."""
+    """Returns all files below a URI by their own URIs, in order; hidden files and hidden folders
+    are left out.
+    """
     from pyarrow.fs import FileSelector
 
     filesystem, path = place(name)
     with told():
-        file_infos = filesystem.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
+        file_infos = filesystem.get_file_info(
+            FileSelector(path, allow_not_found=True, recursive=True)
+        )
     base = name.rstrip("/")
     below: dict[str, FileInfo] = {}
-    for file_info in sorted((file_info for file_info in file_infos if file_info.is_file), key=lambda file_info: str(file_info.path)):
+    for file_info in sorted(
+        (file_info for file_info in file_infos if file_info.is_file),
+        key=lambda file_info: str(file_info.path),
+    ):
         inside = file_info.path.removeprefix(path).lstrip("/")
         if not any(folder.startswith(".") for folder in inside.split("/")):
             below[f"{base}/{inside}"] = file_info
@@ -64,7 +75,9 @@ class Ranged(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Goes to a place, and returns it."""
-        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.length}[whence])
+        self._at = max(
+            0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.length}[whence]
+        )
         return self._at
 
 
@@ -82,13 +95,17 @@ class RemoteFile(Ranged):
         self._range = FIRST
 
     def readinto(self, target: Any, /) -> int:
-        """Reads bytes as a file does. Raises OSError if storage does not answer, however often it is asked."""
+        """Reads bytes as a file does. Raises OSError if storage does not answer, however often it
+        is asked.
+        """
         view = memoryview(target).cast("B")
         offset = self._at - self._ahead_at
         if not 0 <= offset < len(self._ahead):
             range_bytes = max(len(view), self._range)
             with told():
-                self._ahead = memoryview(self._file.read_at(range_bytes, self._at) if self._at < self.length else b"")
+                self._ahead = memoryview(
+                    self._file.read_at(range_bytes, self._at) if self._at < self.length else b""
+                )
             self._ahead_at, offset, self._range = self._at, 0, min(4 * self._range, MOST)
         piece = self._ahead[offset : offset + len(view)]
         view[: len(piece)] = piece

@@ -1,4 +1,6 @@
-"""The rights of a process: it gives up those that it no longer needs, and gives nobody what only the owner of a capture may read."""
+"""The rights of a process: it gives up those that it no longer needs, and gives nobody what only
+the owner of a capture may read.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,18 @@ from dcpinspect.text import escape
 
 _VERSION_3 = 0x20080522
 _KEPT = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7
-"""CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, SETGID, SETUID: root goes on reading and writing files, and may become another user."""
+"""CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, SETGID, SETUID: root goes on reading and
+writing files, and may become another user.
+"""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _READ = stat.S_IRGRP | stat.S_IROTH
 
 
 _withheld = 0
-"""Rights that some source does not give: files that were there before lose them once they get what it holds."""
+"""Rights that some source does not give: files that were there before lose them once they get what
+it holds.
+"""
 
 
 def be_private() -> None:
@@ -33,7 +39,9 @@ def be_private() -> None:
 
 
 def be_as_private_as(paths: Iterable[str]) -> None:
-    """Lets nobody read what this process writes from now on who may not read all of these files and folders, as far as they exist."""
+    """Lets nobody read what this process writes from now on who may not read all of these files and
+    folders, as far as they exist.
+    """
     _withhold(_mask(paths, os.getegid()))
 
 
@@ -54,12 +62,14 @@ def as_private_as(paths: Iterable[str], into: str) -> Iterator[None]:
 
 
 def limit(descriptor: int, mode: int | None = None) -> None:
-    """Gives a file that is being written these rights, by default those that it has, without what sources withhold. Leaves alone what is no
-    file, and files of other users.
+    """Gives a file that is being written these rights, by default those that it has, without what
+    sources withhold. Leaves alone what is no file, and files of other users.
     """
     about = os.fstat(descriptor)
     mode = stat.S_IMODE(about.st_mode if mode is None else mode) & ~_withheld
-    if _withheld and about.st_gid != os.getegid():  # the folder has given it a group that the sources may not have
+    if (
+        _withheld and about.st_gid != os.getegid()
+    ):  # the folder has given it a group that the sources may not have
         mode &= ~stat.S_IRWXG
     if stat.S_ISREG(about.st_mode) and mode != stat.S_IMODE(about.st_mode):
         with suppress(PermissionError):
@@ -73,12 +83,17 @@ def _withhold(mask: int) -> None:
 
 
 def _mask(paths: Iterable[str], group: int) -> int:
-    """Returns the bits of a umask that take from others what these paths do not give them; ``group``: that new files get."""
+    """Returns the bits of a umask that take from others what these paths do not give them;
+    ``group``: that new files get.
+    """
     mask = 0
     for path in paths:
         with suppress(OSError, ValueError):  # who reads the file says what is wrong with it
             about = os.stat(0 if path == STDIN else path)
-            if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)) or about.st_mode & _READ == _READ:
+            if (
+                not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode))
+                or about.st_mode & _READ == _READ
+            ):
                 continue
             is_for_group = about.st_mode & _READ == stat.S_IRGRP and about.st_gid == group
             mask |= stat.S_IRWXO if is_for_group else _OTHERS
@@ -86,7 +101,9 @@ def _mask(paths: Iterable[str], group: int) -> int:
 
 
 def stop_being_able_to_capture() -> None:
-    """Gives up the rights of this process over the network and the system (capabilities(7)). Programs that root starts have them again."""
+    """Gives up the rights of this process over the network and the system (capabilities(7)).
+    Programs that root starts have them again.
+    """
     if sys.platform != "linux":
         return
     with suppress(OSError, AttributeError):
@@ -101,7 +118,9 @@ def stop_being_able_to_capture() -> None:
 
 
 def give(path: str, user: str) -> None:
-    """Gives a file or folder to a user, as far as this process may do that; ``become`` says what is wrong."""
+    """Gives a file or folder to a user, as far as this process may do that; ``become`` says what is
+    wrong.
+    """
     import pwd
 
     with suppress(KeyError, OSError):
@@ -109,11 +128,16 @@ def give(path: str, user: str) -> None:
 
 
 def see_that_the_program_can_be_read(user: str) -> None:
-    """Raises UsageError if the user that this process has become cannot load the modules that are not loaded yet."""
+    """Raises UsageError if the user that this process has become cannot load the modules that are
+    not loaded yet.
+    """
     for path in (os.__file__, __file__):
         if not os.access(path, os.R_OK):
             failure = f"this user may not read the program ({escape(path)})"
-            raise UsageError(f"--user {escape(user)}: {failure}; install it where all users may read it, or name another user")
+            raise UsageError(
+                f"--user {escape(user)}: {failure}; install it where all users may read it, or "
+                "name another user"
+            )
 
 
 def become(user: str) -> None:
@@ -129,4 +153,6 @@ def become(user: str) -> None:
         os.setgid(account.pw_gid)
         os.setuid(account.pw_uid)
     except OSError as error:
-        raise UsageError(f"--user {escape(user)}: only root can become another user ({error.strerror})") from error
+        raise UsageError(
+            f"--user {escape(user)}: only root can become another user ({error.strerror})"
+        ) from error

@@ -1,4 +1,6 @@
-"""Copies packets out of the ring that the kernel fills (TPACKET_V3), straight into blocks of a pcapng file."""
+"""Copies packets out of the ring that the kernel fills (TPACKET_V3), straight into blocks of a
+pcapng file.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ MOST_GROWN = COOKED_BYTES + TAG_BYTES + EPB_BYTES + 3
 """Greatest number of bytes that a packet may need in addition to its own."""
 
 OFFSET, LEFT, WRITTEN, PACKETS, LAST_NS = range(5)
-"""Places in ``state`` of ``write_packets``. OFFSET: where the next packet of the block begins. LEFT: how many packets are left there.
-WRITTEN, PACKETS, LAST_NS: bytes and packets that the last call wrote, and the time of its last packet."""
+"""Places in ``state`` of ``write_packets``. OFFSET: where the next packet of the block begins.
+LEFT: how many packets are left there. WRITTEN, PACKETS, LAST_NS: bytes and packets that the last
+call wrote, and the time of its last packet.
+"""
 
 _ADDRESS = 48
 """Where the socket address of a packet is, behind its ``tpacket3_hdr``."""
@@ -33,8 +37,9 @@ def le16(data: ByteArray, at: int) -> int:
 
 @inline
 def le32(data: ByteArray, at: int) -> int:
-    """Returns a little-endian number of 32 bits, as a signed number: from unsigned and signed numbers together, machine code makes
-    fractions."""
+    """Returns a little-endian number of 32 bits, as a signed number: from unsigned and signed
+    numbers together, machine code makes fractions.
+    """
     return le16(data, at + 2) << 16 | le16(data, at)
 
 
@@ -62,7 +67,9 @@ def put16(target: ByteArray, at: int, value: int) -> None:
 
 @inline
 def hidden_tag(block: ByteArray, at: int, size: int, protocol: int) -> bool:
-    """Returns whether a VLAN tag is before the IP header: a second tag, which newer kernels leave there and do not mention."""
+    """Returns whether a VLAN tag is before the IP header: a second tag, which newer kernels leave
+    there and do not mention.
+    """
     version = 4 if protocol == 0x0800 else 6 if protocol == 0x86DD else 0
     if version == 0 or size <= 4 or be16(block, at + 2) != protocol:
         return False
@@ -71,7 +78,9 @@ def hidden_tag(block: ByteArray, at: int, size: int, protocol: int) -> bool:
 
 @inline
 def put_cooked(block: ByteArray, offset: int, protocol: int, target: ByteArray, to: int) -> None:
-    """Writes the header that says where the packet at ``offset`` came from, and what protocol it has."""
+    """Writes the header that says where the packet at ``offset`` came from, and what protocol it
+    has.
+    """
     address = offset + _ADDRESS
     put16(target, to, protocol)
     put16(target, to + 2, 0)
@@ -85,9 +94,12 @@ def put_cooked(block: ByteArray, offset: int, protocol: int, target: ByteArray, 
 
 
 @step
-def put_packet(block: ByteArray, offset: int, is_cooked: bool, size: int, target: ByteArray, to: int) -> int:
-    """Writes ``size`` bytes of the packet at ``offset``, with the VLAN tag that the kernel has taken out. Returns by how many bytes it is
-    longer then."""
+def put_packet(
+    block: ByteArray, offset: int, is_cooked: bool, size: int, target: ByteArray, to: int
+) -> int:
+    """Writes ``size`` bytes of the packet at ``offset``, with the VLAN tag that the kernel has
+    taken out. Returns by how many bytes it is longer then.
+    """
     status, body = le32(block, offset + 20), offset + le16(block, offset + 24)
     has_tag = (status & _VLAN_VALID) != 0
     tag = le16(block, offset + 36) if has_tag and (status & _VLAN_TPID_VALID) != 0 else _VLAN
@@ -117,13 +129,21 @@ def put_packet(block: ByteArray, offset: int, is_cooked: bool, size: int, target
 
 @kernel("void(octets, boolean, int64, int64, uint8[::1], int64, int64[::1])")
 def write_packets(
-    block: ByteArray, is_cooked: bool, interface: int, most: int, target: ByteArray, block_start: int, state: IntArray
+    block: ByteArray,
+    is_cooked: bool,
+    interface: int,
+    most: int,
+    target: ByteArray,
+    block_start: int,
+    state: IntArray,
 ) -> None:
-    """Writes packets of a block of the ring to ``target`` from ``block_start`` on, each as an enhanced packet block of an ``interface``.
+    """Writes packets of a block of the ring to ``target`` from ``block_start`` on, each as an
+    enhanced packet block of an ``interface``.
 
     It writes at most ``most`` packets, and as many as there is room for. One step for each packet.
 
-    Frames get back the VLAN tag that the kernel has taken out. If the socket is cooked, they get a header that says where they came from.
+    Frames get back the VLAN tag that the kernel has taken out. If the socket is cooked, they get a
+    header that says where they came from.
     """
     start = block_start
     state[PACKETS] = 0
@@ -133,7 +153,9 @@ def write_packets(
         if block_start + size + MOST_GROWN > len(target):
             break
         kind, hardware = octet(block, offset + _ADDRESS + 10), le16(block, offset + _ADDRESS + 8)
-        if not (is_cooked and kind == _OUTGOING and hardware == _LOOPBACK):  # an outgoing loopback packet comes back at once
+        if not (
+            is_cooked and kind == _OUTGOING and hardware == _LOOPBACK
+        ):  # an outgoing loopback packet comes back at once
             time_ns = le32(block, offset + 4) * 1_000_000_000 + le32(block, offset + 8)
             grown = put_packet(block, offset, is_cooked, size, target, block_start + 28)
             packet_end = block_start + 28 + size + grown

@@ -1,4 +1,6 @@
-"""Frames from one of Scapy's sockets: BPF, libpcap, and what else Scapy has for systems without packet sockets."""
+"""Frames from one of Scapy's sockets: BPF, libpcap, and what else Scapy has for systems without
+packet sockets.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,24 @@ from dcpinspect.capture.packet_walk import MAX_PACKET
 
 
 class ScapySocket:
-    """An open socket of Scapy's. It cannot be waited for together with others, so it is asked again and again."""
+    """An open socket of Scapy's. It cannot be waited for together with others, so it is asked again
+    and again.
+    """
 
     silence_s = 0.05
     is_empty = False
 
     def __init__(self, sock: Any, name: str, snaplen: int = MAX_PACKET) -> None:
-        """``sock``: of type ``Any``, since Scapy's sockets have no common type that says what they have. ``snaplen``: bytes of a frame that
-        are taken."""
+        """``sock``: of type ``Any``, since Scapy's sockets have no common type that says what they
+        have. ``snaplen``: bytes of a frame that are taken.
+        """
         self.name = name
         self.link_type = _link_type(sock)
         self.number = 0
         self.is_gone = True
-        """Whether the interface is gone. It is after an error: nothing says whether it will be back."""
+        """Whether the interface is gone. It is after an error: nothing says whether it will be
+        back.
+        """
         self._socket = sock
         self._snaplen = snaplen
         self._error: OSError | None = None
@@ -37,7 +44,9 @@ class ScapySocket:
         """Returns None: there is nothing that a caller can wait for."""
 
     def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
-        """Writes what waits, as ``PacketSource.take``. It needs a call for each packet, so it loses packets that come fast."""
+        """Writes what waits, as ``PacketSource.take``. It needs a call for each packet, so it loses
+        packets that come fast.
+        """
         written = packets = 0
         while (block := self._next()) is not None:
             if packets >= most or written + len(block) > len(out):
@@ -70,7 +79,9 @@ class ScapySocket:
         time_ns = max(int(seconds * 1_000_000_000), 0)
         padding = bytes(-size % 4)
         length = 32 + size + len(padding)
-        head = struct.pack("<7I", 6, length, self.number, time_ns >> 32, time_ns & 0xFFFF_FFFF, size, len(data))
+        head = struct.pack(
+            "<7I", 6, length, self.number, time_ns >> 32, time_ns & 0xFFFF_FFFF, size, len(data)
+        )
         return b"".join((head, data[:size], padding, struct.pack("<I", length)))
 
     def error(self) -> OSError | None:
@@ -91,7 +102,11 @@ class ScapySocket:
         from scapy.libs.winpcapy import pcap_stat, pcap_stats
 
         statistics = pcap_stat()
-        return (statistics.ps_recv, statistics.ps_drop) if pcap_stats(wrapper.pcap, ctypes.byref(statistics)) == 0 else None
+        return (
+            (statistics.ps_recv, statistics.ps_drop)
+            if pcap_stats(wrapper.pcap, ctypes.byref(statistics)) == 0
+            else None
+        )
 
     def close(self) -> None:
         """Ends the capture."""

@@ -32,19 +32,35 @@ class RemoteInterface:
     silence_s = 2.0
     """Seconds that tcpdump and the network may take after the end."""
 
-    def __init__(self, ssh: str, tcpdump: str, name: str, ports: Sequence[int] | None, *, buffer_bytes: int, snaplen: int) -> None:
+    def __init__(
+        self,
+        ssh: str,
+        tcpdump: str,
+        name: str,
+        ports: Sequence[int] | None,
+        *,
+        buffer_bytes: int,
+        snaplen: int,
+    ) -> None:
         """Starts tcpdump on the other machine.
 
-        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. Raises CaptureError, UsageError.
+        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. Raises
+        CaptureError, UsageError.
         """
         self.name = name
         self.number = 0
         self.is_gone = False
         self._place = f"{escape(ssh.split()[-1] if ssh.split() else ssh)}: {escape(name)}"
         capture_filter = "" if ports is None else shlex.quote(f"{expression(ports)} or vlan")
-        run = f"{tcpdump} -i {shlex.quote(name)} -U -w - -s {snaplen} -B {max(1, buffer_bytes >> 10)} {capture_filter}"
-        # tcpdump ends when our end of its input does. Left alone, it would run until its next packet.
-        script = f"exec 3<&0; {{ cat <&3; kill $$; }} > /dev/null 2>&1 & exec {run} < /dev/null 3<&-"
+        run = (
+            f"{tcpdump} -i {shlex.quote(name)} -U -w - -s {snaplen} -B "
+            f"{max(1, buffer_bytes >> 10)} {capture_filter}"
+        )
+        # tcpdump ends when our end of its input does. Left alone, it would run until its next
+        # packet.
+        script = (
+            f"exec 3<&0; {{ cat <&3; kill $$; }} > /dev/null 2>&1 & exec {run} < /dev/null 3<&-"
+        )
         there = f"exec sh -c {shlex.quote(script)}"  # the user's own shell may be another
         try:
             command = ["ssh", *shlex.split(ssh), there]
@@ -52,9 +68,13 @@ class RemoteInterface:
             raise UsageError(f"--ssh {escape(ssh)}: {error}") from error
         try:
             ours = subprocess.PIPE
-            self._process = subprocess.Popen(command, stdin=ours, stdout=ours, stderr=ours, bufsize=0)  # noqa: S603 - as asked for
+            self._process = subprocess.Popen(  # noqa: S603 - as asked for
+                command, stdin=ours, stdout=ours, stderr=ours, bufsize=0
+            )
         except OSError as error:
-            raise CaptureError(self._place, None, f"ssh cannot be started ({error.strerror})", "install it") from error
+            raise CaptureError(
+                self._place, None, f"ssh cannot be started ({error.strerror})", "install it"
+            ) from error
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         for end in (self._process.stdout, self._process.stderr):
@@ -73,13 +93,21 @@ class RemoteInterface:
             self._read()
         if len(self._data) < FILE_HEADER:
             self.close()
-            raise CaptureError(self._place, None, f"cannot be captured there ({self._last_words()})", "try the same ssh by hand")
+            raise CaptureError(
+                self._place,
+                None,
+                f"cannot be captured there ({self._last_words()})",
+                "try the same ssh by hand",
+            )
         try:
             self._format = Pcap(self._data[:FILE_HEADER])
         except ValueError as error:
             self.close()
             raise CaptureError(
-                self._place, None, f"tcpdump sent something else ({error})", "see that nothing is printed at login"
+                self._place,
+                None,
+                f"tcpdump sent something else ({error})",
+                "see that nothing is printed at login",
             ) from error
         self.link_type = self._format.link_type
 
@@ -133,8 +161,21 @@ class RemoteInterface:
         self._data = self._data[walk.consumed :]
         count = len(walk.offset)
         if count:
-            batch = PacketBatch(data, walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type, 0, 1, 0, 0)
-            self._blocks, sizes = packet_blocks(batch, np.arange(count), np.full(count, self.number))
+            batch = PacketBatch(
+                data,
+                walk.offset,
+                walk.captured,
+                walk.wire,
+                walk.time_ns,
+                walk.link_type,
+                0,
+                1,
+                0,
+                0,
+            )
+            self._blocks, sizes = packet_blocks(
+                batch, np.arange(count), np.full(count, self.number)
+            )
             self._ends = np.cumsum(sizes)
             self._received += count
 
@@ -147,7 +188,11 @@ class RemoteInterface:
 
     def _last_words(self) -> str:
         """Returns what ssh or tcpdump said last."""
-        lines = [line.strip() for line in self._said.decode(errors="replace").splitlines() if line.strip()]
+        lines = [
+            line.strip()
+            for line in self._said.decode(errors="replace").splitlines()
+            if line.strip()
+        ]
         return escape(" ".join(lines[-2:])) if lines else "ssh has ended"
 
     def end(self) -> None:
@@ -156,7 +201,9 @@ class RemoteInterface:
             self._process.stdin.close()
 
     def counts(self) -> tuple[int, int] | None:
-        """Returns packets that came, and packets that the other kernel dropped, which tcpdump says at its end; None before."""
+        """Returns packets that came, and packets that the other kernel dropped, which tcpdump says
+        at its end; None before.
+        """
         match = re.search(rb"(\d+) packets? dropped by kernel", self._said)
         return None if match is None else (self._received + int(match[1]), int(match[1]))
 

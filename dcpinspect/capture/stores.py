@@ -1,7 +1,9 @@
-"""Where a URI leads: the PyArrow file system that reads and writes there, and options by which deltalake asks the same server.
+"""Where a URI leads: the PyArrow file system that reads and writes there, and options by which
+deltalake asks the same server.
 
-Credentials are found where other programs look, too: in the environment, in profiles, and in what a machine is given. None is ever part of
-a name or a message. PyArrow's messages tell the whole address of a request, so tokens that are part of addresses (SAS) are not used.
+Credentials are found where other programs look, too: in the environment, in profiles, and in what a
+machine is given. None is ever part of a name or a message. PyArrow's messages tell the whole
+address of a request, so tokens that are part of addresses (SAS) are not used.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ from dcpinspect.text import clip, one_line
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs", "viewfs": "viewfs"}
+SCHEMES = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "abfs": "abfs",
+    "abfss": "abfss",
+    "hdfs": "hdfs",
+    "viewfs": "viewfs",
+}
 """Schemes of URIs, and the scheme for each in names that are kept."""
 _URI = re.compile(rf"({'|'.join(SCHEMES)})://([^/]*)(/.*)?", re.DOTALL)
 
@@ -34,7 +45,9 @@ class Patience:
     """How long storage may take."""
 
     attempts: int
-    """Number of attempts for a request to S3 that fails or is told to slow down; each waits longer than the one before, 20 s at most."""
+    """Number of attempts for a request to S3 that fails or is told to slow down; each waits longer
+    than the one before, 20 s at most.
+    """
     timeout_s: float
     """Seconds in which something has to come of a request to S3."""
     retry_s: int
@@ -42,13 +55,24 @@ class Patience:
 
 
 LONG, SHORT = Patience(10, 60.0, 120), Patience(2, 5.0, 2)
-"""Patience in the middle of work, and when nothing has come yet from a store. Azure's client knows no such settings: it takes 6 s."""
-_NOISE = re.compile(r"\A.*Azure Error: |google::cloud::Status\(| error_info=.*|\(?(Request|Host) ?I[Dd]:.*|\. Detail: \[errno.*", re.DOTALL)
+"""Patience in the middle of work, and when nothing has come yet from a store. Azure's client knows
+no such settings: it takes 6 s.
+"""
+_NOISE = re.compile(
+    (
+        r"\A.*Azure Error: |google::cloud::Status\(| error_info=.*|\(?(Request|Host) ?I[Dd]:.*|\. "
+        r"Detail: \[errno.*"
+    ),
+    re.DOTALL,
+)
 """Matches what clients say before the reason of an error, and after it."""
 _LIBRARY = re.compile(r"(?:Unable|Prior attempt) to load (libjvm|libhdfs)")
 _HADOOP = "set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what 'hadoop classpath --glob' prints"
 _NO_ANSWER = re.compile(
-    r"AWS Error NETWORK_CONNECTION.*Details: (?P<s3>.*)|CURL error \[\d+\]=(?P<google>.*)|(?P<azure>Fail to get a new connection.*)",
+    (
+        r"AWS Error NETWORK_CONNECTION.*Details: (?P<s3>.*)|CURL error "
+        r"\[\d+\]=(?P<google>.*)|(?P<azure>Fail to get a new connection.*)"
+    ),
     re.DOTALL,
 )
 """Matches what clients say if no server answers, with the reason as a group."""
@@ -60,11 +84,15 @@ def is_uri(name: str) -> bool:
 
 
 def reach(name: str) -> None:
-    """Asks the store of a URI whether it is there, without waiting long. Raises OSError, with what to do, if it is not.
+    """Asks the store of a URI whether it is there, without waiting long. Raises OSError, with what
+    to do, if it is not.
 
-    Ctrl-C does not wait for the answer, as it does in any other request: PyArrow does not notice signals.
+    Ctrl-C does not wait for the answer, as it does in any other request: PyArrow does not notice
+    signals.
     """
-    from concurrent.futures import ThreadPoolExecutor  # deferred, as the next: readers of local files do without
+    from concurrent.futures import (
+        ThreadPoolExecutor,
+    )  # deferred, as the next: readers of local files do without
 
     from pyarrow.fs import FileType
 
@@ -72,32 +100,48 @@ def reach(name: str) -> None:
     if filesystem.type_name == "hdfs":
         return  # its client does not hurry
     bucket = path.partition("/")[0]
-    requested_path = f"{bucket}/-" if filesystem.type_name == "abfs" else bucket  # for a container, PyArrow aborts if it has no credentials
+    requested_path = (
+        f"{bucket}/-" if filesystem.type_name == "abfs" else bucket
+    )  # for a container, PyArrow aborts if it has no credentials
     of_store, setting = _server(filesystem.type_name)
     pool = ThreadPoolExecutor(max_workers=1)
     try:
         file_info = pool.submit(filesystem.get_file_info, requested_path).result()
     except OSError as error:
         if reason := _NO_ANSWER.search(str(error)):
-            store_message = clip(one_line(_NOISE.sub("", reason[reason.lastgroup or 0])), 120).rstrip(".")
+            store_message = clip(
+                one_line(_NOISE.sub("", reason[reason.lastgroup or 0])), 120
+            ).rstrip(".")
             failure = f"storage{of_store} does not answer ({store_message})"
-            raise OSError(errno.EIO, f"{failure}; check the name, the network, and {setting}") from error
+            raise OSError(
+                errno.EIO, f"{failure}; check the name, the network, and {setting}"
+            ) from error
         return  # it answers; what it allows is another matter
     finally:
         pool.shutdown(wait=False)
     if file_info.type == FileType.NotFound and requested_path == bucket:
-        raise OSError(errno.ENOENT, f"there is no bucket {one_line(bucket)} in storage{of_store}; check the name and {setting}")
+        raise OSError(
+            errno.ENOENT,
+            (
+                f"there is no bucket {one_line(bucket)} in storage{of_store}; check the name and "
+                f"{setting}"
+            ),
+        )
 
 
 def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]:
-    """Returns the file system of a URI, and the path in it. Raises OSError if it cannot be had here."""
+    """Returns the file system of a URI, and the path in it. Raises OSError if it cannot be had
+    here.
+    """
     patience = patience or LONG
     scheme, authority, path = _parts(name)
     bucket = authority.partition("@")[0] + path
     with told():
         match scheme:
             case "s3":
-                return _s3(authority, _aws_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION"), patience), bucket
+                return _s3(
+                    authority, _aws_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION"), patience
+                ), bucket
             case "gs":
                 return _google(_emulator(), patience), bucket
             case "abfs" | "abfss":
@@ -106,15 +150,27 @@ def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]
 
 
 def options(name: str) -> dict[str, str] | None:
-    """Returns deltalake's options for a table by path or URI. Raises OSError if a URI does not say enough."""
+    """Returns deltalake's options for a table by path or URI. Raises OSError if a URI does not say
+    enough.
+    """
     if not is_uri(name):
         return None
     scheme, authority, _ = _parts(name)
     table_options: dict[str, str] = {}
     if scheme == "s3" and (endpoint := _aws_endpoint() or "").startswith("http:"):
-        table_options = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_FORCE_CREDENTIAL_LOAD": "true"}
+        table_options = {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_FORCE_CREDENTIAL_LOAD": "true",
+        }
     elif scheme == "gs" and (emulator := _emulator()):
-        key = {"gcs_base_url": emulator, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+        key = {
+            "gcs_base_url": emulator,
+            "disable_oauth": True,
+            "client_email": "",
+            "private_key": "",
+            "private_key_id": "",
+        }
         table_options = {"google_service_account_key": json.dumps(key), "allow_http": "true"}
     elif scheme.startswith("abfs"):
         table_options = Account.of(authority).options()
@@ -136,7 +192,9 @@ def told() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account of Azure's storage, the server that has it, and its key if there is one; else other credentials are looked for."""
+    """An account of Azure's storage, the server that has it, and its key if there is one; else
+    other credentials are looked for.
+    """
 
     name: str
     endpoint: str
@@ -147,19 +205,40 @@ class Account:
 
     @classmethod
     def of(cls, authority: str) -> Self:
-        """Returns the account of ``CONTAINER@ACCOUNT.dfs.core.windows.net``, or of ``CONTAINER`` and the environment.
+        """Returns the account of ``CONTAINER@ACCOUNT.dfs.core.windows.net``, or of ``CONTAINER``
+        and the environment.
 
         Raises OSError if no account is named.
         """
-        settings = (setting.partition("=") for setting in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
+        settings = (
+            setting.partition("=")
+            for setting in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
+        )
         connection = {name: value for name, _, value in settings}
-        name = authority.partition("@")[2].partition(".")[0] or _first("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
+        name = authority.partition("@")[2].partition(".")[0] or _first(
+            "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"
+        )
         if not (name := name or connection.get("AccountName", "")):
-            raise OSError("names no account; write CONTAINER@ACCOUNT.dfs.core.windows.net, or set AZURE_STORAGE_ACCOUNT")
-        key = _first("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY") or connection.get("AccountKey", "")
+            raise OSError(
+                "names no account; write CONTAINER@ACCOUNT.dfs.core.windows.net, or set "
+                "AZURE_STORAGE_ACCOUNT"
+            )
+        key = _first(
+            "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY"
+        ) or connection.get("AccountKey", "")
         if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
-            return cls(name, os.environ.get("AZURITE_BLOB_STORAGE_URL") or "http://127.0.0.1:10000", True, key)
-        return cls(name, os.environ.get("AZURE_STORAGE_ENDPOINT") or connection.get("BlobEndpoint", ""), False, key)
+            return cls(
+                name,
+                os.environ.get("AZURITE_BLOB_STORAGE_URL") or "http://127.0.0.1:10000",
+                True,
+                key,
+            )
+        return cls(
+            name,
+            os.environ.get("AZURE_STORAGE_ENDPOINT") or connection.get("BlobEndpoint", ""),
+            False,
+            key,
+        )
 
     def options(self) -> dict[str, str]:
         """Returns deltalake's options; deltalake finds the emulator itself."""
@@ -171,7 +250,9 @@ class Account:
         return table_options
 
     def filesystem(self) -> FileSystem:
-        """Returns PyArrow's file system, which puts the account's name before the server's if that begins with a dot, else into paths."""
+        """Returns PyArrow's file system, which puts the account's name before the server's if that
+        begins with a dot, else into paths.
+        """
         from pyarrow import fs
 
         where = urlsplit(self.endpoint)
@@ -202,13 +283,19 @@ def _aws_endpoint() -> str:
 
 
 def _server(kind: str) -> tuple[str, str]:
-    """Returns where requests go, if the environment says it, and what decides that besides the name of a bucket."""
+    """Returns where requests go, if the environment says it, and what decides that besides the name
+    of a bucket.
+    """
     if kind == "s3":
         endpoint = _aws_endpoint()
         return f" at {endpoint}" if endpoint else "", "AWS_ENDPOINT_URL"
     if kind == "gcs":
         emulator = _emulator()
-        return (f" at {emulator}", "STORAGE_EMULATOR_HOST") if emulator else ("", "GOOGLE_APPLICATION_CREDENTIALS")
+        return (
+            (f" at {emulator}", "STORAGE_EMULATOR_HOST")
+            if emulator
+            else ("", "GOOGLE_APPLICATION_CREDENTIALS")
+        )
     return "", "the account"
 
 
@@ -222,7 +309,9 @@ def _emulator() -> str:
 def _s3(bucket: str, endpoint: str, region: str, patience: Patience) -> FileSystem:
     from pyarrow import fs
 
-    if not (region or endpoint or patience == SHORT):  # any region answers, if only with the name of the right one
+    if not (
+        region or endpoint or patience == SHORT
+    ):  # any region answers, if only with the name of the right one
         with suppress(OSError):
             region = fs.resolve_s3_region(bucket)
     where = urlsplit(endpoint)
@@ -262,7 +351,10 @@ def _hadoop(base: str) -> FileSystem:
         filesystem, _ = fs.FileSystem.from_uri(base)
     except OSError as error:
         if missing := _LIBRARY.search(str(error)):
-            raise OSError(f"HDFS takes Java and Hadoop on this machine, and {missing[1]} cannot be loaded; {_HADOOP}") from error
+            raise OSError(
+                f"HDFS takes Java and Hadoop on this machine, and {missing[1]} cannot be "
+                f"loaded; {_HADOOP}"
+            ) from error
         raise
     return filesystem
 

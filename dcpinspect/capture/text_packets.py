@@ -1,7 +1,7 @@
 """Text that stands for connections, as a pcap file that is made from it while it is read.
 
-Pieces become TCP segments between the ends that the text has. What it lacks is made up, as little as possible, and told in ``remark``. No
-handshake is made up, so connections begin in the middle.
+Pieces become TCP segments between the ends that the text has. What it lacks is made up, as little
+as possible, and told in ``remark``. No handshake is made up, so connections begin in the middle.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dcpinspect.capture.hex_lines import Ends, Found, Frame, LineProblem, SentBytes, TextForm, form_of
+from dcpinspect.capture.hex_lines import (
+    Ends,
+    Found,
+    Frame,
+    LineProblem,
+    SentBytes,
+    TextForm,
+    form_of,
+)
 from dcpinspect.capture.no_capture import is_in_hex
 
 HEAD = 1 << 14
@@ -31,7 +39,9 @@ class TextPackets:
     """A readable stream with the pcap file that a text becomes."""
 
     def __init__(self, raw: object, form: TextForm) -> None:
-        """``raw``: has ``readinto`` and ``close``; its first bytes are those that were recognised."""
+        """``raw``: has ``readinto`` and ``close``; its first bytes are those that were
+        recognised.
+        """
         self.problem: str | None = None
         """The first place that has no known form, and how many such places there are."""
         self.remark = f"{form.name}; {form.lacks}"
@@ -100,7 +110,9 @@ class TextPackets:
                 link = kind
                 yield _header(link)  # as of another file behind the first
             if piece.time_ns is not None and not 0 <= piece.time_ns <= _MOST_NS:
-                self._note(LineProblem(0, "times before 1970 or after 2106, which no pcap file has"))
+                self._note(
+                    LineProblem(0, "times before 1970 or after 2106, which no pcap file has")
+                )
                 piece = replace(piece, time_ns=None)
             yield from segments.records(piece)
         if link is None:
@@ -145,13 +157,37 @@ class _Segments:
         if piece.direction:
             source, target, ports = target, source, (ports[1], ports[0])
         seq, ack = seqs[piece.direction], seqs[1 - piece.direction]
-        tcp = struct.pack(">HHIIBBHHH", *ports, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 5 << 4, _ACK_PUSH, 0xFFFF, 0, 0)
+        tcp = struct.pack(
+            ">HHIIBBHHH",
+            *ports,
+            seq & 0xFFFFFFFF,
+            ack & 0xFFFFFFFF,
+            5 << 4,
+            _ACK_PUSH,
+            0xFFFF,
+            0,
+            0,
+        )
         if len(source) == 16:
-            return struct.pack(">IHBB", 6 << 28, len(tcp) + len(data), 6, 64) + source + target + tcp + data
-        return struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 0, 0, 64, 6, 0) + source + target + tcp + data
+            return (
+                struct.pack(">IHBB", 6 << 28, len(tcp) + len(data), 6, 64)
+                + source
+                + target
+                + tcp
+                + data
+            )
+        return (
+            struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 0, 0, 64, 6, 0)
+            + source
+            + target
+            + tcp
+            + data
+        )
 
     def _address(self, host: str, size: int | None) -> bytes:
-        """Returns the address of a host; an address for documentation if the host is a name, or has to be of the other family."""
+        """Returns the address of a host; an address for documentation if the host is a name, or has
+        to be of the other family.
+        """
         try:
             address = ipaddress.ip_address(host).packed
         except ValueError:

@@ -1,4 +1,6 @@
-"""The module that reads and writes zstd: of Python itself from 3.14 on, of its backport before. It is imported where it is needed."""
+"""The module that reads and writes zstd: of Python itself from 3.14 on, of its backport before. It
+is imported where it is needed.
+"""
 
 import sys
 

@@ -18,8 +18,18 @@ if TYPE_CHECKING:
 class Announcer:
     """Writes the findings of a running reading between its messages."""
 
-    def __init__(self, reading: Reading, output: Target, format_: Format, *, pauses: bool, redactor: Redactor | None = None) -> None:
-        """``format_``: text or NDJSON. ``pauses``: the reading can wait long for input, so findings are also told before its end."""
+    def __init__(
+        self,
+        reading: Reading,
+        output: Target,
+        format_: Format,
+        *,
+        pauses: bool,
+        redactor: Redactor | None = None,
+    ) -> None:
+        """``format_``: text or NDJSON. ``pauses``: the reading can wait long for input, so findings
+        are also told before its end.
+        """
         reading.check(redactor=redactor)
         self._reading = reading
         self._output = output
@@ -36,8 +46,12 @@ class Announcer:
             self._output.flush()
 
     def end(self, *, is_whole: bool) -> None:
-        """Writes all findings, including those that were told before. ``is_whole``: whether the reading came to its end."""
-        from dcpinspect.output.render.finding_text import report_lines  # deferred: most users who read messages do not need it
+        """Writes all findings, including those that were told before. ``is_whole``: whether the
+        reading came to its end.
+        """
+        from dcpinspect.output.render.finding_text import (
+            report_lines,
+        )  # deferred: most users who read messages do not need it
         from dcpinspect.output.render.verdict import LookedAt, damage
 
         findings = self._reading.findings(is_whole=is_whole)
@@ -47,5 +61,7 @@ class Announcer:
             return
         width = self._output.width() or columns_asked()
         looked = LookedAt.of(self._reading, damage=damage(self._reading))
-        lines = report_lines(findings, files, self._output.painter(), with_effects=True, width=width, looked=looked)
+        lines = report_lines(
+            findings, files, self._output.painter(), with_effects=True, width=width, looked=looked
+        )
         self._output.put("".join(f"{line}\n" for line in ("", *lines)))

@@ -28,7 +28,17 @@ if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
 
 MIB = 1 << 20
-_UNITS = {"": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_UNITS = {
+    "": 1000,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "TB": 1000**4,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+    "TIB": 1 << 40,
+}
 """Bytes of each unit of size; a bare number is in kB, as in dumpcap."""
 _LEAST_SPOOL = 16 * MIB
 
@@ -46,15 +56,27 @@ class Capturing(Choices):
     title = "The capture"
     interface: Annotated[
         list[str] | None,
-        typer.Option("--interface", "-i", metavar="NAME", help="Capture on this interface. any means all. May be repeated."),
+        typer.Option(
+            "--interface",
+            "-i",
+            metavar="NAME",
+            help="Capture on this interface. any means all. May be repeated.",
+        ),
     ] = None
     write: Annotated[
         str | None,
-        typer.Option("--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file."),
+        typer.Option(
+            "--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file."
+        ),
     ] = None
     duration: Annotated[
         float | None,
-        typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after this time, instead of at Ctrl-C."),
+        typer.Option(
+            "--duration",
+            metavar="SECONDS",
+            min=0,
+            help="Stop after this time, instead of at Ctrl-C.",
+        ),
     ] = None
     ring: Annotated[
         list[str] | None,
@@ -62,13 +84,16 @@ class Capturing(Choices):
             "--ring-buffer",
             "-b",
             metavar="WHAT:N",
-            help="For -w, begin a new file after duration:SECONDS, filesize:SIZE or packets:N. files:N keeps the newest N files. May be"
+            help="For -w, begin a new file after duration:SECONDS, filesize:SIZE or packets:N. "
+            "files:N keeps the newest N files. May be"
             " repeated.",
         ),
     ] = None
     compress: Annotated[
         Literal["gzip", "zstd"] | None,
-        typer.Option("--compress", help="Compress the files of -b, each once it is complete and was read."),
+        typer.Option(
+            "--compress", help="Compress the files of -b, each once it is complete and was read."
+        ),
     ] = None
     autostop: Annotated[
         list[str] | None,
@@ -76,68 +101,118 @@ class Capturing(Choices):
             "--autostop",
             "-a",
             metavar="WHAT:N",
-            help="Stop after duration:SECONDS, filesize:SIZE, packets:N or messages:N. May be repeated.",
+            help=(
+                "Stop after duration:SECONDS, filesize:SIZE, packets:N or messages:N. May be "
+                "repeated."
+            ),
         ),
     ] = None
     buffer: Annotated[
         int,
-        typer.Option("--buffer", "-B", metavar="MIB", min=4, max=2047, help="Kernel memory for packets that wait to be recorded."),
+        typer.Option(
+            "--buffer",
+            "-B",
+            metavar="MIB",
+            min=4,
+            max=2047,
+            help="Kernel memory for packets that wait to be recorded.",
+        ),
     ] = 64
     spool: Annotated[
         str,
         typer.Option(
-            "--spool", metavar="SIZE", help="Without -w, how much of the packets that wait to be decoded is kept in temporary files."
+            "--spool",
+            metavar="SIZE",
+            help=(
+                "Without -w, how much of the packets that wait to be decoded is kept in temporary "
+                "files."
+            ),
         ),
     ] = "4GiB"
     snaplen: Annotated[
         int,
-        typer.Option("--snaplen", "-s", metavar="BYTES", min=0, help="Bytes of a packet to capture. 0 means all."),
+        typer.Option(
+            "--snaplen",
+            "-s",
+            metavar="BYTES",
+            min=0,
+            help="Bytes of a packet to capture. 0 means all.",
+        ),
     ] = 0
     promiscuous: Annotated[
         bool,
-        typer.Option("--promiscuous/--no-promiscuous", " /-p", help="Also capture what is not sent to this machine."),
+        typer.Option(
+            "--promiscuous/--no-promiscuous",
+            " /-p",
+            help="Also capture what is not sent to this machine.",
+        ),
     ] = True
     full_disk: Annotated[
         FullDisk,
         typer.Option(
-            "--full-disk", help="When the disk of -w is full, end, or pause: count packets and leave them out until 4 MiB are free."
+            "--full-disk",
+            help=(
+                "When the disk of -w is full, end, or pause: count packets and leave them out "
+                "until 4 MiB are free."
+            ),
         ),
     ] = FullDisk.END
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for an interface that goes away until it is back.")] = False
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for an interface that goes away until it is back.")
+    ] = False
     ssh: Annotated[
         str | None,
         typer.Option(
             "--ssh",
             metavar="HOST",
-            help="Capture on this host, with tcpdump through ssh. Options of ssh may stand before it, as in '-p 2222 me@host'.",
+            help=(
+                "Capture on this host, with tcpdump through ssh. Options of ssh may stand before "
+                "it, as in '-p 2222 me@host'."
+            ),
         ),
     ] = None
     tcpdump: Annotated[
         str,
-        typer.Option("--tcpdump", metavar="COMMAND", help="How --ssh starts tcpdump, as in 'sudo tcpdump'."),
+        typer.Option(
+            "--tcpdump", metavar="COMMAND", help="How --ssh starts tcpdump, as in 'sudo tcpdump'."
+        ),
     ] = "tcpdump"
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
+        typer.Option(
+            "--user", metavar="NAME", help="Become this user once the interfaces are open."
+        ),
     ] = None
 
     def interfaces(self) -> Interfaces:
         """Returns the interfaces that are named. Raises UsageError."""
         self._refuse()
-        limits_of_file, files = _limits("-b", self.ring, ("filesize", "duration", "packets", "files"))
+        limits_of_file, files = _limits(
+            "-b", self.ring, ("filesize", "duration", "packets", "files")
+        )
         if self.ring and self.write is None:
             raise UsageError("-b: is for the files of -w; name one, as in -w night.pcapng")
         if self.compress is not None and not limits_of_file.is_set:
-            raise UsageError("--compress: is for the files of -b; say when a new one begins, as in -b filesize:100MB")
+            raise UsageError(
+                "--compress: is for the files of -b; say when a new one begins, as in -b "
+                "filesize:100MB"
+            )
         if files is not None and not limits_of_file.is_set:
             raise UsageError("-b files: say when a new file begins, as in -b filesize:100MB")
-        stop, messages = _limits("-a", self.autostop, ("filesize", "duration", "packets", "messages"))
+        stop, messages = _limits(
+            "-a", self.autostop, ("filesize", "duration", "packets", "messages")
+        )
         if self.duration is not None:
-            stop = replace(stop, seconds=self.duration if stop.seconds is None else min(stop.seconds, self.duration))
+            stop = replace(
+                stop,
+                seconds=self.duration if stop.seconds is None else min(stop.seconds, self.duration),
+            )
         spool_bytes = _size("--spool", self.spool)
         if spool_bytes < _LEAST_SPOOL:
             raise UsageError(f"--spool {escape(self.spool)}: write 16MiB or more")
-        return Interfaces(self, limits_of_file, files, stop, spool_bytes=spool_bytes, messages=messages)
+        return Interfaces(
+            self, limits_of_file, files, stop, spool_bytes=spool_bytes, messages=messages
+        )
 
     def _refuse(self) -> None:
         """Raises UsageError for options that do not fit together."""
@@ -146,19 +221,29 @@ class Capturing(Choices):
         if self.write == "-":
             raise UsageError("--write -: standard output already has the messages; name a file")
         if self.write is not None and os.path.exists(self.write) and not os.path.isfile(self.write):
-            raise UsageError(f"--write {escape(self.write)}: is not a file; packets are read back from where they are recorded")
+            raise UsageError(
+                f"--write {escape(self.write)}: is not a file; packets are read back from "
+                "where they are recorded"
+            )
         if self.duration is not None and not math.isfinite(self.duration):
             raise UsageError(f"--duration {self.duration}: write a number of seconds")
         if self.wait and self.user is not None:
-            raise UsageError("--wait: an interface that is back cannot be opened by --user; leave out one of the two")
+            raise UsageError(
+                "--wait: an interface that is back cannot be opened by --user; leave out one "
+                "of the two"
+            )
         if self.ssh is not None and not self.ssh.strip():
             raise UsageError("--ssh: is empty; name a host")
         if self.tcpdump != "tcpdump" and self.ssh is None:
             raise UsageError("--tcpdump: is for --ssh; name a host")
 
 
-def _limits(option: str, texts: Sequence[str] | None, kinds: Sequence[str]) -> tuple[Limits, int | None]:
-    """Returns the limits in texts such as ``filesize:100MB``, and the value of the other kind in ``known``. Raises UsageError."""
+def _limits(
+    option: str, texts: Sequence[str] | None, kinds: Sequence[str]
+) -> tuple[Limits, int | None]:
+    """Returns the limits in texts such as ``filesize:100MB``, and the value of the other kind in
+    ``known``. Raises UsageError.
+    """
     from dcpinspect.capture.recorded_files import Limits
     from dcpinspect.text import did_you_mean
 
@@ -182,11 +267,15 @@ def _limits(option: str, texts: Sequence[str] | None, kinds: Sequence[str]) -> t
 
 
 def _size(option_text: str, text: str) -> int:
-    size_match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]i?B|[KMGT])?", text.strip(), re.IGNORECASE | re.ASCII)
+    size_match = re.fullmatch(
+        r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]i?B|[KMGT])?", text.strip(), re.IGNORECASE | re.ASCII
+    )
     size = 0
     if size_match is not None:
         unit = (size_match[2] or "").upper()
-        size = int(float(size_match[1]) * _UNITS[unit if unit == "" or unit.endswith("B") else f"{unit}B"])
+        size = int(
+            float(size_match[1]) * _UNITS[unit if unit == "" or unit.endswith("B") else f"{unit}B"]
+        )
     if not size:
         raise UsageError(f"{option_text}: write a size such as 100MB, 2GiB, or a number of kB")
     return size
@@ -210,10 +299,17 @@ class Interfaces:
     pauses = True
 
     def __init__(
-        self, settings: Capturing, each: Limits, files: int | None, stop: Limits, *, spool_bytes: int, messages: int | None
+        self,
+        settings: Capturing,
+        each: Limits,
+        files: int | None,
+        stop: Limits,
+        *,
+        spool_bytes: int,
+        messages: int | None,
     ) -> None:
-        """``each``: how long a file gets. ``files``: number of the newest that are kept. ``stop``: when the capture ends, also after
-        ``messages``. ``spool_bytes``: of temporary files.
+        """``each``: how long a file gets. ``files``: number of the newest that are kept. ``stop``:
+        when the capture ends, also after ``messages``. ``spool_bytes``: of temporary files.
         """
         self.captures: Sequence[str] = () if settings.write is None else (settings.write,)
         self._chosen = settings
@@ -240,8 +336,12 @@ class Interfaces:
         )
         return wishes if wishes.is_spool else replace(wishes, each=self._each, files=self._files)
 
-    def capture(self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]) -> LiveCapture:
-        """Opens the interfaces. ``tell`` takes a line for the user. This process then loses the right to open more."""
+    def capture(
+        self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]
+    ) -> LiveCapture:
+        """Opens the interfaces. ``tell`` takes a line for the user. This process then loses the
+        right to open more.
+        """
         from dcpinspect.capture import rights
         from dcpinspect.capture.live import LiveCapture
 
@@ -259,19 +359,27 @@ class Interfaces:
         return self._capture
 
     @contextmanager
-    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
+    def reading(
+        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None
+    ) -> Iterator[Reading]:
         """Yields a reading that lasts until Ctrl-C, a limit, or the end of the interfaces."""
         from dcpinspect.reading.reading import Reading
 
         capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
         with (
-            Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
+            Reading(
+                capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper
+            ) as reading,
             interrupts.stopping(capture.stop),
             interrupts.telling(lambda: f"{self.captured()}, {capture.unread:,} left unread"),
         ):
             self.bound(reading)
             where = ", ".join(map(escape, self._names))
-            ports = "all ports" if find_ports else f"ports {', '.join(map(str, all_ports(extra_ports)))}"
+            ports = (
+                "all ports"
+                if find_ports
+                else f"ports {', '.join(map(str, all_ports(extra_ports)))}"
+            )
             complain(f"{where}: capturing {ports}; Ctrl-C stops it")
             try:
                 yield reading
@@ -285,7 +393,9 @@ class Interfaces:
             most = self._messages
             self._capture.is_enough = lambda: reading.messages >= most
 
-    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
+    def report(
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+    ) -> int:
         """Says what was captured and what was not, then the same remarks as for files."""
         complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
         return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
@@ -304,7 +414,10 @@ class Interfaces:
                 clauses.append(f"{count:,} {fate}")
         named = "files named after " if self._each.is_set else ""
         where = "" if self._chosen.write is None else f" in {named}{escape(self._chosen.write)}"
-        return f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} packets captured{where}, {', '.join(clauses)}"
+        return (
+            f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} "
+            f"packets captured{where}, {', '.join(clauses)}"
+        )
 
 
 def all_ports(extra: Sequence[int]) -> list[int]:

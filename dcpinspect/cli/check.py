@@ -43,7 +43,9 @@ FOUND = 1
 
 
 _BATCH_BYTES = 4 << 20
-"""A quarter of the usual size of batches: rules need more memory per batch than other commands, and several batches are under way."""
+"""A quarter of the usual size of batches: rules need more memory per batch than other commands, and
+several batches are under way.
+"""
 
 
 class FailOn(StrEnum):
@@ -61,7 +63,10 @@ def print_rules(is_asked: bool) -> None:
         from dcpinspect.findings.registry import RULES
 
         width = max(map(len, RULES))
-        put_folded(f"{rule.id:<{width}}  {rule.severity:<7}  {rule.family:<8}  {rule.fires}" for rule in RULES.values())
+        put_folded(
+            f"{rule.id:<{width}}  {rule.severity:<7}  {rule.family:<8}  {rule.fires}"
+            for rule in RULES.values()
+        )
         raise typer.Exit
 
 
@@ -71,26 +76,51 @@ class Result(Choices):
     title = "The output"
     format_name: Annotated[
         CheckFormat | None,
-        typer.Option("--format", "-f", show_default=False, help="The format. By default, the name of -o FILE chooses it, or it is text."),
+        typer.Option(
+            "--format",
+            "-f",
+            show_default=False,
+            help="The format. By default, the name of -o FILE chooses it, or it is text.",
+        ),
     ] = None
     output: options.OutputFile = None
     effects: Annotated[
-        bool, typer.Option("--all", help="Text only. Also print the effects below their cause. Other formats always have them.")
+        bool,
+        typer.Option(
+            "--all",
+            help=(
+                "Text only. Also print the effects below their cause. Other formats always have "
+                "them."
+            ),
+        ),
     ] = False
     columns: Annotated[str | None, options.columns_option("rule,count,who")] = None
     max_bytes: options.MaxBytes = None
     csv_guard: options.CsvGuard = True
     list_rules: Annotated[
-        bool, typer.Option("--list-rules", callback=print_rules, is_eager=True, help="List all rules with what each looks for.")
+        bool,
+        typer.Option(
+            "--list-rules",
+            callback=print_rules,
+            is_eager=True,
+            help="List all rules with what each looks for.",
+        ),
     ] = False
-    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Exit with status 1 if there is a finding of this severity, or worse.")] = (
-        FailOn.ERROR
-    )
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(
+            "--fail-on", help="Exit with status 1 if there is a finding of this severity, or worse."
+        ),
+    ] = FailOn.ERROR
 
     def format(self, context: typer.Context) -> Format:
-        """Returns the format that is asked for. Raises UsageError for options that it does not use."""
+        """Returns the format that is asked for. Raises UsageError for options that it does not
+        use.
+        """
         name, output = self.format_name, self.output
-        is_sarif = name == SARIF.name or (name is None and output is not None and output.lower().endswith(tuple(SARIF.suffixes)))
+        is_sarif = name == SARIF.name or (
+            name is None and output is not None and output.lower().endswith(tuple(SARIF.suffixes))
+        )
         format_ = SARIF if is_sarif else choose_format(name, output)
         options.refuse_unused(context, format_)
         return format_
@@ -104,7 +134,9 @@ class Result(Choices):
 
         if not isinstance(format_, TableFormat):
             raise UsageError(f"--columns: {format_} has no columns")
-        return columns_asked_for(self.columns, "findings", FINDINGS_WITH_FILES if with_files else FINDINGS)
+        return columns_asked_for(
+            self.columns, "findings", FINDINGS_WITH_FILES if with_files else FINDINGS
+        )
 
     def fails(self, findings: Sequence[Finding]) -> bool:
         """Whether there are findings that make the exit status 1."""
@@ -112,7 +144,8 @@ class Result(Choices):
 
         least = self.fail_on
         return least is not FailOn.NEVER and any(
-            SEVERITIES.index(finding.severity) <= SEVERITIES.index(least.value) for finding in findings
+            SEVERITIES.index(finding.severity) <= SEVERITIES.index(least.value)
+            for finding in findings
         )
 
 
@@ -129,20 +162,31 @@ def check(
         typer.Argument(
             metavar="[CAPTURE…]",
             callback=options.with_folders,
-            help="Capture files, or directories of them, read as one in order of time. - is standard input. With --log or --checkpoint,"
+            help="Capture files, or directories of them, read as one in order of time. - is "
+            "standard input. With --log or --checkpoint,"
             " there may be none.",
         ),
     ] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option("--log", metavar="FILE", help="Also look at this memcached.log, or output of cbstats or mcstat. May be repeated."),
+        typer.Option(
+            "--log",
+            metavar="FILE",
+            help="Also look at this memcached.log, or output of cbstats or mcstat. May be repeated.",
+        ),
     ] = None,
     checkpoint: Annotated[
         list[str] | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Also check whether a consumer can resume from this JSON. May be repeated."),
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Also check whether a consumer can resume from this JSON. May be repeated.",
+        ),
     ] = None,
 ) -> int:
-    """Print what is wrong in captures, worst first, with the messages that show it and what to do."""
+    """Print what is wrong in captures, worst first, with the messages that show it and what
+    to do.
+    """
     captures, logs, checkpoints = captures or [], log or (), checkpoint or ()
     format_, redactor = result.format(context), redaction.redactor()
     request = _Asked(
@@ -154,7 +198,11 @@ def check(
         columns=result.names(format_, with_files=len(captures) > 1),
         redactor=redactor,
         evidence=_evidence(logs, checkpoints, redactor),
-        beside=[*logs, *checkpoints, *([conditions.baseline] if conditions.baseline is not None else ())],
+        beside=[
+            *logs,
+            *checkpoints,
+            *([conditions.baseline] if conditions.baseline is not None else ()),
+        ],
     )
     file = packets.file(context, captures, redactor, output=result.output, beside=request.beside)
     if captures:
@@ -183,7 +231,9 @@ class _Asked:
     """Files that are read beside captures."""
 
 
-def _evidence(logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None) -> LogEvidence | None:
+def _evidence(
+    logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None
+) -> LogEvidence | None:
     if not logs and not checkpoints:
         return None
     from dcpinspect.findings.logs.log_evidence import LogEvidence  # deferred: few checks have logs
@@ -191,7 +241,9 @@ def _evidence(logs: Sequence[str], checkpoints: Sequence[str], redactor: Redacto
     return LogEvidence.read(logs, checkpoints, redactor)
 
 
-def _check(captures: Sequence[str], request: _Asked, packets: EvidenceFile | None, input_: options.Input) -> int:
+def _check(
+    captures: Sequence[str], request: _Asked, packets: EvidenceFile | None, input_: options.Input
+) -> int:
     """Checks captures. Returns the exit status."""
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.arrays import give_back
@@ -217,7 +269,15 @@ def _check(captures: Sequence[str], request: _Asked, packets: EvidenceFile | Non
             assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
             report = report_of(
-                Checked(findings, request.rules, files, links, reading, damage(reading), is_checked=reading.messages > 0 and not lacking),
+                Checked(
+                    findings,
+                    request.rules,
+                    files,
+                    links,
+                    reading,
+                    damage(reading),
+                    is_checked=reading.messages > 0 and not lacking,
+                ),
                 choice,
                 verdicts=reading.checker.verdicts(links) if request.lint else None,
                 effects=result.effects,
@@ -226,15 +286,27 @@ def _check(captures: Sequence[str], request: _Asked, packets: EvidenceFile | Non
             write_report(target, request.format, report, request.columns, guard=result.csv_guard)
             if packets is not None:
                 packets.write(findings, reading)
-        status = _remarks(reading, findings, lacking, request, stats=input_.stats, finds_ports=ports["find_ports"])
+        status = _remarks(
+            reading, findings, lacking, request, stats=input_.stats, finds_ports=ports["find_ports"]
+        )
         return FOUND if result.fails(findings) and status != UsageError.exit_status else status
 
 
-def _remarks(reading: Reading, findings: Sequence[Finding], lacking: str, request: _Asked, *, stats: bool, finds_ports: bool) -> int:
+def _remarks(
+    reading: Reading,
+    findings: Sequence[Finding],
+    lacking: str,
+    request: _Asked,
+    *,
+    stats: bool,
+    finds_ports: bool,
+) -> int:
     """Says what a check could not see. Returns the exit status, findings aside."""
     status = remarks(reading, stats=stats, checks=True)
     if lacking and reading.messages:
-        complain(f"{UNCHECKED}: {lacking}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all")
+        complain(
+            f"{UNCHECKED}: {lacking}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all"
+        )
         status = UsageError.exit_status
     if request.evidence is not None:
         status = status or log_remarks(request.evidence.logs)
@@ -242,13 +314,39 @@ def _remarks(reading: Reading, findings: Sequence[Finding], lacking: str, reques
     if reading.messages and not reading.checker.has_dcp:
         is_refused = any(finding.rule == "login-refused" for finding in findings)
         more = "" if finds_ports or is_refused else "; DCP may be on another port, try --port auto"
-        complain(f"no DCP among {reading.messages:,} messages: only the rules for any message and connection were checked{more}")
+        complain(
+            f"no DCP among {reading.messages:,} messages: only the rules for any message and "
+            f"connection were checked{more}"
+        )
     return status
 
 
 _WITHOUT_CAPTURE = (
-    *("log", "checkpoint", "rule", "family", "no_rule", "effects", "vbucket", "client", "severity", "filter_", "limit", "columns"),
-    *("redact", "redact_salt", "baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard", "max_bytes"),
+    *(
+        "log",
+        "checkpoint",
+        "rule",
+        "family",
+        "no_rule",
+        "effects",
+        "vbucket",
+        "client",
+        "severity",
+        "filter_",
+        "limit",
+        "columns",
+    ),
+    *(
+        "redact",
+        "redact_salt",
+        "baseline",
+        "list_rules",
+        "fail_on",
+        "format_name",
+        "output",
+        "csv_guard",
+        "max_bytes",
+    ),
 )
 """Options that make sense for logs and checkpoints without a capture."""
 
@@ -271,7 +369,9 @@ def _check_alone(evidence: LogEvidence, request: _Asked) -> int:
     is_checked = evidence.has_something
     with opened(result.output, request.format, (), request.beside) as target:
         checked = Checked(findings, request.rules, is_checked=is_checked)
-        report = report_of(checked, request.choice, effects=result.effects, width=target.width() or columns_asked())
+        report = report_of(
+            checked, request.choice, effects=result.effects, width=target.width() or columns_asked()
+        )
         write_report(target, request.format, report, request.columns, guard=result.csv_guard)
     status = log_remarks(evidence.logs)
     if not is_checked:
@@ -286,7 +386,9 @@ def log_remarks(logs: Sequence[LogReading]) -> int:
     return of_logs(logs) if logs else 0
 
 
-def write_report(target: Target, format_: Format, report: ReportFormat, columns: list[str] | None, *, guard: bool) -> None:
+def write_report(
+    target: Target, format_: Format, report: ReportFormat, columns: list[str] | None, *, guard: bool
+) -> None:
     """Writes findings in the form of the format, or as a table of these columns."""
     if columns is not None and isinstance(format_, TableFormat):
         format_.records(target, report.records(), columns, guard=guard)
@@ -312,12 +414,17 @@ class Checked:
 
 
 def report_of(
-    checked: Checked, choice: Choosing, *, verdicts: Sequence[Verdict] | None = None, effects: bool = False, width: int | None = None
+    checked: Checked,
+    choice: Choosing,
+    *,
+    verdicts: Sequence[Verdict] | None = None,
+    effects: bool = False,
+    width: int | None = None,
 ) -> ReportFormat:
     """Returns the report on findings, ready to be written.
 
-    ``verdicts``: recommendations to clients, and whether they follow them; None if not asked for. ``effects``: text shows effects below
-    their causes, and everything else.
+    ``verdicts``: recommendations to clients, and whether they follow them; None if not asked for.
+    ``effects``: text shows effects below their causes, and everything else.
     """
     from dcpinspect.findings.record import finding_records
     from dcpinspect.findings.registry import RULES
@@ -326,17 +433,43 @@ def report_of(
     from dcpinspect.output.render.lint_text import lint_lines
     from dcpinspect.output.render.verdict import LookedAt
 
-    findings, rules, files, links, reading = checked.found, checked.rules, checked.files, checked.links, checked.reading
+    findings, rules, files, links, reading = (
+        checked.found,
+        checked.rules,
+        checked.files,
+        checked.links,
+        checked.reading,
+    )
     span = choice.time.bounds if choice.time is not None else None
 
     def lines(paint: Painter) -> list[str]:
-        looked = LookedAt.of(reading, rules, choice.nothing, checked.damage) if reading is not None else None
-        instead = None if checked.is_checked else UNCHECKED  # otherwise the report would say that nothing is wrong
-        report = report_lines(findings, files, paint, with_effects=effects, width=width, looked=looked, instead=instead, span=span)
-        return [*report, *(lint_lines(verdicts, links, paint, width) if verdicts is not None else ())]
+        looked = (
+            LookedAt.of(reading, rules, choice.nothing, checked.damage)
+            if reading is not None
+            else None
+        )
+        instead = (
+            None if checked.is_checked else UNCHECKED
+        )  # otherwise the report would say that nothing is wrong
+        report = report_lines(
+            findings,
+            files,
+            paint,
+            with_effects=effects,
+            width=width,
+            looked=looked,
+            instead=instead,
+            span=span,
+        )
+        return [
+            *report,
+            *(lint_lines(verdicts, links, paint, width) if verdicts is not None else ()),
+        ]
 
     return ReportFormat(
         lines=lines,
         records=lambda: finding_records(findings, RULES, files),
-        sarif=lambda: sarif_log(findings, [RULES[rule] for rule in rules], files, links, is_whole=checked.is_checked),
+        sarif=lambda: sarif_log(
+            findings, [RULES[rule] for rule in rules], files, links, is_whole=checked.is_checked
+        ),
     )

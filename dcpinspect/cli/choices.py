@@ -1,7 +1,9 @@
-"""Groups of options. A group is declared as a dataclass is, typer sees its fields, and the command gets one object.
+"""Groups of options. A group is declared as a dataclass is, typer sees its fields, and the command
+gets one object.
 
-``def read(context, captures: Captures, conditions: Conditions, …)``. A field of a group may be a group, too. An option that a command
-declares by itself stands in place of one of its groups with the same name, which gets its value.
+``def read(context, captures: Captures, conditions: Conditions, …)``. A field of a group may be a
+group, too. An option that a command declares by itself stands in place of one of its groups with
+the same name, which gets its value.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ Parameters = dict[str, inspect.Parameter]
 
 @dataclass_transform(kw_only_default=True)
 class Choices:
-    """The base of all groups. No dataclass: making one of thirty fields takes longer than all that typer does with them."""
+    """The base of all groups. No dataclass: making one of thirty fields takes longer than all that
+    typer does with them.
+    """
 
     title: ClassVar[str] = "Options"
     """The heading of these options in ``--help``."""
@@ -24,7 +28,9 @@ class Choices:
 
     def __init_subclass__(cls) -> None:
         hints = get_type_hints(cls, include_extras=True)
-        cls.option_types = {name: kind for name, kind in hints.items() if name not in Choices.__annotations__}
+        cls.option_types = {
+            name: kind for name, kind in hints.items() if name not in Choices.__annotations__
+        }
 
     def __init__(self, **values: Any) -> None:
         """``values``: those of fields, where they are not the defaults."""
@@ -40,7 +46,9 @@ class Choices:
                 parameters |= kind.parameters()
             else:
                 default = getattr(cls, name, inspect.Parameter.empty)
-                parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+                parameters[name] = inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+                )
         return parameters
 
     @classmethod
@@ -54,7 +62,9 @@ class Choices:
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
         """Returns the group with its part of the values of all options."""
-        groups = {name: kind.of(values) for name, kind in cls.option_types.items() if is_group(kind)}
+        groups = {
+            name: kind.of(values) for name, kind in cls.option_types.items() if is_group(kind)
+        }
         return cls(**groups, **{name: values[name] for name in cls.option_types if name in values})
 
 
@@ -64,17 +74,31 @@ def is_group(kind: Any) -> bool:
 
 
 def flat(command: Callable[..., int]) -> tuple[Callable[..., int], dict[str, str]]:
-    """Returns the function that typer gets in place of a command, and the heading of each option that belongs to a group."""
+    """Returns the function that typer gets in place of a command, and the heading of each option
+    that belongs to a group.
+    """
     signature = inspect.signature(command, eval_str=True)
-    groups = {parameter.name: parameter.annotation for parameter in signature.parameters.values() if is_group(parameter.annotation)}
+    groups = {
+        parameter.name: parameter.annotation
+        for parameter in signature.parameters.values()
+        if is_group(parameter.annotation)
+    }
     parameters: Parameters = {}
     titles: dict[str, str] = {}
     for parameter in signature.parameters.values():
         if parameter.name not in groups:
             parameters[parameter.name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             continue
-        parameters |= {name: option for name, option in parameter.annotation.parameters().items() if name not in signature.parameters}
-        titles |= {name: title for name, title in parameter.annotation.titles().items() if name not in signature.parameters}
+        parameters |= {
+            name: option
+            for name, option in parameter.annotation.parameters().items()
+            if name not in signature.parameters
+        }
+        titles |= {
+            name: title
+            for name, title in parameter.annotation.titles().items()
+            if name not in signature.parameters
+        }
 
     def run(**values: Any) -> int:
         own_values = {name: value for name, value in values.items() if name in signature.parameters}

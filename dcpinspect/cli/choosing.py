@@ -1,4 +1,6 @@
-"""Selects the findings that ``check`` tells: by vbucket, connection, client, severity, filter, and baseline."""
+"""Selects the findings that ``check`` tells: by vbucket, connection, client, severity, filter, and
+baseline.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from dcpinspect.tables.times import TimeSpan
 
 Key = tuple[str, str | None, str, int | None]
-"""Rule, cause, name of the client, vbucket: what a case has in common with the same problem in another capture."""
+"""Rule, cause, name of the client, vbucket: what a case has in common with the same problem in
+another capture.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +58,20 @@ class Choosing:
         is_all = replace(self, severity=severity, limit=None, span=None, time=None) == Choosing()
         return "nothing wrong" if is_all else "nothing wrong in what was asked for"
 
-    def lacking(self, links: Sequence[Link], clients: Collection[str], vbuckets: Collection[int]) -> str:
-        """Returns which of the things asked for is nowhere; empty if all are there, or nothing is asked for.
+    def lacking(
+        self, links: Sequence[Link], clients: Collection[str], vbuckets: Collection[int]
+    ) -> str:
+        """Returns which of the things asked for is nowhere; empty if all are there, or nothing is
+        asked for.
 
         ``clients`` and ``vbuckets``: those of all streams.
         """
         if self.connections and not _are_among([link.number for link in links], self.connections):
             return f"there is no such connection among {len(links):,}"
         names = [*clients, *(f"{link.client} {link.server}" for link in links)]
-        if self.client is not None and not any(self.client.casefold() in name.casefold() for name in names):
+        if self.client is not None and not any(
+            self.client.casefold() in name.casefold() for name in names
+        ):
             return f"no client has {escape(self.client)} in its address or DCP name"
         if self.vbuckets and not _are_among(vbuckets, self.vbuckets):
             return "there is no stream of such a vbucket"
@@ -84,7 +93,9 @@ class Choosing:
         severity = SEVERITIES.index(case.severity)
         if self.severity is not None and severity > SEVERITIES.index(self.severity):
             return False
-        if self.client is not None and not any(self.client.casefold() in client.casefold() for client in case.clients):
+        if self.client is not None and not any(
+            self.client.casefold() in client.casefold() for client in case.clients
+        ):
             return False
         if (
             (self.time is not None and not self.time.has(case))
@@ -92,21 +103,33 @@ class Choosing:
             or not _are_among(case.connections, self.connections)
         ):
             return False
-        return not self.known or any(self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case))
+        return not self.known or any(
+            self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case)
+        )
 
     def of(self, findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
-        """Returns the findings that match the filter, at most ``limit`` of them, with their effects."""
+        """Returns the findings that match the filter, at most ``limit`` of them, with their
+        effects.
+        """
         if self.filter is not None:
             from dcpinspect.findings.record import finding_records
             from dcpinspect.findings.registry import RULES
             from dcpinspect.tables.record_rows import RecordSelection
 
-            kept_ids = set(RecordSelection(filter=self.filter).of(finding_records(findings, RULES, files)).values("id"))
+            kept_ids = set(
+                RecordSelection(filter=self.filter)
+                .of(finding_records(findings, RULES, files))
+                .values("id")
+            )
             findings = [finding for finding in findings if finding.id in kept_ids]
         if self.limit is not None:
             ids = {finding.id for finding in findings}
-            first = [finding.id for finding in findings if finding.effect_of not in ids][: self.limit]
-            findings = [finding for finding in findings if finding.id in first or finding.effect_of in first]
+            first = [finding.id for finding in findings if finding.effect_of not in ids][
+                : self.limit
+            ]
+            findings = [
+                finding for finding in findings if finding.id in first or finding.effect_of in first
+            ]
         return list(findings)
 
 
@@ -115,23 +138,41 @@ class FindingConditions(Choices):
 
     title = "Only some"
     rules: options.RuleChoice = options.RuleChoice()
-    vbucket: Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only findings about these vbuckets, as in 1,5-9.")] = (
-        None
-    )
+    vbucket: Annotated[
+        str | None,
+        typer.Option(
+            "--vbucket", metavar="LIST", help="Only findings about these vbuckets, as in 1,5-9."
+        ),
+    ] = None
     connection: Annotated[
-        str | None, typer.Option("--connection", metavar="LIST", help="Only findings about these connections, as in 1,3-4.")
+        str | None,
+        typer.Option(
+            "--connection",
+            metavar="LIST",
+            help="Only findings about these connections, as in 1,3-4.",
+        ),
     ] = None
     client: Annotated[
-        str | None, typer.Option("--client", metavar="TEXT", help="Only findings about clients with this in their address or DCP name.")
+        str | None,
+        typer.Option(
+            "--client",
+            metavar="TEXT",
+            help="Only findings about clients with this in their address or DCP name.",
+        ),
     ] = None
     filter_: Annotated[str | None, options.filter_option("findings", "whose = 'server'")] = None
-    limit: Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings. The worst come first.")] = (
-        None
-    )
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "-n", "--limit", metavar="N", min=0, help="Stop after N findings. The worst come first."
+        ),
+    ] = None
     baseline: Annotated[
         str | None,
         typer.Option(
-            "--baseline", metavar="FILE", help="Only findings that are new or worse, compared with this JSON of an earlier check."
+            "--baseline",
+            metavar="FILE",
+            help="Only findings that are new or worse, compared with this JSON of an earlier check.",
         ),
     ] = None
 
@@ -143,11 +184,17 @@ class FindingConditions(Choices):
 
         saved = options.saved_filters(config)
         return Choosing(
-            vbuckets=number_ranges(self.vbucket, "--vbucket", most=0xFFFF) if self.vbucket is not None else (),
-            connections=number_ranges(self.connection, "--connection", most=(1 << 31) - 1) if self.connection is not None else (),
+            vbuckets=number_ranges(self.vbucket, "--vbucket", most=0xFFFF)
+            if self.vbucket is not None
+            else (),
+            connections=number_ranges(self.connection, "--connection", most=(1 << 31) - 1)
+            if self.connection is not None
+            else (),
             client=self.client,
             severity=self.rules.severity,
-            filter=parse_record_filter(self.filter_, FINDINGS, saved=saved) if self.filter_ is not None else None,
+            filter=parse_record_filter(self.filter_, FINDINGS, saved=saved)
+            if self.filter_ is not None
+            else None,
             limit=self.limit,
             span=span,
             known=_known(self.baseline) if self.baseline is not None else {},
@@ -155,7 +202,9 @@ class FindingConditions(Choices):
 
 
 def _are_among(numbers: Collection[int], ranges: Sequence[range]) -> bool:
-    return not ranges or any(number in numbers_asked for number in numbers for numbers_asked in ranges)
+    return not ranges or any(
+        number in numbers_asked for number in numbers for numbers_asked in ranges
+    )
 
 
 def _keys(case: Finding) -> list[Key]:
@@ -179,14 +228,25 @@ def _known(path: str) -> dict[Key, int]:
             text = file.read()
     except OSError as error:
         raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
-    baseline: dict[Key, int] = {("", None, "", None): 0}  # an empty baseline counts as a baseline, too
+    baseline: dict[Key, int] = {
+        ("", None, "", None): 0
+    }  # an empty baseline counts as a baseline, too
     try:
-        records: list[Any] = orjson.loads(text) if text.lstrip()[:1] == b"[" else [orjson.loads(line) for line in text.splitlines() if line]
+        records: list[Any] = (
+            orjson.loads(text)
+            if text.lstrip()[:1] == b"["
+            else [orjson.loads(line) for line in text.splitlines() if line]
+        )
         for record in records:
             severity = SEVERITIES.index(record["severity"])
             for case in record["cases"]:
                 for vbucket in case["vbuckets"] or [None]:
-                    key = (str(record["rule"]), record["cause"], name_of(case["client"] or ""), vbucket)
+                    key = (
+                        str(record["rule"]),
+                        record["cause"],
+                        name_of(case["client"] or ""),
+                        vbucket,
+                    )
                     baseline[key] = min(severity, baseline.get(key, severity))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"--baseline {escape(path)}: not what check --format json writes"

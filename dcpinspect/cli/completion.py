@@ -1,4 +1,6 @@
-"""Completions for values of options: commands, statuses, columns, rules, saved filters. Each is looked up only when a shell asks for it."""
+"""Completions for values of options: commands, statuses, columns, rules, saved filters. Each is
+looked up only when a shell asks for it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 def opcodes(incomplete: str) -> list[str]:
     """Returns completions for the last command of a list."""
-    from dcpinspect.tables.vocabulary import vocabulary  # deferred, as all imports below: --help does not need them
+    from dcpinspect.tables.vocabulary import (
+        vocabulary,
+    )  # deferred, as all imports below: --help does not need them
 
     names = vocabulary("name")
     return _last_of_list(incomplete, names.words if names is not None else ())
@@ -48,14 +52,20 @@ def one_column(incomplete: str) -> list[str]:
 
 def record_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Returns completions for the last column of a list, from the table that the command prints."""
-    return _last_of_list(incomplete, [column.name for table in tables_of(ctx) for column in table.columns])
+    return _last_of_list(
+        incomplete, [column.name for table in tables_of(ctx) for column in table.columns]
+    )
 
 
 def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Returns completions for the last column of a list, from those by which the command's table can be sorted."""
+    """Returns completions for the last column of a list, from those by which the command's table
+    can be sorted.
+    """
     from dcpinspect.tables import record_rows
 
-    return _last_of_list(incomplete, [name for table in tables_of(ctx) for name in record_rows.sort_columns(table)])
+    return _last_of_list(
+        incomplete, [name for table in tables_of(ctx) for name in record_rows.sort_columns(table)]
+    )
 
 
 def tables_of(ctx: typer.Context) -> Sequence[RecordTable]:
@@ -111,7 +121,10 @@ def words(incomplete: str) -> list[str]:
         {
             *opcodes(incomplete),
             *statuses(incomplete),
-            *_beginning(incomplete, (*RULES, *glossary_words, *(control_key.key for control_key in CONTROL_KEYS))),
+            *_beginning(
+                incomplete,
+                (*RULES, *glossary_words, *(control_key.key for control_key in CONTROL_KEYS)),
+            ),
         }
     )
 
@@ -122,11 +135,17 @@ def _filters(incomplete: str, built_in: Iterable[str]) -> list[str]:
     before, sign, name = incomplete.rpartition("@")
     if incomplete and not sign:
         return []
-    return [f"{before}@{filter_name}" for filter_name in sorted({*built_in, *_saved(FILTERS)}) if filter_name.startswith(name)]
+    return [
+        f"{before}@{filter_name}"
+        for filter_name in sorted({*built_in, *_saved(FILTERS)})
+        if filter_name.startswith(name)
+    ]
 
 
 def _saved(table: str) -> list[str]:
-    """Returns the names in a table of the config file; empty if the file is broken, because only a command that runs reports this."""
+    """Returns the names in a table of the config file; empty if the file is broken, because only a
+    command that runs reports this.
+    """
     from dcpinspect.cli import config, main
 
     try:
@@ -138,7 +157,9 @@ def _saved(table: str) -> list[str]:
 def _last_of_list(incomplete: str, names: Iterable[str]) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
     written = set(before.split(","))
-    return [f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in written]
+    return [
+        f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in written
+    ]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

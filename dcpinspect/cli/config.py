@@ -1,8 +1,9 @@
-"""The config file: defaults for the options of each command, and filters and sets of columns saved under names.
+"""The config file: defaults for the options of each command, and filters and sets of columns saved
+under names.
 
-A TOML file with a table for each command; its keys are option names, with dashes or underscores, and a value reads as it would
-on the command line. The command line wins over it. The tables ``filters`` and ``columns`` hold what ``--filter @name`` and
-``--columns @name`` stand for::
+A TOML file with a table for each command; its keys are option names, with dashes or underscores,
+and a value reads as it would on the command line. The command line wins over it. The tables
+``filters`` and ``columns`` hold what ``--filter @name`` and ``--columns @name`` stand for::
 
     [read]
     no-fields = true
@@ -20,7 +21,8 @@ The table ``colors`` has the colours of messages, by filters::
     [colors]
     "vbucket = 417" = "magenta"
 
-It is ``config.toml`` in the platform's place for configuration, or the file that ``DCPINSPECT_CONFIG`` names.
+It is ``config.toml`` in the platform's place for configuration, or the file that
+``DCPINSPECT_CONFIG`` names.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ COLORS = "colors"
 """The table of colours, by the filter of the messages that have them."""
 
 Default = bool | str | list[str]
-"""A default in the form of the command line: the state of a flag, or text that is not parsed yet."""
+"""A default in the form of the command line: the state of a flag, or text that is not parsed yet.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ class Setting:
     """Name of the command's parameter."""
     is_flag: bool
     is_negation: bool
-    """Whether the key is the negative form of a flag: ``no-fields = true`` is ``fields = false``."""
+    """Whether the key is the negative form of a flag: ``no-fields = true`` is ``fields = false``.
+    """
     is_repeatable: bool
 
 
@@ -69,12 +73,18 @@ class Config:
     """Keys and values by command."""
 
     def defaults(self, command: str, settings: Mapping[str, Setting]) -> dict[str, Default]:
-        """Returns the defaults for a command, by parameter name. ``settings``: the keys that its table may have, with dashes."""
+        """Returns the defaults for a command, by parameter name. ``settings``: the keys that its
+        table may have, with dashes.
+        """
         defaults: dict[str, Default] = {}
         for key, value in self.tables.get(command, {}).items():
             setting = settings.get(key.replace("_", "-"))
             if setting is None:
-                raise self.error(command, key, f"dcpinspect {command} has no such option{_suggestion(key, settings)}")
+                raise self.error(
+                    command,
+                    key,
+                    f"dcpinspect {command} has no such option{_suggestion(key, settings)}",
+                )
             defaults[setting.parameter] = self._default(command, key, value, setting)
         return defaults
 
@@ -87,7 +97,11 @@ class Config:
             values = value if isinstance(value, list) and table == COLUMN_SETS else [value]
             words = [word for word in values if isinstance(word, str)]
             if len(words) < len(values):
-                raise self.error(table, name, "write text" + (", or a list of names" if table == COLUMN_SETS else ""))
+                raise self.error(
+                    table,
+                    name,
+                    "write text" + (", or a list of names" if table == COLUMN_SETS else ""),
+                )
             texts[name] = ",".join(words)
         return texts
 
@@ -96,13 +110,17 @@ class Config:
         texts = {}
         for filter_, color in self.tables.get(COLORS, {}).items():
             if not isinstance(color, str):
-                raise self.error(COLORS, filter_, 'write a colour, as in "vbucket = 417" = "magenta"')
+                raise self.error(
+                    COLORS, filter_, 'write a colour, as in "vbucket = 417" = "magenta"'
+                )
             texts[filter_] = color
         return texts
 
     def place(self, table: str, key: str | None) -> str:
         """Names a place in the file."""
-        return f"{escape(os.fspath(self.path))}: [{escape(table)}]" + (f" {escape(key)}" if key else "")
+        return f"{escape(os.fspath(self.path))}: [{escape(table)}]" + (
+            f" {escape(key)}" if key else ""
+        )
 
     def error(self, table: str, key: str | None, what: str) -> UsageError:
         """Returns an error that names a place in the file."""
@@ -130,29 +148,40 @@ def config_path() -> tuple[Path, bool]:
         return Path(named), True
     if sys.platform == "linux":  # as platformdirs says, which would load a dozen modules for it
         folder = os.environ.get("XDG_CONFIG_HOME", "")
-        return Path(folder if os.path.isabs(folder) else os.path.expanduser("~/.config"), "dcpinspect", "config.toml"), False
+        return Path(
+            folder if os.path.isabs(folder) else os.path.expanduser("~/.config"),
+            "dcpinspect",
+            "config.toml",
+        ), False
     import platformdirs
 
     return platformdirs.user_config_path("dcpinspect") / "config.toml", False
 
 
 def load(commands: Collection[str]) -> Config:
-    """Reads the config file; the result is empty if there is none. ``commands``: the tables that it may have."""
+    """Reads the config file; the result is empty if there is none. ``commands``: the tables that it
+    may have.
+    """
     path, is_named = config_path()
     config = Config(path, _parse(path, is_named))
     tables = [*commands, FILTERS, COLUMN_SETS, COLORS]
     for command, table in config.tables.items():
         if not isinstance(table, dict):
             raise UsageError(
-                f"{escape(os.fspath(path))}: {escape(command)} belongs to a command; put it in its table, for instance under [read]"
+                f"{escape(os.fspath(path))}: {escape(command)} belongs to a command; put it in "
+                "its table, for instance under [read]"
             )
         if command not in tables:
-            raise config.error(command, None, f"dcpinspect has no such command{_suggestion(command, tables)}")
+            raise config.error(
+                command, None, f"dcpinspect has no such command{_suggestion(command, tables)}"
+            )
     return config
 
 
 def _suggestion(word: str, known_words: Collection[str]) -> str:
-    """Returns a clause for an error about an unknown word: the closest known words, or else all of them."""
+    """Returns a clause for an error about an unknown word: the closest known words, or else all of
+    them.
+    """
     everything = f"; it has {', '.join(sorted(known_words))}" if known_words else ""
     return did_you_mean(word, known_words) or everything
 
@@ -164,17 +193,26 @@ def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
         import tomllib  # deferred: few have such a file
 
         if len(content) > MAX_SIZE:
-            raise UsageError(f"{escape(os.fspath(path))}: larger than {MAX_SIZE >> 20} MiB, so no config file")
+            raise UsageError(
+                f"{escape(os.fspath(path))}: larger than {MAX_SIZE >> 20} MiB, so no config file"
+            )
         return tomllib.loads(content.decode("utf-8"))
     except FileNotFoundError:
         if is_named:
-            raise UsageError(f"{escape(os.fspath(path))}: no such config file; correct or unset {VARIABLE}") from None
+            raise UsageError(
+                f"{escape(os.fspath(path))}: no such config file; correct or unset {VARIABLE}"
+            ) from None
         return {}
     except OSError as error:
         if not is_named and isinstance(error, (PermissionError, NotADirectoryError)):
             return {}  # HOME may be another user's, and so may this file
-        raise UsageError(f"{escape(os.fspath(path))}: {error.strerror}; {VARIABLE} may name another config file") from error
+        raise UsageError(
+            f"{escape(os.fspath(path))}: {error.strerror}; {VARIABLE} may name another config file"
+        ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{escape(os.fspath(path))}, offset {error.start}: not UTF-8; save the config file as UTF-8") from error
+        raise UsageError(
+            f"{escape(os.fspath(path))}, offset {error.start}: not UTF-8; save the config file "
+            "as UTF-8"
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{escape(os.fspath(path))}: not valid TOML: {error}") from error

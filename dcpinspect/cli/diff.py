@@ -36,14 +36,32 @@ class Sides(Choices):
     title = "The sides"
     captures: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[A B]", help="The two sides: a capture each, or a directory of captures. - is standard input."),
+        typer.Argument(
+            metavar="[A B]",
+            help="The two sides: a capture each, or a directory of captures. - is standard input.",
+        ),
     ] = None
-    a: Annotated[list[str] | None, typer.Option("--a", metavar="FILE", help="A capture of side A, instead of A. May be repeated.")] = None
-    b: Annotated[list[str] | None, typer.Option("--b", metavar="FILE", help="A capture of side B, instead of B. May be repeated.")] = None
+    a: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--a", metavar="FILE", help="A capture of side A, instead of A. May be repeated."
+        ),
+    ] = None
+    b: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--b", metavar="FILE", help="A capture of side B, instead of B. May be repeated."
+        ),
+    ] = None
     a_connection: Annotated[
-        str | None, typer.Option("--a-connection", metavar="LIST", help="Of side A, only these connections, as in 1,3-4.")
+        str | None,
+        typer.Option(
+            "--a-connection", metavar="LIST", help="Of side A, only these connections, as in 1,3-4."
+        ),
     ] = None
-    b_connection: Annotated[str | None, typer.Option("--b-connection", metavar="LIST", help="The same of side B.")] = None
+    b_connection: Annotated[
+        str | None, typer.Option("--b-connection", metavar="LIST", help="The same of side B.")
+    ] = None
 
     def files(self) -> tuple[list[str], list[str]]:
         """Returns the captures of each side. Raises UsageError."""
@@ -52,9 +70,15 @@ class Sides(Choices):
             raise UsageError("--a, --b: name all captures by them, or two captures without them")
         if named and len(named) != 2:
             many = "only one capture" if len(named) == 1 else f"{len(named)} captures"
-            raise UsageError(f"{many}: name two, as in dcpinspect diff A.pcap B.pcap; a side of several is --a FILE --a FILE --b FILE")
+            raise UsageError(
+                f"{many}: name two, as in dcpinspect diff A.pcap B.pcap; a side of several is "
+                "--a FILE --a FILE --b FILE"
+            )
         if not named and not (a and b):
-            raise UsageError("the captures are missing: name two, as in dcpinspect diff A.pcap B.pcap, or the sides by --a FILE --b FILE")
+            raise UsageError(
+                "the captures are missing: name two, as in dcpinspect diff A.pcap B.pcap, or "
+                "the sides by --a FILE --b FILE"
+            )
         sides = ([named[0]], [named[1]]) if named else (a, b)
         if sum(side.count(STDIN) for side in sides) > 1:
             raise UsageError("-: standard input can be one side only")
@@ -65,7 +89,10 @@ class Sides(Choices):
         from dcpinspect.tables.select import number_ranges
 
         named = ((self.a_connection, "--a-connection"), (self.b_connection, "--b-connection"))
-        return [number_ranges(text, option, most=(1 << 31) - 1) if text is not None else () for text, option in named]
+        return [
+            number_ranges(text, option, most=(1 << 31) - 1) if text is not None else ()
+            for text, option in named
+        ]
 
 
 def diff(
@@ -77,11 +104,22 @@ def diff(
     input_: options.Input,
     vbucket: options.VBuckets = None,
     paths: Annotated[
-        bool, typer.Option("--paths", help="Print how packets of the same connection went from one capture's place to the other's.")
+        bool,
+        typer.Option(
+            "--paths",
+            help=(
+                "Print how packets of the same connection went from one capture's place to the "
+                "other's."
+            ),
+        ),
     ] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="For text, print the summary only.")] = False,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="For text, print the summary only.")
+    ] = False,
 ) -> int:
-    """Compare two readings of the same streams: which events only one side has, why, and which differ. Exit status 1 if they differ."""
+    """Compare two readings of the same streams: which events only one side has, why, and which
+    differ. Exit status 1 if they differ.
+    """
     # deferred: DuckDB and the decoder, which --help and completion do not need
     from dcpinspect.diff import difference_columns
     from dcpinspect.diff.differences import Comparison
@@ -92,23 +130,43 @@ def diff(
     from dcpinspect.tables.select import Selection
 
     files, connections, format_ = sides.files(), sides.connections(), result.format(context)
-    name, records = ("paths", difference_columns.PATHS) if paths else ("differences", difference_columns.DIFFERENCES)
+    name, records = (
+        ("paths", difference_columns.PATHS)
+        if paths
+        else ("differences", difference_columns.DIFFERENCES)
+    )
     view = table.view(records, name, context.obj, vbucket=vbucket)
     redactor, ports = redaction.redactor(), input_.ports.chosen()
-    with closing(Spool()) as spool, Comparison(spool) as comparison, opened(result.output, format_, [*files[0], *files[1]]) as target:
+    with (
+        closing(Spool()) as spool,
+        Comparison(spool) as comparison,
+        opened(result.output, format_, [*files[0], *files[1]]) as target,
+    ):
         read = []
-        for letter, names, numbers in zip(difference_columns.SIDES, files, connections, strict=True):
+        for letter, names, numbers in zip(
+            difference_columns.SIDES, files, connections, strict=True
+        ):
             reading = Reading(names, **ports)
             reading.track(redactor)
-            selection = Selection(vbuckets=tuple(view.selection.vbuckets), connections=tuple(numbers))
-            read.append(_side(letter, reading, spool, selection, wants_bar=wants_progress(result.output)))
+            selection = Selection(
+                vbuckets=tuple(view.selection.vbuckets), connections=tuple(numbers)
+            )
+            read.append(
+                _side(letter, reading, spool, selection, wants_bar=wants_progress(result.output))
+            )
         _refuse_nothing(read, connections)
         comparison_result = comparison.found(read[0], read[1])
         ways = paths_of(read[0], read[1])
         if format_.is_text:
             sources = [", ".join(map(os.path.basename, side.files)) for side in read]
             lines = render.summary(comparison_result, ways.records(), sources, target.painter())
-            target.put("".join(f"{piece}\n" for line in lines for piece in folded(line, table.width or target.width())))
+            target.put(
+                "".join(
+                    f"{piece}\n"
+                    for line in lines
+                    for piece in folded(line, table.width or target.width())
+                )
+            )
         selected = view.selection.of(ways if paths else comparison_result.records())
         if not format_.is_text:
             view.put(target, selected, format_, guard=result.csv_guard)
@@ -125,24 +183,34 @@ def diff(
     return max(statuses)
 
 
-def _side(letter: str, reading: Reading, spool: Spool, selection: Selection, *, wants_bar: bool) -> ComparisonSide:
+def _side(
+    letter: str, reading: Reading, spool: Spool, selection: Selection, *, wants_bar: bool
+) -> ComparisonSide:
     """Returns a side that is read to its end."""
     from dcpinspect.diff.reading_side import ComparisonSide
 
     side, capture = ComparisonSide(letter, reading, spool), reading.capture
-    bar = progress(f"reading {letter.upper()}", lambda: capture.position, capture.size, wanted=wants_bar)
+    bar = progress(
+        f"reading {letter.upper()}", lambda: capture.position, capture.size, wanted=wants_bar
+    )
     with bar, interrupts.ending(capture):
         side.read(selection)
     return side
 
 
 def _refuse_nothing(sides: list[ComparisonSide], connections: Sequence[Sequence[range]]) -> None:
-    """Raises UsageError for a side without streams, or without the connections that are asked for."""
+    """Raises UsageError for a side without streams, or without the connections that are asked
+    for.
+    """
     from dcpinspect.output.render.coverage_text import nothing_found  # deferred, as above
 
     for side, numbers in zip(sides, connections, strict=True):
         if reason := no_such_connections(side.reading, numbers):
             raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {reason}")
         if not len(side.streams):
-            reason = "no stream of DCP is in it" if side.reading.messages else nothing_found(side.reading)
+            reason = (
+                "no stream of DCP is in it"
+                if side.reading.messages
+                else nothing_found(side.reading)
+            )
             raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {reason}")

@@ -1,4 +1,6 @@
-"""``dcpinspect explain``: what a command, status, control key, feature, rule or pasted message means."""
+"""``dcpinspect explain``: what a command, status, control key, feature, rule or pasted message
+means.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,18 @@ def explain(
         typer.Argument(
             metavar="NAME|NUMBER|HEX…",
             autocompletion=completion.words,
-            help="A command, status, control key, feature, rule, word or column, by name or number, or bytes. - is standard input.",
+            help=(
+                "A command, status, control key, feature, rule, word or column, by name or "
+                "number, or bytes. - is standard input."
+            ),
         ),
     ],
 ) -> None:
-    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a rule, a word, a column of a table, or
-    the bytes of a message.
+    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a
+    rule, a word, a column of a table, or the bytes of a message.
 
-    Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, od, tcpdump -X or Wireshark. They may also be a literal
-    of C ({0x80, …}, xxd -i) or Python (b'…').
+    Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, od, tcpdump -X or
+    Wireshark. They may also be a literal of C ({0x80, …}, xxd -i) or Python (b'…').
     """
     # deferred: the tables of the protocol, which --help and completion do not need
     import sys
@@ -37,7 +42,13 @@ def explain(
 
     pasted = sys.stdin.buffer.read(MAX_PASTE + 1) if what == ["-"] else b""
     if len(pasted) > MAX_PASTE:
-        raise UsageError(f"standard input: longer than {MAX_PASTE >> 20} MiB; give a capture to dcpinspect read")
+        raise UsageError(
+            f"standard input: longer than {MAX_PASTE >> 20} MiB; give a capture to dcpinspect read"
+        )
     if b"\0" in pasted:
-        raise UsageError("standard input: binary; pipe it through xxd, or give a capture to dcpinspect read")
-    terminal.put_folded(explained(pasted.decode(errors="replace") if what == ["-"] else " ".join(what)))
+        raise UsageError(
+            "standard input: binary; pipe it through xxd, or give a capture to dcpinspect read"
+        )
+    terminal.put_folded(
+        explained(pasted.decode(errors="replace") if what == ["-"] else " ".join(what))
+    )

@@ -26,7 +26,9 @@ class _Exported(Files):
         super().__init__(captures)
         self._output = output
 
-    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
+    def report(
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+    ) -> int:
         """Says how many messages were written, and everything else."""
         if self._output not in (*STDOUT, os.devnull):
             complain(f"{shown:,} message{'' if shown == 1 else 's'} to {escape(self._output)}")
@@ -36,9 +38,19 @@ class _Exported(Files):
 def export(
     context: typer.Context,
     captures: options.Captures,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to this file, which appears when it is complete.",
+        ),
+    ],
     choices: MessageChoices,
     packets: Packets,
 ) -> int:
-    """Write the messages of captures (pcap or pcapng) to a file, in the format that its name says."""
+    """Write the messages of captures (pcap or pcapng) to a file, in the format that its name
+    says.
+    """
     return show(context, _Exported(captures, output), choices, packets)

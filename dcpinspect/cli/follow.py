@@ -17,15 +17,26 @@ if TYPE_CHECKING:
 def follow(
     captures: options.Captures,
     connection: Annotated[
-        int, typer.Argument(metavar="CONNECTION", min=1, help="The number of the connection, from 'dcpinspect connections'.")
+        int,
+        typer.Argument(
+            metavar="CONNECTION",
+            min=1,
+            help="The number of the connection, from 'dcpinspect connections'.",
+        ),
     ],
     times: options.Times,
     redaction: options.Redaction,
     input_: options.Input,
-    is_all: Annotated[bool, typer.Option("--all", help="Print a line for each message, even if a side sends many of one kind.")] = False,
+    is_all: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Print a line for each message, even if a side sends many of one kind."
+        ),
+    ] = False,
     output: options.OutputFile = None,
 ) -> int:
-    """Show what client and server sent on one connection, in order. Many messages of one kind are one line.
+    """Show what client and server sent on one connection, in order. Many messages of one kind are
+    one line.
 
     The captures come first, the number of the connection last.
     """
@@ -38,9 +49,16 @@ def follow(
     span = times.span(captures)
     selection = Selection(connections=(range(connection, connection + 1),), span=span)
     redactor = redaction.redactor()
-    with Reading(captures, **input_.ports.chosen()) as reading, opened(output, TEXT, captures) as target:
+    with (
+        Reading(captures, **input_.ports.chosen()) as reading,
+        opened(output, TEXT, captures) as target,
+    ):
         reading.track(redactor)
-        talk, shown_count, paint = Conversation(width=target.width(), folds=not is_all), 0, target.painter()
+        talk, shown_count, paint = (
+            Conversation(width=target.width(), folds=not is_all),
+            0,
+            target.painter(),
+        )
         for batch in interrupts.batches(reading.capture, reading):
             rows = selection.rows(batch)
             if len(rows) and not shown_count:
@@ -58,7 +76,11 @@ def follow(
 def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
     assert reading.tracker is not None
     session = reading.tracker.conversation.sessions.get(connection)
-    return {} if session is None else {"name": session.name, "agent": session.agent, "bucket": session.bucket}
+    return (
+        {}
+        if session is None
+        else {"name": session.name, "agent": session.agent, "bucket": session.bucket}
+    )
 
 
 def _absent(reading: Reading, connection: int) -> str:
@@ -67,5 +89,7 @@ def _absent(reading: Reading, connection: int) -> str:
 
     for direction in reading.coverage.where(lambda all_: all_.connection == connection):
         protocol = foreign(direction.protocol, reading.coverage, connection)
-        return f"connection {connection} has no message" + (f": it carries {protocol}" if protocol else "")
+        return f"connection {connection} has no message" + (
+            f": it carries {protocol}" if protocol else ""
+        )
     return no_such_connections(reading, (range(connection, connection + 1),))

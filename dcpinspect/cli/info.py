@@ -24,7 +24,9 @@ def info(
     redaction: options.Redaction,
     input_: options.Input,
 ) -> int:
-    """Print what is in captures: times, clients and servers, buckets, vbuckets, how complete, and what to run next."""
+    """Print what is in captures: times, clients and servers, buckets, vbuckets, how complete, and
+    what to run next.
+    """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.overview import overview, overview_records
     from dcpinspect.output.render.info_text import info_lines
@@ -42,5 +44,7 @@ def info(
             def lines(paint: Painter) -> Iterator[str]:
                 return (paint(line[:10], "bold") + line[10:] for line in info_lines(facts))
 
-            format_.report(target, ReportFormat(lines, lambda: overview_records(facts)), guard=result.csv_guard)
+            format_.report(
+                target, ReportFormat(lines, lambda: overview_records(facts)), guard=result.csv_guard
+            )
         return remarks(reading, stats=input_.stats)

@@ -1,11 +1,13 @@
-"""Ends the program at a signal: at any moment, within a second, with one line that says what was written, and nothing stays behind.
+"""Ends the program at a signal: at any moment, within a second, with one line that says what was
+written, and nothing stays behind.
 
-The handler raises no exception: libraries take one for something else, or crash in their start. It removes what is temporary, ends the
-processes that were started, and then this one. Two things it leaves to be completed: a piece on its way to standard output, and the input,
-where a first signal only ends that (``stopping``).
+The handler raises no exception: libraries take one for something else, or crash in their start. It
+removes what is temporary, ends the processes that were started, and then this one. Two things it
+leaves to be completed: a piece on its way to standard output, and the input, where a first signal
+only ends that (``stopping``).
 
-Whoever takes a signal's number out of a pipe answers it. That is the main thread, or, while a library computes there and lets no Python
-run, a thread that waits for the pipe.
+Whoever takes a signal's number out of a pipe answers it. That is the main thread, or, while a
+library computes there and lets no Python run, a thread that waits for the pipe.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import sys
 import time
 from contextlib import contextmanager, nullcontext, suppress
 
-TYPE_CHECKING = False  # as in the package: until this is loaded, Python answers Ctrl-C with a traceback
+TYPE_CHECKING = (
+    False  # as in the package: until this is loaded, Python answers Ctrl-C with a traceback
+)
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
 
         @property
         def can_stop(self) -> bool:
-            """Whether it has no end of its own, so that a first signal ends it and not the program."""
+            """Whether it has no end of its own, so that a first signal ends it and not the
+            program.
+            """
 
         def stop(self) -> None:
             """Ends it, as if it ended there; any thread may call this."""
@@ -43,9 +49,13 @@ SLOW_S = 0.5
 STUCK_S = 1.0
 """Seconds that standard output may take for one piece once the program is to end."""
 LONGEST_S = 4.0
-"""Seconds after which the program ends with something left behind, as on a disk that does not answer."""
+"""Seconds after which the program ends with something left behind, as on a disk that does not
+answer.
+"""
 _LOOK_S = 0.1
-_ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_ENDING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 """Signals that ask a program to end."""
 
 
@@ -81,8 +91,8 @@ _end_once = _thread.allocate_lock()
 
 
 def install() -> None:
-    """Lets signals end the program from now on. One that is ignored stays so: a shell protects programs in the background from Ctrl-C, and
-    ``nohup`` protects them from SIGHUP.
+    """Lets signals end the program from now on. One that is ignored stays so: a shell protects
+    programs in the background from Ctrl-C, and ``nohup`` protects them from SIGHUP.
     """
     _state.numbers, _state.wake = os.pipe()
     _state.main_thread = _thread.get_ident()
@@ -92,7 +102,9 @@ def install() -> None:
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _take)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # for the thread, which has it from its first moment
+    mask = signal.pthread_sigmask(
+        signal.SIG_BLOCK, _ENDING
+    )  # for the thread, which has it from its first moment
     _thread.start_new_thread(_watch, ())
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -105,9 +117,11 @@ def ignore() -> None:
 
 @contextmanager
 def stopping(stop: Callable[[], object]) -> Iterator[None]:
-    """Lets the first signal call ``stop``, which ends the input; what is made of it is completed. A second Ctrl-C ends the program.
+    """Lets the first signal call ``stop``, which ends the input; what is made of it is completed. A
+    second Ctrl-C ends the program.
 
-    The first signal also does if standard output takes nothing for ``STUCK_S``. ``stop``: may be called in any thread, and more than once.
+    The first signal also does if standard output takes nothing for ``STUCK_S``. ``stop``: may be
+    called in any thread, and more than once.
     """
     before = _state.stop
     _state.stop = stop
@@ -118,7 +132,9 @@ def stopping(stop: Callable[[], object]) -> Iterator[None]:
 
 
 def ending(capture: Stoppable) -> AbstractContextManager[None]:
-    """Lets the first signal end a capture that comes from a pipe, and the program if it is a file."""
+    """Lets the first signal end a capture that comes from a pipe, and the program if it is a
+    file.
+    """
 
     def stop() -> None:
         _say("interrupted: what was read until now makes the result; Ctrl-C again ends at once")
@@ -145,7 +161,9 @@ def telling(told: Callable[[], str], status: int | None = None) -> Iterator[None
 
 
 class _Writing:
-    """Surrounds the writing of one piece to standard output, which the end of the program waits for."""
+    """Surrounds the writing of one piece to standard output, which the end of the program waits
+    for.
+    """
 
     def __enter__(self) -> None:
         _state.writing_since = time.monotonic()
@@ -163,7 +181,9 @@ writing = _Writing()
 
 def printed(*, is_whole: bool) -> None:
     """Notes that a part of the result, or all of it, is on standard output."""
-    _state.result = "all of the result was printed" if is_whole else "what was printed is not complete"
+    _state.result = (
+        "all of the result was printed" if is_whole else "what was printed is not complete"
+    )
 
 
 def _take(_: int, __: FrameType | None) -> None:
@@ -208,14 +228,20 @@ def _look() -> None:
 
 
 def _watch() -> None:
-    """Answers, as a thread, signals that the main thread does not answer, and ends a program whose last piece nobody takes."""
+    """Answers, as a thread, signals that the main thread does not answer, and ends a program whose
+    last piece nobody takes.
+    """
     while True:
         is_asked = _state.ends_by or _state.stopped_by
         if select.select([_state.numbers], [], [], _LOOK_S if is_asked else None)[0]:
             time.sleep(SLOW_S)
             for number in _taken():
                 _answer(number)
-        now, since, number = time.monotonic(), _state.writing_since, _state.ends_by or _state.stopped_by
+        now, since, number = (
+            time.monotonic(),
+            _state.writing_since,
+            _state.ends_by or _state.stopped_by,
+        )
         if _end_once.locked():
             if now - _state.last > LONGEST_S:
                 os._exit(128 + number)
@@ -237,14 +263,22 @@ def _end(number: int) -> NoReturn:
     try:
         # what is not loaded yet has made nothing
         outcomes: list[str] = getattr(sys.modules.get("dcpinspect.temporary"), "end_all", list)()
-        _say(_state.told() if _state.told is not None else f"interrupted; {', '.join(outcomes) or _state.result}")
+        _say(
+            _state.told()
+            if _state.told is not None
+            else f"interrupted; {', '.join(outcomes) or _state.result}"
+        )
     finally:
         os._exit(128 + number if _state.status is None else _state.status)
 
 
 def _say(line: str) -> None:
     """Writes a line to standard error, past what the main thread may be writing there."""
-    folded = getattr(sys.modules.get("dcpinspect.cli.terminal"), "complaint", "dcpinspect: {}\n".format)
+    folded = getattr(
+        sys.modules.get("dcpinspect.cli.terminal"), "complaint", "dcpinspect: {}\n".format
+    )
     with suppress(OSError, AttributeError):  # AttributeError: it was closed before the start
-        clears = "\r\x1b[2K\x1b[?25h" if "rich.progress" in sys.modules and sys.stderr.isatty() else ""  # a bar may be there
+        clears = (
+            "\r\x1b[2K\x1b[?25h" if "rich.progress" in sys.modules and sys.stderr.isatty() else ""
+        )  # a bar may be there
         os.write(sys.stderr.fileno(), (clears + folded(line)).encode(errors="replace"))

@@ -29,11 +29,16 @@ def io(
         typer.Option(
             "--interval",
             metavar="TIME",
-            help="Length of each time span, as in 1s, 250ms or 5m. By default, it is chosen for 20 to 50 spans.",
+            help=(
+                "Length of each time span, as in 1s, 250ms or 5m. By default, it is chosen for 20 "
+                "to 50 spans."
+            ),
         ),
     ] = None,
 ) -> int:
-    """Count messages and bytes by command over time: a row for each span of time, and a chart for each command."""
+    """Count messages and bytes by command over time: a row for each span of time, and a chart for
+    each command.
+    """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.counting import count_once
     from dcpinspect.output.render.io_text import io_lines
@@ -48,10 +53,20 @@ def io(
     selection = conditions.selection(captures, context.obj)
     with Reading(captures, **ports.chosen()) as reading:
         with opened(result.output, format_, captures) as target:
-            counted, copies = count_once(reading, interrupts.batches(reading.capture, reading), lambda: Intervals(length), selection.rows)
+            counted, copies = count_once(
+                reading,
+                interrupts.batches(reading.capture, reading),
+                lambda: Intervals(length),
+                selection.rows,
+            )
 
             def lines(paint: Painter) -> Iterator[str]:
-                return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=target.width()))
+                return (
+                    paint(line, style)
+                    for line, style in io_lines(
+                        counted.records(), counted.interval_ns, width=target.width()
+                    )
+                )
 
             format_.report(target, ReportFormat(lines, counted.records), guard=result.csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)

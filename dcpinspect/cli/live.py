@@ -27,10 +27,18 @@ def live(
     list_interfaces: Annotated[
         bool,
         typer.Option(
-            "--list-interfaces", "-D", help="List the interfaces, with their addresses and whether anything comes on the ports, and exit."
+            "--list-interfaces",
+            "-D",
+            help=(
+                "List the interfaces, with their addresses and whether anything comes on the "
+                "ports, and exit."
+            ),
         ),
     ] = False,
-    tui: Annotated[bool, typer.Option("--tui", help="Open the terminal UI, and show the messages as they come.")] = False,
+    tui: Annotated[
+        bool,
+        typer.Option("--tui", help="Open the terminal UI, and show the messages as they come."),
+    ] = False,
     keep: Keep = KEPT_MIB,
 ) -> int:
     """Print the messages on network interfaces as they come, until Ctrl-C."""
@@ -39,7 +47,11 @@ def live(
         return 0
     write, interfaces = capturing.write, capturing.interfaces()
     if tui:
-        options.refuse_others(context, "--tui", ("tui", "keep", "filter_", "redact", "redact_salt", "port", *Capturing.parameters()))
+        options.refuse_others(
+            context,
+            "--tui",
+            ("tui", "keep", "filter_", "redact", "redact_salt", "port", *Capturing.parameters()),
+        )
         return _explore(context, interfaces, choices, keep)
     if options.is_typed(context, "keep"):
         raise UsageError("--keep: is for --tui; printed messages are not kept")
@@ -52,10 +64,15 @@ def live(
     return show(context, interfaces, choices)
 
 
-def _explore(context: typer.Context, source: Interfaces, choices: MessageChoices, keep_mib: int) -> int:
+def _explore(
+    context: typer.Context, source: Interfaces, choices: MessageChoices, keep_mib: int
+) -> int:
     """Runs the terminal UI on interfaces, and says at its end what was captured."""
     if not is_terminal():
-        raise UsageError("--tui: standard input, output and error must be a terminal; without it the messages are printed")
+        raise UsageError(
+            "--tui: standard input, output and error must be a terminal; without it the "
+            "messages are printed"
+        )
     redactor, ports = choices.redaction.redactor(), choices.input_.ports.chosen()
     notices: list[str] = []
     capture = source.capture(**ports, tell=notices.append)
@@ -79,19 +96,37 @@ def _list_interfaces(chosen: options.Ports) -> None:
     extra_ports, find_ports = chosen.chosen().values()
     ports = all_ports(extra_ports)
     all_interfaces = interfaces()
-    seen = traffic([interface.name for interface in all_interfaces if interface.is_up], ports, LOOK_S) if not find_ports else {}
+    seen = (
+        traffic([interface.name for interface in all_interfaces if interface.is_up], ports, LOOK_S)
+        if not find_ports
+        else {}
+    )
     width = max(len(escape(interface.name)) for interface in all_interfaces)
     addresses = {
-        interface.name: "all of them" if interface.name == ANY else ", ".join(interface.addresses) if interface.is_up else "down"
+        interface.name: "all of them"
+        if interface.name == ANY
+        else ", ".join(interface.addresses)
+        if interface.is_up
+        else "down"
         for interface in all_interfaces
     }
     if seen:
         column = max(map(len, addresses.values()))
         for name, count in seen.items():
-            traffic_text = f"{count:,} packets of the ports in {LOOK_S:.0f} s" if count else "nothing of the ports"
+            traffic_text = (
+                f"{count:,} packets of the ports in {LOOK_S:.0f} s"
+                if count
+                else "nothing of the ports"
+            )
             addresses[name] = f"{addresses[name]:<{column}}  {traffic_text}"
     StandardOutput().put(
-        "".join(f"{escape(interface.name):<{width}}  {addresses[interface.name]}".rstrip() + "\n" for interface in all_interfaces)
+        "".join(
+            f"{escape(interface.name):<{width}}  {addresses[interface.name]}".rstrip() + "\n"
+            for interface in all_interfaces
+        )
     )
     if not seen and not find_ports:
-        complain("whether there is traffic on the ports can be seen with the right to capture; run it with sudo")
+        complain(
+            "whether there is traffic on the ports can be seen with the right to capture; run "
+            "it with sudo"
+        )

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 Files = Annotated[
     list[str],
-    typer.Argument(metavar="FILE…", help="memcached.log, or what cbstats or mcstat print. They may be compressed. - is standard input."),
+    typer.Argument(
+        metavar="FILE…",
+        help=(
+            "memcached.log, or what cbstats or mcstat print. They may be compressed. - is "
+            "standard input."
+        ),
+    ),
 ]
 
 
@@ -33,7 +39,12 @@ def log(
     result: options.Output,
     redaction: options.Redaction,
     vbucket: options.VBuckets = None,
-    stats: Annotated[bool, typer.Option("--stats", help="At the end, print on standard error how much of each file was used.")] = False,
+    stats: Annotated[
+        bool,
+        typer.Option(
+            "--stats", help="At the end, print on standard error how much of each file was used."
+        ),
+    ] = False,
 ) -> int:
     """Print what the server's log, or its statistics, say of streams."""
     # deferred: NumPy, which --help and completion do not need
@@ -49,22 +60,43 @@ def log(
     left_out = sum(1 for _ in events)
     if span is not None:
         written_ns = [time for time in records.values("time") if time is not None]
-        view.selection = replace(view.selection, bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)))
+        view.selection = replace(
+            view.selection,
+            bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)),
+        )
     with opened(result.output, format_, (), files) as target:
         view.write(target, records, format_, guard=result.csv_guard)
     if left_out:
-        complain(f"{left_out:,} records after the first {MOST_EVENTS:,} were left out; read fewer files at once")
+        complain(
+            f"{left_out:,} records after the first {MOST_EVENTS:,} were left out; read fewer "
+            "files at once"
+        )
     return remarks(readings, stats=stats)
 
 
 def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
-    """Says on standard error which lines of each file could not be used. Returns the exit status."""
+    """Says on standard error which lines of each file could not be used. Returns the exit
+    status.
+    """
     for reading in readings:
         if stats or reading.unknown or reading.too_long or not reading.events:
-            advice = "" if reading.events else "; nothing of streams is in it: give memcached.log, or what cbstats or mcstat printed"
+            advice = (
+                ""
+                if reading.events
+                else (
+                    "; nothing of streams is in it: give memcached.log, or what cbstats or mcstat "
+                    "printed"
+                )
+            )
             complain(f"{reading.summary}{advice}")
         if reading.problem is not None:
-            complain(DamagedCapture(reading.path, None, reading.problem, "all that is readable was read"))
+            complain(
+                DamagedCapture(reading.path, None, reading.problem, "all that is readable was read")
+            )
     if not any(reading.events for reading in readings):
         return CaptureError.exit_status
-    return DamagedCapture.exit_status if any(reading.problem or reading.too_long for reading in readings) else 0
+    return (
+        DamagedCapture.exit_status
+        if any(reading.problem or reading.too_long for reading in readings)
+        else 0
+    )

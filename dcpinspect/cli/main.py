@@ -1,8 +1,11 @@
-"""The ``dcpinspect`` command: finds the requested command, runs it, and turns errors into one line and an exit status.
+"""The ``dcpinspect`` command: finds the requested command, runs it, and turns errors into one line
+and an exit status.
 
-A command is a module ``dcpinspect/cli/<command>.py`` with a function ``<command>`` whose signature typer reads, and a line in ``SECTIONS``.
-The module is imported only when the command is run or completed, so ``--help`` costs the same however many commands there are. The function
-returns its exit status, or ``None`` for 0. It raises :class:`~dcpinspect.errors.DcpInspectError` to end with an error line.
+A command is a module ``dcpinspect/cli/<command>.py`` with a function ``<command>`` whose signature
+typer reads, and a line in ``SECTIONS``. The module is imported only when the command is run or
+completed, so ``--help`` costs the same however many commands there are. The function returns its
+exit status, or ``None`` for 0. It raises :class:`~dcpinspect.errors.DcpInspectError` to end with an
+error line.
 """
 
 from __future__ import annotations
@@ -83,22 +86,30 @@ GROUPS = {
         "info": "Print what a pipeline has read, and which tables it has.",
     },
 }
-"""Groups of commands, with the summary of each command; their functions are in the module of the group."""
+"""Groups of commands, with the summary of each command; their functions are in the module of the
+group.
+"""
 
 _RECORDS = ("connections", "vbuckets", "streams", "snapshots", "gaps", "rollbacks")
 """Commands that print a table of records, all in one module."""
 BROKEN_PIPE = 141
-"""Exit status that a shell reports for a program that SIGPIPE ended; we handle the signal only to clean up."""
+"""Exit status that a shell reports for a program that SIGPIPE ended; we handle the signal only to
+clean up.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit status; errors become one line on standard error."""
+    """Runs the command line and returns the exit status; errors become one line on standard
+    error.
+    """
     _replace_closed_streams()
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         status = _run(arguments)
         with terminal.named():
-            sys.stdout.flush()  # flushes here, where a closed pipe can be handled, and not while the interpreter shuts down
+            # flushes here, where a closed pipe can be handled, and not while the interpreter shuts
+            # down
+            sys.stdout.flush()
         return status
     except typer.TyperException as error:
         complain(_file_like_an_option(arguments) or _explain(error))
@@ -116,7 +127,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno == errno.ENOMEM and (ended := memory_ended(error)) is not None:
             _complain_without_memory(ended)
             return 2
-        complain(reason(error) if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {reason(error)}")
+        complain(
+            reason(error)
+            if error.filename is None
+            else f"{escape(os.fsdecode(error.filename))}: {reason(error)}"
+        )
         return 2
     except Exception as error:
         if (ended := memory_ended(error)) is None:
@@ -133,9 +148,15 @@ def _complain_without_memory(line: str) -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Replaces streams that were closed when the program started: standard input is empty (``<&-``), what is written to standard output
-    fails (``>&-``), and nobody reads standard error (``2>&-``)."""
-    for name, mode, access in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+    """Replaces streams that were closed when the program started: standard input is empty
+    (``<&-``), what is written to standard output fails (``>&-``), and nobody reads standard error
+    (``2>&-``).
+    """
+    for name, mode, access in (
+        ("stdin", "r", os.O_RDONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.open(os.devnull, access), mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the program runs
 
@@ -154,14 +175,17 @@ def program() -> TyperGroup:
     """Returns the command group with every command, without importing any of them."""
     app = typer.Typer(
         cls=_Program,
-        rich_markup_mode=None,  # plain help: importing rich to print it would cost more than all the rest of --help
+        # plain help: importing rich to print it would cost more than all the rest of --help
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     )
     app.callback()(_root)
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     for name, summary in COMMANDS.items():
-        group.add_command(_group(name, summary) if name in GROUPS else DeferredCommand(name, summary))
+        group.add_command(
+            _group(name, summary) if name in GROUPS else DeferredCommand(name, summary)
+        )
     return group
 
 
@@ -179,20 +203,28 @@ class DeferredCommand(TyperCommand):
         super().__init__(name, help=summary, rich_markup_mode=None)
         self._name = name
         self._module = group or ("record_tables" if name in _RECORDS else name)
-        self._table = f"{group}-{name}" if group else name  # name of the command's table in the config file
+        self._table = (
+            f"{group}-{name}" if group else name
+        )  # name of the command's table in the config file
 
     def load(self) -> TyperCommand:
         """Imports the command's module, and returns the command made from its function."""
-        return _built(getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name), self._name)
+        return _built(
+            getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name), self._name
+        )
 
     # Any: the classes of contexts belong to typer, and are only passed on
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
         """Parses the arguments as the real command does, with the defaults of the config file.
 
         The config becomes the object of the context.
         """
         command = self.load()
-        if not extra.get("resilient_parsing"):  # completion must not fail because of a broken config file
+        if not extra.get(
+            "resilient_parsing"
+        ):  # completion must not fail because of a broken config file
             from dcpinspect.cli import config  # deferred: only a command that runs needs it
 
             extra["obj"] = config.load(tables())
@@ -210,7 +242,9 @@ def _built(function: Callable[..., int], name: str) -> TyperCommand:
     assert isinstance(command, _Command)
     command.titles = titles
     own_options = {option for parameter in command.params for option in parameter.opts}
-    command.params += [parameter for parameter in _common() if own_options.isdisjoint(parameter.opts)]
+    command.params += [
+        parameter for parameter in _common() if own_options.isdisjoint(parameter.opts)
+    ]
     return command
 
 
@@ -220,21 +254,35 @@ def _common() -> list[Any]:
     def common(
         color: Annotated[
             Literal["auto", "always", "never"],
-            typer.Option(callback=terminal.choose_color, help="When to use colours. auto means on a terminal only."),
+            typer.Option(
+                callback=terminal.choose_color,
+                help="When to use colours. auto means on a terminal only.",
+            ),
         ] = "auto",
-        ascii_: Annotated[bool, typer.Option("--ascii", callback=terminal.choose_ascii, help="Print ASCII characters only.")] = False,
+        ascii_: Annotated[
+            bool,
+            typer.Option(
+                "--ascii", callback=terminal.choose_ascii, help="Print ASCII characters only."
+            ),
+        ] = False,
     ) -> None: ...
 
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command()(common)
-    parameters = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("color", "ascii_")]
+    parameters = [
+        parameter
+        for parameter in typer.main.get_command(app).params
+        if parameter.name in ("color", "ascii_")
+    ]
     for parameter in parameters:
         parameter.expose_value = False
     return parameters
 
 
 def tables() -> list[str]:
-    """Returns the names of the tables that the config file may have; for a command of a group, ``pipeline-run``."""
+    """Returns the names of the tables that the config file may have; for a command of a group,
+    ``pipeline-run``.
+    """
     groups = [f"{group}-{name}" for group, names in GROUPS.items() for name in names]
     return [*(name for name in COMMANDS if name not in GROUPS), *groups]
 
@@ -246,24 +294,34 @@ def _with_empty_values(arguments: list[str]) -> list[str]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     behind = [*arguments[1:end], "--", *arguments[end:]]
     return [
-        f"{argument}=" if argument in WITHOUT_VALUE and position < end and len(after) > 1 and after.startswith("-") else argument
+        f"{argument}="
+        if argument in WITHOUT_VALUE and position < end and len(after) > 1 and after.startswith("-")
+        else argument
         for position, (argument, after) in enumerate(zip(arguments, behind, strict=False))
     ]
 
 
 class _Command(TyperCommand):
-    """A command with its options in groups, whose errors name the config file, if the refused value comes from there."""
+    """A command with its options in groups, whose errors name the config file, if the refused value
+    comes from there.
+    """
 
     titles: Mapping[str, str]
     """The heading of each option; the others are just options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes arguments, then the options of each group below its heading."""
-        sections: dict[str, list[Any]] = {"Arguments": [], **{title: [] for title in self.titles.values()}, "Options": []}
+        sections: dict[str, list[Any]] = {
+            "Arguments": [],
+            **{title: [] for title in self.titles.values()},
+            "Options": [],
+        }
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is not None:
                 is_option = isinstance(parameter, TyperOption)
-                sections[self.titles.get(parameter.name or "", "Options") if is_option else "Arguments"].append(record)
+                sections[
+                    self.titles.get(parameter.name or "", "Options") if is_option else "Arguments"
+                ].append(record)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
@@ -275,7 +333,14 @@ class _Command(TyperCommand):
             return super().invoke(ctx)
         except UsageError as error:
             option = str(error).partition(" ")[0].rstrip(":")
-            name = next((parameter.name for parameter in self.params if option in (*parameter.opts, *parameter.secondary_opts)), None)
+            name = next(
+                (
+                    parameter.name
+                    for parameter in self.params
+                    if option in (*parameter.opts, *parameter.secondary_opts)
+                ),
+                None,
+            )
             error.args = (_with_origin(ctx, name or "", str(error)),)
             raise
 
@@ -305,7 +370,12 @@ def _print_version(is_asked: bool) -> None:
 
 
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
 ) -> None:
     """Inspect Couchbase's Database Change Protocol (DCP) in packet captures."""
 
@@ -346,7 +416,8 @@ def _with_command(arguments: list[str]) -> list[str]:
 
     if not is_terminal():
         raise UsageError(
-            f"{escape(first)}: a capture alone opens the terminal UI, and this is no terminal; 'dcpinspect read' prints"
+            f"{escape(first)}: a capture alone opens the terminal UI, and this is no terminal; "
+            "'dcpinspect read' prints"
             f" messages, 'check' what is wrong"
         )
     return ["tui", *arguments]
@@ -369,8 +440,17 @@ OF_FILES = ("--with-handshakes", "--with-secrets", "--decrypted")
 
 
 def _file_like_an_option(arguments: Sequence[str]) -> str:
-    """Returns what to write for a file whose name begins as an option does; empty if there is none."""
-    name = next((argument for argument in arguments if argument.startswith("-") and os.path.isfile(argument)), None)
+    """Returns what to write for a file whose name begins as an option does; empty if there is
+    none.
+    """
+    name = next(
+        (
+            argument
+            for argument in arguments
+            if argument.startswith("-") and os.path.isfile(argument)
+        ),
+        None,
+    )
     return "" if name is None else f"{escape(name)}: is taken for options; write ./{escape(name)}"
 
 
@@ -381,7 +461,10 @@ def _explain(error: typer.TyperException) -> str:
         return f"{option}: {TSHARK[option]}"
     context = getattr(error, "ctx", None)
     if option in OF_FILES and context is not None and context.info_name in ("live", "watch"):
-        return f"{option}: packets are recorded as they come; afterwards use 'dcpinspect read FILE -w OUT {option}'"
+        return (
+            f"{option}: packets are recorded as they come; afterwards use 'dcpinspect read FILE "
+            f"-w OUT {option}'"
+        )
     problem = _in_our_words(error, context)
     if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:
         problem = _with_origin(context, error.param.name or "", problem)
@@ -391,33 +474,60 @@ def _explain(error: typer.TyperException) -> str:
 
 # Any: the classes of contexts belong to typer
 def _in_our_words(error: typer.TyperException, context: Any) -> str:
-    """Returns what is wrong in the style of our own errors, and in typer's words for rare errors."""
-    problem = error.format_message().replace("Value error, ", "").rstrip(".")  # "Value error, " is a prefix of pydantic
+    """Returns what is wrong in the style of our own errors, and in typer's words for rare
+    errors.
+    """
+    problem = (
+        error.format_message().replace("Value error, ", "").rstrip(".")
+    )  # "Value error, " is a prefix of pydantic
     if isinstance(error, typer.BadParameter) and error.param is not None:
-        name = max(error.param.opts, key=len) if isinstance(error.param, TyperOption) else error.param.make_metavar(context).strip("{}")
-        if hasattr(error, "param_type") and context.info_name == "follow":  # the only argument may be a capture or a number
-            return "write a capture and then the number of a connection; 'dcpinspect connections CAPTURE' lists them"
+        name = (
+            max(error.param.opts, key=len)
+            if isinstance(error.param, TyperOption)
+            else error.param.make_metavar(context).strip("{}")
+        )
+        if (
+            hasattr(error, "param_type") and context.info_name == "follow"
+        ):  # the only argument may be a capture or a number
+            return (
+                "write a capture and then the number of a connection; 'dcpinspect connections "
+                "CAPTURE' lists them"
+            )
         if hasattr(error, "param_type") and name == "--vbucket":
             return "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"
         if hasattr(error, "param_type"):
             return f"{name} is missing"
         possible = _wanted(error.param.type)
-        value = re.match(r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL)
+        value = re.match(
+            r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL
+        )
         if possible and value:
             return f"{name} {value[2]}: write {possible}"
         # pydantic says what is wrong, but not with which value
         refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
-        return f"{problem}: {refused[0]['input']!r}" if refused and repr(refused[0]["input"]) not in problem else problem
+        return (
+            f"{problem}: {refused[0]['input']!r}"
+            if refused and repr(refused[0]["input"]) not in problem
+            else problem
+        )
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
         names = (
-            [spelling for parameter in context.command.params for spelling in (*parameter.opts, *parameter.secondary_opts)]
+            [
+                spelling
+                for parameter in context.command.params
+                for spelling in (*parameter.opts, *parameter.secondary_opts)
+            ]
             if context
             else []
         )
         return f"there is no option {escape(option)}{did_you_mean(option, names)}"
     if option is not None:
-        return f"{escape(option)} needs a value" if "requires" in problem else f"{escape(option)} takes no value"
+        return (
+            f"{escape(option)} needs a value"
+            if "requires" in problem
+            else f"{escape(option)} takes no value"
+        )
     for pattern, ours in _OURS.items():
         pattern_match = re.fullmatch(pattern, problem, re.DOTALL)
         if pattern_match:
@@ -429,9 +539,13 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
 
 
 def _interfaces(context: Any, words: str) -> str:
-    """Returns arguments as options for interfaces, if the command takes interfaces and no arguments."""
+    """Returns arguments as options for interfaces, if the command takes interfaces and no
+    arguments.
+    """
     takes = [parameter.opts for parameter in context.command.params]
-    is_for_interfaces = any("-i" in names for names in takes) and all(names[0].startswith("-") for names in takes)
+    is_for_interfaces = any("-i" in names for names in takes) and all(
+        names[0].startswith("-") for names in takes
+    )
     return " ".join(f"-i {word}" for word in words.split()) if is_for_interfaces else ""
 
 
@@ -445,7 +559,9 @@ _OURS = {
 
 
 def _wanted(kind: Any) -> str:
-    """Describes the possible values of a type; empty for types that are neither numbers nor choices."""
+    """Describes the possible values of a type; empty for types that are neither numbers nor
+    choices.
+    """
     choices = getattr(kind, "choices", ())
     if choices:
         names = [str(getattr(choice, "value", choice)) for choice in choices]
@@ -453,11 +569,17 @@ def _wanted(kind: Any) -> str:
     if not hasattr(kind, "min"):
         return ""
     number = "a number" if "float" in kind.name else "a whole number"
-    return f"{number}, {kind.min} or more" if kind.max is None else f"{number} from {kind.min} to {kind.max}"
+    return (
+        f"{number}, {kind.min} or more"
+        if kind.max is None
+        else f"{number} from {kind.min} to {kind.max}"
+    )
 
 
 def _with_origin(context: Any, parameter: str, problem: str) -> str:
-    """Adds the place in the config file to an error about a parameter, if the value comes from there."""
+    """Adds the place in the config file to an error about a parameter, if the value comes from
+    there.
+    """
     source = context.get_parameter_source(parameter)
     if source is None or source.name != "DEFAULT_MAP":
         return problem

@@ -22,25 +22,47 @@ def mcp(
     ports: options.Ports,
     directories: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DIR…]", help="Captures below these directories may be read, and nothing else. By default, this one."),
+        typer.Argument(
+            metavar="[DIR…]",
+            help=(
+                "Captures below these directories may be read, and nothing else. By default, this "
+                "one."
+            ),
+        ),
     ] = None,
     show_data: Annotated[
-        bool, typer.Option("--show-data", help="Show keys, values and names. By default, pseudonyms replace them, as --redact does.")
+        bool,
+        typer.Option(
+            "--show-data",
+            help=(
+                "Show keys, values and names. By default, pseudonyms replace them, as --redact "
+                "does."
+            ),
+        ),
     ] = False,
     redact_salt: Annotated[
         str | None,
-        typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt. Runs with the same salt have the same pseudonyms."),
+        typer.Option(
+            "--redact-salt",
+            metavar="TEXT",
+            help="Redact with this salt. Runs with the same salt have the same pseudonyms.",
+        ),
     ] = None,
     http: Annotated[
         str | None,
         typer.Option(
             "--http",
             metavar="127.0.0.1:PORT",
-            help=f"Serve over HTTP on this machine. Clients give a token, which is printed, or which the variable {TOKEN} has.",
+            help=(
+                "Serve over HTTP on this machine. Clients give a token, which is printed, or "
+                f"which the variable {TOKEN} has."
+            ),
         ),
     ] = None,
 ) -> int:
-    """Let agents ask about captures, over the Model Context Protocol, on standard input and output."""
+    """Let agents ask about captures, over the Model Context Protocol, on standard input and
+    output.
+    """
     try:
         import anyio
 
@@ -52,21 +74,30 @@ def mcp(
     from dcpinspect.transport.tls.keylog import chosen as keys
 
     if show_data and redact_salt is not None:
-        raise UsageError("--show-data: shows data, and --redact-salt hides them; leave one of them out")
-    redactor = None if show_data else options.Redaction(redact=True, redact_salt=redact_salt).redactor()
+        raise UsageError(
+            "--show-data: shows data, and --redact-salt hides them; leave one of them out"
+        )
+    redactor = (
+        None if show_data else options.Redaction(redact=True, redact_salt=redact_salt).redactor()
+    )
     address = None if http is None else _address(http)
     port_choice = ports.chosen()
     port_names = [*port_choice["extra_ports"], *(["auto"] if port_choice["find_ports"] else [])]
     library = Library(
         directories or ["."],
-        lambda paths: Recording(paths, port=port_names, keylog=keys.paths, tls_search=keys.search, redactor=redactor),
+        lambda paths: Recording(
+            paths, port=port_names, keylog=keys.paths, tls_search=keys.search, redactor=redactor
+        ),
     )
     try:
         if address is None:
             anyio.run(server(library).run_stdio_async)
             return 0
         token = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
-        complain(f"serving at http://{escape(http or '')}/mcp{'' if TOKEN in os.environ else f', with the token {token}'}")
+        complain(
+            "serving at "
+            f"http://{escape(http or '')}/mcp{'' if TOKEN in os.environ else f', with the token {token}'}"
+        )
         anyio.run(over_http, server(library), *address, token)
     finally:
         library.close()
@@ -75,7 +106,12 @@ def mcp(
 
 def _address(text: str) -> tuple[str, int]:
     """Returns host and port. Raises UsageError for other machines' addresses."""
-    address_match = re.fullmatch(r"(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|localhost|\[::1\]):(\d{1,5})", text, re.ASCII)
+    address_match = re.fullmatch(
+        r"(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|localhost|\[::1\]):(\d{1,5})", text, re.ASCII
+    )
     if address_match is None or not 0 < int(address_match[2]) < 65_536:
-        raise UsageError(f"--http {escape(text)}: write an address of this machine, as in 127.0.0.1:8765; others cannot reach it")
+        raise UsageError(
+            f"--http {escape(text)}: write an address of this machine, as in 127.0.0.1:8765; "
+            "others cannot reach it"
+        )
     return address_match[1].strip("[]"), int(address_match[2])

@@ -24,20 +24,35 @@ class Exposition(Choices):
         typer.Option(
             "--metrics",
             metavar="[HOST]:PORT",
-            help="Serve numbers to Prometheus at this address, under /metrics. Without a host, all interfaces serve them.",
+            help=(
+                "Serve numbers to Prometheus at this address, under /metrics. Without a host, all "
+                "interfaces serve them."
+            ),
         ),
     ] = None
-    metrics_vbuckets: Annotated[bool, typer.Option("--metrics-vbuckets", help="For --metrics, also serve numbers of each vbucket.")] = False
+    metrics_vbuckets: Annotated[
+        bool,
+        typer.Option(
+            "--metrics-vbuckets", help="For --metrics, also serve numbers of each vbucket."
+        ),
+    ] = False
 
     @contextmanager
     def exporting(self) -> Iterator[Exporter | None]:
-        """Runs the server until the end, once there is a reading; yields None without an address. Raises UsageError."""
+        """Runs the server until the end, once there is a reading; yields None without an address.
+        Raises UsageError.
+        """
         if self.metrics_at is None:
             if self.metrics_vbuckets:
-                raise UsageError("--metrics-vbuckets: is for --metrics; give it an address, as in --metrics :9464")
+                raise UsageError(
+                    "--metrics-vbuckets: is for --metrics; give it an address, as in --metrics "
+                    ":9464"
+                )
             yield None
             return
-        from dcpinspect.cli.metrics_server import serving  # deferred: the library's server takes 20 ms
+        from dcpinspect.cli.metrics_server import (
+            serving,
+        )  # deferred: the library's server takes 20 ms
 
         with serving(self.metrics_at, with_vbuckets=self.metrics_vbuckets) as exporter:
             yield exporter

@@ -1,8 +1,10 @@
-"""The server of ``--metrics``: a thread of its own serves the numbers of a running reading to Prometheus.
+"""The server of ``--metrics``: a thread of its own serves the numbers of a running reading to
+Prometheus.
 
-The thread of the reading makes the numbers, between two batches, when a scrape asks for them. The server's threads only wait for this, at
-most ``WAIT_S``, and then send the numbers that there are. So no client sees a half-done reading, and clients that ask slowly, often or
-never do not change the reading.
+The thread of the reading makes the numbers, between two batches, when a scrape asks for them. The
+server's threads only wait for this, at most ``WAIT_S``, and then send the numbers that there are.
+So no client sees a half-done reading, and clients that ask slowly, often or never do not change the
+reading.
 """
 
 from __future__ import annotations
@@ -32,13 +34,20 @@ if TYPE_CHECKING:
 WAIT_S = 2.0
 """Seconds that a scrape waits for new numbers, before it gets the last ones."""
 EVERY_S = 1.0
-"""Least number of seconds between two times that numbers are made; also at least SHARE times as long as making them takes."""
+"""Least number of seconds between two times that numbers are made; also at least SHARE times as
+long as making them takes.
+"""
 SHARE = 10
 ANSWER_S = 10.0
 """Seconds that a client may take to ask, and to read the answer."""
 MOST = 64
-"""Greatest number of connections at once. For a further one the oldest that has not asked is turned away, or else the further one."""
-_BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""Greatest number of connections at once. For a further one the oldest that has not asked is turned
+away, or else the further one.
+"""
+_BUSY = (
+    b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: "
+    b"close\r\n\r\n"
+)
 _TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds"
 
 
@@ -58,7 +67,9 @@ class Exporter:
         """Count of the numbers and their text, by content type."""
 
     def between(self, reading: Reading, batches: Iterable[MessageBatch]) -> Iterator[MessageBatch]:
-        """Yields the batches of the reading, and makes numbers between them. Tells the reading to track streams before the first batch."""
+        """Yields the batches of the reading, and makes numbers between them. Tells the reading to
+        track streams before the first batch.
+        """
         metrics = self.serve(reading)
         before = reading.on_pause
 
@@ -95,7 +106,9 @@ class Exporter:
             self._made.notify_all()
 
     def text(self, accepted: str, patience_s: float = WAIT_S) -> tuple[str, bytes]:
-        """Returns content type and text of the numbers; can be called from any thread. ``patience_s``: how long to wait for new numbers."""
+        """Returns content type and text of the numbers; can be called from any thread.
+        ``patience_s``: how long to wait for new numbers.
+        """
         from prometheus_client.exposition import choose_encoder
 
         with self._made:
@@ -107,7 +120,9 @@ class Exporter:
         with self._encoding:  # encodes once, even if many clients ask
             count, latest = self._count, self._latest
             if self._encoded.get(content_type, (-1, b""))[0] != count:
-                self._encoded = {kind: encoded for kind, encoded in self._encoded.items() if encoded[0] == count}
+                self._encoded = {
+                    kind: encoded for kind, encoded in self._encoded.items() if encoded[0] == count
+                }
                 self._encoded[content_type] = count, encode(_Registry(latest))
             return content_type, self._encoded[content_type][1]
 
@@ -153,7 +168,8 @@ def _metric(family: Family, samples: Iterable[tuple[tuple[str, ...], Value]]) ->
 class _Server(ThreadingTCPServer):
     """A server with a thread for each of a few short connections.
 
-    A client that connects and does not ask holds a connection only until somebody else wants it, so it keeps nobody from the numbers.
+    A client that connects and does not ask holds a connection only until somebody else wants it, so
+    it keeps nobody from the numbers.
     """
 
     daemon_threads = True
@@ -189,7 +205,9 @@ class _Server(ThreadingTCPServer):
             super().process_request(request, client_address)
 
     def asks(self, request: Any) -> bool:
-        """Notes that a client has asked; returns whether it is to get an answer, or was turned away meanwhile."""
+        """Notes that a client has asked; returns whether it is to get an answer, or was turned away
+        meanwhile.
+        """
         with self._changing:
             self._silent.pop(request, None)
             return request in self._open
@@ -218,7 +236,9 @@ class _Server(ThreadingTCPServer):
 
 
 def _turn_away(request: socket.socket) -> None:
-    """Says that there are too many connections, and ends this one. It never waits for the client."""
+    """Says that there are too many connections, and ends this one. It never waits for the
+    client.
+    """
     with suppress(OSError):  # the client has gone
         request.settimeout(0)
         request.send(_BUSY)
@@ -245,7 +265,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(404, "Not here", "Metrics are at /metrics.")
             return
         kind, body = (
-            ("text/plain", b"/metrics\n") if path == "/" else self._server.exporter.text(self.headers.get("Accept", ""), self._patience_s)
+            ("text/plain", b"/metrics\n")
+            if path == "/"
+            else self._server.exporter.text(self.headers.get("Accept", ""), self._patience_s)
         )
         self.send_response(200)
         self.send_header("Content-Type", kind)
@@ -255,7 +277,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _patience_s(self) -> float:
-        """How long to wait for new numbers: a quarter of Prometheus' timeout, which its request says."""
+        """How long to wait for new numbers: a quarter of Prometheus' timeout, which its request
+        says.
+        """
         try:
             return max(0.0, min(WAIT_S, float(self.headers.get(_TIMEOUT, 4 * WAIT_S)) / 4))
         except ValueError:
@@ -271,11 +295,15 @@ def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
     try:
         import prometheus_client  # noqa: F401
     except ImportError:
-        raise UsageError("--metrics needs the package prometheus_client; install dcpinspect[metrics]") from None
+        raise UsageError(
+            "--metrics needs the package prometheus_client; install dcpinspect[metrics]"
+        ) from None
     exporter = Exporter(with_vbuckets=with_vbuckets)
     with _Server(_listener(address), exporter) as server:
         host, port = server.socket.getsockname()[:2]
-        complain(f"metrics are served at http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
+        complain(
+            f"metrics are served at http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+        )
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
         try:
@@ -286,20 +314,33 @@ def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
 
 def _listener(address: str) -> socket.socket:
     """Opens the listening socket. Raises UsageError."""
-    address_match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:\s]*)):(\d{1,5})", address, re.ASCII)
+    address_match = re.fullmatch(
+        r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:\s]*)):(\d{1,5})", address, re.ASCII
+    )
     option_text = f"--metrics {escape(address)}"
     if address_match is None or int(address_match[3]) > 65_535:
-        raise UsageError(f"{option_text}: write HOST:PORT, or :PORT for all interfaces, as in :9464")
+        raise UsageError(
+            f"{option_text}: write HOST:PORT, or :PORT for all interfaces, as in :9464"
+        )
     host, port = address_match[1] or address_match[2], int(address_match[3])
     try:
         if not host:
             if socket.has_dualstack_ipv6():
                 return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
             return socket.create_server(("", port))
-        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, _, _, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         return socket.create_server(where[:2], family=family)
     except UnicodeError:
-        raise UsageError(f"{option_text}: no host has this name; write HOST:PORT, or :PORT for all interfaces, as in :9464") from None
+        raise UsageError(
+            f"{option_text}: no host has this name; write HOST:PORT, or :PORT for all "
+            "interfaces, as in :9464"
+        ) from None
     except OSError as error:
-        reason = "the port is in use" if error.errno == errno.EADDRINUSE else escape(error.strerror or str(error))
+        reason = (
+            "the port is in use"
+            if error.errno == errno.EADDRINUSE
+            else escape(error.strerror or str(error))
+        )
         raise UsageError(f"{option_text}: {reason}; choose another address") from None

@@ -1,4 +1,6 @@
-"""``--exec``: starts a program for findings, at most once in a certain time, and never waits for it."""
+"""``--exec``: starts a program for findings, at most once in a certain time, and never waits for
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ MOST = 8
 OUTPUT_BYTES = 64 << 10
 """Number of bytes of a program's output that are passed on."""
 OUTPUT_S = 0.2
-"""Seconds to wait for the last of a program's output: what it has started may have it open for longer."""
+"""Seconds to wait for the last of a program's output: what it has started may have it open for
+longer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,14 @@ class _Program:
 class Notifier:
     """Starts a program with a finding as one line of JSON on its standard input.
 
-    A finding that comes too soon after the one before waits. Once it is time, the program gets the worst of the waiting findings, and
-    ``left_out`` says how many others there were.
+    A finding that comes too soon after the one before waits. Once it is time, the program gets the
+    worst of the waiting findings, and ``left_out`` says how many others there were.
     """
 
     def __init__(self, command: str, every_s: float, *, tell: Callable[[str], None]) -> None:
-        """Splits ``command`` as a shell does. Raises UsageError for a command that cannot be started."""
+        """Splits ``command`` as a shell does. Raises UsageError for a command that cannot be
+        started.
+        """
         from dcpinspect.temporary import at_end  # deferred: NumPy, which --help does not need
 
         try:
@@ -57,7 +63,10 @@ class Notifier:
         if not self._command:
             raise UsageError("--exec: is empty; name a program")
         if shutil.which(self._command[0]) is None:
-            raise UsageError(f"--exec: there is no program {escape(self._command[0])}; name one, with its folder if it is not in PATH")
+            raise UsageError(
+                f"--exec: there is no program {escape(self._command[0])}; name one, with its "
+                "folder if it is not in PATH"
+            )
         self._every_s = every_s
         self._tell = tell
         self._running: list[_Program] = []
@@ -89,7 +98,10 @@ class Notifier:
             elif now >= program.end:
                 _kill(program.process)
                 self._reap(program)
-                self._tell(f"--exec: {escape(self._command[0])} took longer than {TIMEOUT_S:.0f} s and was killed")
+                self._tell(
+                    f"--exec: {escape(self._command[0])} took longer than {TIMEOUT_S:.0f} s "
+                    "and was killed"
+                )
         if self._waiting is not None and now >= self._due and len(self._running) < MOST:
             self._start(self._waiting[1])
             self._due = now + self._every_s
@@ -105,21 +117,31 @@ class Notifier:
                 self._say_how_it_ended(program)
             except subprocess.TimeoutExpired:
                 _kill(program.process)
-                self._tell(f"--exec: {escape(self._command[0])} still ran at the end and was killed")
+                self._tell(
+                    f"--exec: {escape(self._command[0])} still ran at the end and was killed"
+                )
             self._reap(program)
 
     def _start(self, record: Mapping[str, Any]) -> None:
-        from dcpinspect.output.export.json_table import plain_json  # deferred: --help does not need it
+        from dcpinspect.output.export.json_table import (
+            plain_json,
+        )  # deferred: --help does not need it
 
         line = plain_json({**record, "left_out": self._left_out}) + b"\n"
         self._waiting, self._left_out = None, 0
         try:
-            with tempfile.TemporaryFile() as text:  # a pipe would be full if the program does not read it
+            with (
+                tempfile.TemporaryFile() as text
+            ):  # a pipe would be full if the program does not read it
                 text.write(line)
                 text.seek(0)
                 # In a session of its own, the program does not get Ctrl-C.
                 process = subprocess.Popen(  # noqa: S603 - as the user asked
-                    self._command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+                    self._command,
+                    stdin=text,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
                 )
         except OSError as error:
             self._tell(f"--exec: {escape(self._command[0])}: {error.strerror}")
@@ -146,7 +168,9 @@ class Notifier:
             self._tell(f"--exec: {escape(self._command[0])} ended {how}; this is said once")
 
     def _pass_on(self, output: BinaryIO) -> None:
-        """Passes the beginning of a program's output on to standard error, where it does not mix with findings, and counts the rest."""
+        """Passes the beginning of a program's output on to standard error, where it does not mix
+        with findings, and counts the rest.
+        """
         bytes_left, beyond = OUTPUT_BYTES, 0
         with output:
             while data := os.read(output.fileno(), 1 << 20):
@@ -155,7 +179,10 @@ class Notifier:
                 beyond += len(data[bytes_left:])
                 bytes_left -= min(bytes_left, len(data))
         if beyond:
-            self._tell(f"--exec: {escape(self._command[0])} wrote {beyond:,} more bytes, which are left out")
+            self._tell(
+                f"--exec: {escape(self._command[0])} wrote {beyond:,} more bytes, which are "
+                "left out"
+            )
 
 
 def _name_of(number: int) -> str:
@@ -166,6 +193,8 @@ def _name_of(number: int) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kills the program, and all processes that it started and that are still in its process group."""
+    """Kills the program, and all processes that it started and that are still in its process
+    group.
+    """
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

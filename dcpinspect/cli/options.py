@@ -1,6 +1,8 @@
-"""Options that mean the same in every command: declared once, and used as types in signatures of commands.
+"""Options that mean the same in every command: declared once, and used as types in signatures of
+commands.
 
-Most stand in groups (``choices``), whose methods make of the text as typed what the command works with.
+Most stand in groups (``choices``), whose methods make of the text as typed what the command works
+with.
 """
 
 from __future__ import annotations
@@ -39,10 +41,14 @@ STDIN = "-"
 
 
 def with_folders(names: Sequence[str] | None) -> list[str]:
-    """Returns the names of captures, with directories replaced by their captures. What the command writes is as private as they are."""
+    """Returns the names of captures, with directories replaced by their captures. What the command
+    writes is as private as they are.
+    """
     from dcpinspect.capture import folders, rights  # deferred: only a command that runs needs them
 
-    looking = threading.Timer(_LOOKING_S, complain, (f"looking for captures in {', '.join(map(escape, names or ()))}",))
+    looking = threading.Timer(
+        _LOOKING_S, complain, (f"looking for captures in {', '.join(map(escape, names or ()))}",)
+    )
     looking.daemon = True
     if any(map(os.path.isdir, names or ())):
         looking.start()
@@ -56,7 +62,10 @@ def with_folders(names: Sequence[str] | None) -> list[str]:
 
 def choose_keylogs(names: list[str] | None) -> list[str] | None:
     """Applies ``--keylog``. Raises UsageError, CaptureError."""
-    from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, chosen  # deferred: few commands need secrets
+    from dcpinspect.transport.tls.keylog import (
+        MOST_CONNECTIONS,
+        chosen,
+    )  # deferred: few commands need secrets
 
     paths = []
     for name in names or ():
@@ -65,9 +74,15 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
     keys = chosen.choose(paths)
     for damaged in keys.damage:
-        complain(f"{escape(damaged.path)}, line {damaged.line}: is no line of a key log; the others are used")
+        complain(
+            f"{escape(damaged.path)}, line {damaged.line}: is no line of a key log; the others "
+            "are used"
+        )
     if keys.dropped:
-        complain(f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest {keys.dropped:,} are left out")
+        complain(
+            f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest "
+            f"{keys.dropped:,} are left out"
+        )
     return names
 
 
@@ -92,7 +107,10 @@ Captures = Annotated[
     typer.Argument(
         metavar="CAPTURE…",
         callback=with_folders,
-        help="Capture files, or directories of them, read as one in order of time. - is standard input.",
+        help=(
+            "Capture files, or directories of them, read as one in order of time. - is standard "
+            "input."
+        ),
     ),
 ]
 if TYPE_CHECKING:
@@ -101,7 +119,12 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 OutputFile = Annotated[
     str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete. - is standard output."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to this file, which appears when it is complete. - is standard output.",
+    ),
 ]
 
 
@@ -120,37 +143,62 @@ MaxBytes = Annotated[
         metavar="N",
         min=1000,
         callback=choose_max_bytes,
-        help="For JSON, print no more than N bytes: whole records, and how many are left out on standard error.",
+        help=(
+            "For JSON, print no more than N bytes: whole records, and how many are left out on "
+            "standard error."
+        ),
     ),
 ]
 CsvGuard = Annotated[
     bool,
-    typer.Option("--csv-guard/--no-csv-guard", help="For CSV, put an apostrophe before a text that a spreadsheet would run as a formula."),
+    typer.Option(
+        "--csv-guard/--no-csv-guard",
+        help="For CSV, put an apostrophe before a text that a spreadsheet would run as a formula.",
+    ),
 ]
-VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
-Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4.")]
+VBuckets = Annotated[
+    str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")
+]
+Connections = Annotated[
+    str | None,
+    typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4."),
+]
 
 
-def filter_option(rows: str, example: str, complete: Callable[[str], list[str]] = completion.record_filters) -> Any:
-    """Returns the option ``--filter``. ``of``: what meets the condition; ``complete``: completes names of saved filters."""
+def filter_option(
+    rows: str, example: str, complete: Callable[[str], list[str]] = completion.record_filters
+) -> Any:
+    """Returns the option ``--filter``. ``of``: what meets the condition; ``complete``: completes
+    names of saved filters.
+    """
     help_text = f'Only {rows} where this is true, as in "{example}"; @name is a saved filter.'
     return typer.Option("--filter", metavar="SQL", autocompletion=complete, help=help_text)
 
 
-Filter = Annotated[str | None, filter_option("messages", "vbucket in (1, 5) and by_seqno > 100", completion.message_filters)]
+Filter = Annotated[
+    str | None,
+    filter_option("messages", "vbucket in (1, 5) and by_seqno > 100", completion.message_filters),
+]
 SaltFile = Annotated[
     str | None,
     typer.Option(
         "--salt-file",
         metavar="FILE",
-        help="The salt of --redact. By default, it is OUT.salt beside OUT, which the first run makes, and nobody but you can read.",
+        help=(
+            "The salt of --redact. By default, it is OUT.salt beside OUT, which the first run "
+            "makes, and nobody but you can read."
+        ),
     ),
 ]
 Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
 Width = Annotated[
     int | None,
     typer.Option(
-        "--width", metavar="COLUMNS", min=20, max=1000, help="For text, the width of lines. By default, it is the width of the terminal."
+        "--width",
+        metavar="COLUMNS",
+        min=20,
+        max=1000,
+        help="For text, the width of lines. By default, it is the width of the terminal.",
     ),
 ]
 
@@ -161,7 +209,12 @@ class OutputFormat(Choices):
     title = "The output"
     format_name: Annotated[
         FormatName | None,
-        typer.Option("--format", "-f", show_default=False, help="The format. By default, the name of -o FILE chooses it, or it is text."),
+        typer.Option(
+            "--format",
+            "-f",
+            show_default=False,
+            help="The format. By default, the name of -o FILE chooses it, or it is text.",
+        ),
     ] = None
     output: OutputFile = None
     max_bytes: MaxBytes = None
@@ -185,11 +238,21 @@ class Redaction(Choices):
     title = "The output"
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace keys, values and names by pseudonyms. Equal texts get equal pseudonyms within this run."),
+        typer.Option(
+            "--redact",
+            help=(
+                "Replace keys, values and names by pseudonyms. Equal texts get equal pseudonyms "
+                "within this run."
+            ),
+        ),
     ] = False
     redact_salt: Annotated[
         str | None,
-        typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt. Runs with the same salt have the same pseudonyms."),
+        typer.Option(
+            "--redact-salt",
+            metavar="TEXT",
+            help="Redact with this salt. Runs with the same salt have the same pseudonyms.",
+        ),
     ] = None
 
     @property
@@ -198,14 +261,21 @@ class Redaction(Choices):
         return self.redact or self.redact_salt is not None
 
     def redactor(self) -> Redactor | None:
-        """Returns the redactor; None if nothing is redacted. Raises UsageError for an empty salt."""
+        """Returns the redactor; None if nothing is redacted. Raises UsageError for an empty
+        salt.
+        """
         if not self.is_wanted:
             return None
         if self.redact_salt == "":
-            raise UsageError("--redact-salt: is empty; give a text that others cannot guess, or --redact alone for a random one")
+            raise UsageError(
+                "--redact-salt: is empty; give a text that others cannot guess, or --redact "
+                "alone for a random one"
+            )
         from dcpinspect.protocol.redact import Redactor  # deferred: only redaction needs it
 
-        return Redactor(None if self.redact_salt is None else self.redact_salt.encode(errors="surrogateescape"))
+        return Redactor(
+            None if self.redact_salt is None else self.redact_salt.encode(errors="surrogateescape")
+        )
 
 
 class OutputRedaction(Choices):
@@ -214,7 +284,13 @@ class OutputRedaction(Choices):
     title = "The output"
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace keys, values and names by pseudonyms in all tables. All else that OUT keeps is encrypted."),
+        typer.Option(
+            "--redact",
+            help=(
+                "Replace keys, values and names by pseudonyms in all tables. All else that OUT "
+                "keeps is encrypted."
+            ),
+        ),
     ] = False
     salt_file: SaltFile = None
 
@@ -229,7 +305,8 @@ class Decryption(Choices):
             "--keylog",
             metavar="[POINT=]FILE",
             callback=choose_keylogs,
-            help="Decrypt TLS with the secrets of this key log, or of all in a folder. env means the file that SSLKEYLOGFILE names. "
+            help="Decrypt TLS with the secrets of this key log, or of all in a folder. env means "
+            "the file that SSLKEYLOGFILE names. "
             "May be repeated. pipeline uses POINT=FILE for this capture point only.",
         ),
     ] = None
@@ -240,7 +317,8 @@ class Decryption(Choices):
             metavar="N",
             min=0,
             callback=choose_search,
-            help="For a TLS 1.3 connection that began before the capture, try secrets and record numbers up to N times. "
+            help="For a TLS 1.3 connection that began before the capture, try secrets and record "
+            "numbers up to N times. "
             "By default 5,000,000, which takes 2 s at most.",
         ),
     ] = None
@@ -249,13 +327,16 @@ class Decryption(Choices):
         typer.Option(
             "--copies",
             callback=choose_copies,
-            help="Count a conversation as often as the capture shows it: before and after address translation, and on both sides of a "
+            help="Count a conversation as often as the capture shows it: before and after address "
+            "translation, and on both sides of a "
             "proxy.",
         ),
     ] = False
 
     def secrets(self) -> Secrets:
-        """Returns where the TLS secrets are. Raises UsageError for a pipe, because processes of Spark read it, too."""
+        """Returns where the TLS secrets are. Raises UsageError for a pipe, because processes of
+        Spark read it, too.
+        """
         from dcpinspect.spark.secrets import secrets_at
         from dcpinspect.transport.tls.keylog import chosen
 
@@ -269,21 +350,38 @@ class Ports(Choices):
     port: Annotated[
         list[str] | None,
         typer.Option(
-            "--port", metavar="PORT|auto", help="A server port besides 11210 and 11207. auto finds any that carries DCP. May be repeated."
+            "--port",
+            metavar="PORT|auto",
+            help=(
+                "A server port besides 11210 and 11207. auto finds any that carries DCP. May be "
+                "repeated."
+            ),
         ),
     ] = None
     decryption: Decryption = Decryption()
 
     def chosen(self) -> dict[str, Any]:
-        """Returns the arguments of a ``Reading``: ``extra_ports`` and ``find_ports``. Raises UsageError."""
+        """Returns the arguments of a ``Reading``: ``extra_ports`` and ``find_ports``. Raises
+        UsageError.
+        """
         numbers = [value for value in self.port or () if value != "auto"]
         for value in numbers:
-            if not (value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) < 65_536):
+            if not (
+                value.isascii()
+                and value.isdecimal()
+                and len(value) <= 5
+                and 0 < int(value) < 65_536
+            ):
                 raise UsageError(f"--port {escape(value)}: write a number from 1 to 65535, or auto")
-        return {"extra_ports": [int(value) for value in numbers], "find_ports": "auto" in (self.port or ())}
+        return {
+            "extra_ports": [int(value) for value in numbers],
+            "find_ports": "auto" in (self.port or ()),
+        }
 
     def of_pipeline(self) -> dict[str, Any]:
-        """Returns the same for a pipeline, which keeps what an earlier run was told: None where nothing is given. Raises UsageError."""
+        """Returns the same for a pipeline, which keeps what an earlier run was told: None where
+        nothing is given. Raises UsageError.
+        """
         port_choice = self.chosen()
         if self.port is None:
             return dict.fromkeys(port_choice)
@@ -296,7 +394,14 @@ class Input(Choices):
     title = "The captures"
     ports: Ports = Ports()
     stats: Annotated[
-        bool, typer.Option("--stats", help="At the end, print on standard error how many packets and bytes were read, skipped or lost.")
+        bool,
+        typer.Option(
+            "--stats",
+            help=(
+                "At the end, print on standard error how many packets and bytes were read, "
+                "skipped or lost."
+            ),
+        ),
     ] = False
 
 
@@ -309,12 +414,18 @@ class Times(Choices):
         typer.Option(
             "--since",
             metavar="TIME",
-            help="Only from this time on. It is in UTC ('2024-04-06 12:03:41', 12:03:41), after the start (90s, 10m), or"
+            help="Only from this time on. It is in UTC ('2024-04-06 12:03:41', 12:03:41), after "
+            "the start (90s, 10m), or"
             " before the end (-10m).",
         ),
     ] = None
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Only before this time, which is written as for --since.")
+        str | None,
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="Only before this time, which is written as for --since.",
+        ),
     ] = None
 
     def span(self, captures: Sequence[str] | None) -> TimeSpan | None:
@@ -327,12 +438,21 @@ class Times(Choices):
         begin = moment(self.since, "--since") if self.since is not None else None
         end = moment(self.until, "--until") if self.until is not None else None
         for option, text, bound in (("--since", self.since, begin), ("--until", self.until, end)):
-            if bound is not None and bound.counts_from == "end" and (captures is None or STDIN in captures):
-                raise UsageError(f"{option} {escape(text or '')}: the end is not known before it comes; count from the start, as in 10m")
+            if (
+                bound is not None
+                and bound.counts_from == "end"
+                and (captures is None or STDIN in captures)
+            ):
+                raise UsageError(
+                    f"{option} {escape(text or '')}: the end is not known before it comes; "
+                    "count from the start, as in 10m"
+                )
         return TimeSpan(begin, end, cache(lambda: last_time(captures or ())))
 
     def span_of_whole(self) -> TimeSpan | None:
-        """Returns the span for a command that reads a whole capture, and so knows its end, before it prints. Raises UsageError."""
+        """Returns the span for a command that reads a whole capture, and so knows its end, before
+        it prints. Raises UsageError.
+        """
         return self.span(())
 
 
@@ -356,37 +476,58 @@ class Conditions(Choices):
         typer.Option(
             "--key",
             metavar="GLOB",
-            help="Only messages whose key matches, as in 'user::*'. Most answers have no key; --filter has request_key.",
+            help=(
+                "Only messages whose key matches, as in 'user::*'. Most answers have no key; "
+                "--filter has request_key."
+            ),
         ),
     ] = None
     status: Annotated[
         str | None,
         typer.Option(
-            "--status", metavar="LIST", autocompletion=completion.statuses, help="Only responses of these statuses, by name or number."
+            "--status",
+            metavar="LIST",
+            autocompletion=completion.statuses,
+            help="Only responses of these statuses, by name or number.",
         ),
     ] = None
     collection: Annotated[
         str | None,
-        typer.Option("--collection", metavar="LIST", help="Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa."),
+        typer.Option(
+            "--collection",
+            metavar="LIST",
+            help="Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa.",
+        ),
     ] = None
     filter_: Filter = None
     times: Times = Times()
 
-    def selection(self, captures: Sequence[str] | None, config: Config | None, row: str | None = None) -> Selection:
-        """Returns the conditions. ``captures``: as for ``Times.span``. ``config``: has saved filters.
+    def selection(
+        self, captures: Sequence[str] | None, config: Config | None, row: str | None = None
+    ) -> Selection:
+        """Returns the conditions. ``captures``: as for ``Times.span``. ``config``: has saved
+        filters.
 
         Raises UsageError, which names the option.
         """
         from dcpinspect.tables import select  # deferred: NumPy, which --help does not need
 
         return select.Selection(
-            numbers=select.number_ranges(row, "--row", most=(1 << 63) - 2) if row is not None else (),
-            vbuckets=select.number_ranges(self.vbucket, "--vbucket", most=0xFFFF) if self.vbucket is not None else (),
+            numbers=select.number_ranges(row, "--row", most=(1 << 63) - 2)
+            if row is not None
+            else (),
+            vbuckets=select.number_ranges(self.vbucket, "--vbucket", most=0xFFFF)
+            if self.vbucket is not None
+            else (),
             commands=select.commands(self.opcode) if self.opcode is not None else None,
-            connections=select.number_ranges(self.connection, "--connection", most=(1 << 31) - 1) if self.connection is not None else (),
+            connections=select.number_ranges(self.connection, "--connection", most=(1 << 31) - 1)
+            if self.connection is not None
+            else (),
             keys=select.key_pattern(self.key) if self.key is not None else None,
             statuses=select.statuses(self.status) if self.status is not None else (),
-            collections=select.collections(self.collection) if self.collection is not None else None,
+            collections=select.collections(self.collection)
+            if self.collection is not None
+            else None,
             filter=_filter(self.filter_, config) if self.filter_ is not None else None,
             span=self.times.span(captures),
         )
@@ -411,7 +552,10 @@ class RuleChoice(Choices):
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            "--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family. May be repeated."
+            "--rule",
+            metavar="RULE",
+            autocompletion=completion.rules,
+            help="Only this rule, and those of --family. May be repeated.",
         ),
     ] = None
     family: Annotated[
@@ -423,17 +567,34 @@ class RuleChoice(Choices):
             help="Only rules of this family, and those of --rule. May be repeated.",
         ),
     ] = None
-    lint: Annotated[bool, typer.Option("--lint", help="Also check the recommendations to clients (the rules of the family lint).")] = False
+    lint: Annotated[
+        bool,
+        typer.Option(
+            "--lint",
+            help="Also check the recommendations to clients (the rules of the family lint).",
+        ),
+    ] = False
     no_rule: Annotated[
-        list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule. May be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--no-rule",
+            metavar="RULE",
+            autocompletion=completion.rules,
+            help="Not this rule. May be repeated.",
+        ),
     ] = None
-    severity: Annotated[Level | None, typer.Option("--severity", show_default=False, help="Only findings of this severity, or worse.")] = (
-        None
-    )
+    severity: Annotated[
+        Level | None,
+        typer.Option(
+            "--severity", show_default=False, help="Only findings of this severity, or worse."
+        ),
+    ] = None
 
     def ids(self) -> list[str]:
         """Returns the ids of the rules that are asked for. Raises UsageError."""
-        from dcpinspect.findings.registry import RULES  # deferred: only a command that runs needs it
+        from dcpinspect.findings.registry import (
+            RULES,
+        )  # deferred: only a command that runs needs it
 
         rules, families = self.rule or (), self.family or ()
         self._refuse_unknown()
@@ -445,27 +606,49 @@ class RuleChoice(Choices):
             and rule.id not in (self.no_rule or ())
         ]
         if not rule_ids:
-            raise UsageError("--no-rule: no rule is left to check; remove one of the --no-rule options")
+            raise UsageError(
+                "--no-rule: no rule is left to check; remove one of the --no-rule options"
+            )
         if self.lint and not any(RULES[rule].family == _LINT for rule in rule_ids):
-            raise UsageError("--lint: none of its rules is among the chosen ones; add --family lint")
+            raise UsageError(
+                "--lint: none of its rules is among the chosen ones; add --family lint"
+            )
         return rule_ids
 
     def _refuse_unknown(self) -> None:
-        """Raises UsageError for names that no rule or family has, and for rules of the family lint without ``--lint``."""
+        """Raises UsageError for names that no rule or family has, and for rules of the family lint
+        without ``--lint``.
+        """
         from dcpinspect.findings.registry import RULES
         from dcpinspect.findings.rule import FAMILIES
 
-        named = (("--rule", self.rule, RULES), ("--no-rule", self.no_rule, RULES), ("--family", self.family, FAMILIES))
-        for option, value, known_names in ((option, value, known_names) for option, values, known_names in named for value in values or ()):
+        named = (
+            ("--rule", self.rule, RULES),
+            ("--no-rule", self.no_rule, RULES),
+            ("--family", self.family, FAMILIES),
+        )
+        for option, value, known_names in (
+            (option, value, known_names)
+            for option, values, known_names in named
+            for value in values or ()
+        ):
             if value not in known_names:
                 close = did_you_mean(value, known_names) or (
-                    f"; there are {', '.join(known_names)}" if known_names is FAMILIES else "; 'dcpinspect check --list-rules' lists all"
+                    f"; there are {', '.join(known_names)}"
+                    if known_names is FAMILIES
+                    else "; 'dcpinspect check --list-rules' lists all"
                 )
-                raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
+                raise UsageError(
+                    f"{option} {escape(value)}: no "
+                    f"{option.removeprefix('--no-').removeprefix('--')} has this name{close}"
+                )
         for option, values, known_names in named:
             for value in values or () if option != "--no-rule" and not self.lint else ():
                 if (value if known_names is FAMILIES else RULES[value].family) == _LINT:
-                    raise UsageError(f"{option} {value}: the rules of the family lint are only checked with --lint; add it")
+                    raise UsageError(
+                        f"{option} {value}: the rules of the family lint are only checked with "
+                        "--lint; add it"
+                    )
 
 
 def list_columns(context: typer.Context, text: str | None) -> str | None:
@@ -486,13 +669,26 @@ WITHOUT_VALUE = ("--columns",)
 """Options that may stand without a value, which is then the empty text."""
 
 
-def columns_option(example: str, complete: Callable[..., list[str]] = completion.record_columns) -> Any:
+def columns_option(
+    example: str, complete: Callable[..., list[str]] = completion.record_columns
+) -> Any:
     """Returns the option ``--columns``. ``complete``: completes names of columns."""
-    help_text = f"Show these columns, in this order, as in {example}. Without a list, list all columns."
-    return typer.Option("--columns", metavar="[LIST]", callback=list_columns, is_eager=True, autocompletion=complete, help=help_text)
+    help_text = (
+        f"Show these columns, in this order, as in {example}. Without a list, list all columns."
+    )
+    return typer.Option(
+        "--columns",
+        metavar="[LIST]",
+        callback=list_columns,
+        is_eager=True,
+        autocompletion=complete,
+        help=help_text,
+    )
 
 
-Columns = Annotated[str | None, columns_option("name,vbucket,by_seqno or @seqnos", completion.message_columns)]
+Columns = Annotated[
+    str | None, columns_option("name,vbucket,by_seqno or @seqnos", completion.message_columns)
+]
 
 
 class SparkSession(Choices):
@@ -500,9 +696,17 @@ class SparkSession(Choices):
 
     title = "Spark"
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]. By default, it is this machine.")
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Spark's master, as in local[4]. By default, it is this machine.",
+        ),
     ] = None
-    conf: Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated."),
+    ] = None
 
     def settings(self) -> dict[str, str]:
         """Returns the settings from ``--conf``. Raises UsageError."""
@@ -510,7 +714,9 @@ class SparkSession(Choices):
         for setting in self.conf or ():
             name, sign, value = setting.partition("=")
             if not sign or not name.strip():
-                raise UsageError(f"--conf {escape(setting)}: write KEY=VALUE, as in spark.driver.memory=4g")
+                raise UsageError(
+                    f"--conf {escape(setting)}: write KEY=VALUE, as in spark.driver.memory=4g"
+                )
             settings[name.strip()] = value
         return settings
 
@@ -520,14 +726,17 @@ CapturePoint = Annotated[
     typer.Option(
         "--capture-point",
         metavar="dir|stem|name:NAME",
-        help="How files belong to one capture point. By default, by their directory (dir). stem takes the name without its "
+        help="How files belong to one capture point. By default, by their directory (dir). stem "
+        "takes the name without its "
         "number, and name:NAME takes all files.",
     ),
 ]
 
 
 def is_typed(context: typer.Context, parameter: str) -> bool:
-    """Whether a parameter was given on the command line, not by the config file, whose defaults are ignored where they do not fit."""
+    """Whether a parameter was given on the command line, not by the config file, whose defaults are
+    ignored where they do not fit.
+    """
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -535,24 +744,46 @@ def is_typed(context: typer.Context, parameter: str) -> bool:
 def refuse_unused(context: typer.Context, format_: Format) -> None:
     """Raises UsageError for a typed option that other formats use, but not ``format_``."""
     for option in context.command.params:
-        formats = [other_format.name for other_format in FORMATS.values() if option.name in other_format.options]
+        formats = [
+            other_format.name
+            for other_format in FORMATS.values()
+            if option.name in other_format.options
+        ]
         if formats and format_.name not in formats and is_typed(context, option.name or ""):
-            one_of = ", ".join(formats[:-1]) + f" or {formats[-1]}" if len(formats) > 1 else formats[0]
-            raise UsageError(f"{_spelling(context, option)}: {format_} does not use it; it is for --format {one_of}")
+            one_of = (
+                ", ".join(formats[:-1]) + f" or {formats[-1]}" if len(formats) > 1 else formats[0]
+            )
+            raise UsageError(
+                f"{_spelling(context, option)}: {format_} does not use it; it is for --format "
+                f"{one_of}"
+            )
 
 
 def refuse_others(context: typer.Context, flag: str, users: Sequence[str]) -> None:
-    """Raises UsageError for a typed option that ``flag`` does not use. ``users``: the parameters that it uses."""
+    """Raises UsageError for a typed option that ``flag`` does not use. ``users``: the parameters
+    that it uses.
+    """
     for option in context.command.params:
         if option.name not in users and is_typed(context, option.name or ""):
-            raise UsageError(f"{_spelling(context, option)}: {flag} does not use it; leave one of them out")
+            raise UsageError(
+                f"{_spelling(context, option)}: {flag} does not use it; leave one of them out"
+            )
 
 
 def refuse_with_columns(context: typer.Context, whole_options: Sequence[str]) -> None:
-    """Raises UsageError if ``--columns`` was typed together with one of the ``others``, which are for showing whole messages."""
+    """Raises UsageError if ``--columns`` was typed together with one of the ``others``, which are
+    for showing whole messages.
+    """
     for option in context.command.params:
-        if is_typed(context, "columns") and option.name in whole_options and is_typed(context, option.name or ""):
-            raise UsageError(f"{_spelling(context, option)}: is for whole messages, and --columns shows columns; leave one of them out")
+        if (
+            is_typed(context, "columns")
+            and option.name in whole_options
+            and is_typed(context, option.name or "")
+        ):
+            raise UsageError(
+                f"{_spelling(context, option)}: is for whole messages, and --columns shows "
+                "columns; leave one of them out"
+            )
 
 
 def _spelling(context: typer.Context, option: Any) -> str:
@@ -574,7 +805,14 @@ def saved_filters(config: Config | None) -> dict[str, FilterSource]:
     from dcpinspect.cli.config import FILTERS  # deferred, as above
     from dcpinspect.tables.filter_tree import FilterSource
 
-    return {name: FilterSource(config.place(FILTERS, name), text) for name, text in config.saved(FILTERS).items()} if config else {}
+    return (
+        {
+            name: FilterSource(config.place(FILTERS, name), text)
+            for name, text in config.saved(FILTERS).items()
+        }
+        if config
+        else {}
+    )
 
 
 def color_rules(config: Config | None) -> ColorRules | None:
@@ -589,7 +827,8 @@ def color_rules(config: Config | None) -> ColorRules | None:
 
 
 def column_names(text: str | None, config: Config | None = None) -> list[str] | None:
-    """Returns the columns that ``--columns`` names, in that order, with sets replaced by their columns.
+    """Returns the columns that ``--columns`` names, in that order, with sets replaced by their
+    columns.
 
     Raises UsageError, which lists the columns.
     """
@@ -602,7 +841,10 @@ def column_names(text: str | None, config: Config | None = None) -> list[str] | 
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
         raise UsageError("--columns: name at least one column, as in name,vbucket,by_seqno")
-    sets = {**{name: preset.text for name, preset in presets.COLUMN_SETS.items()}, **(config.saved(COLUMN_SETS) if config else {})}
+    sets = {
+        **{name: preset.text for name, preset in presets.COLUMN_SETS.items()},
+        **(config.saved(COLUMN_SETS) if config else {}),
+    }
     names: list[str] = []
     for word in words:
         if words.count(word) > 1:
@@ -610,8 +852,13 @@ def column_names(text: str | None, config: Config | None = None) -> list[str] | 
         if not word.startswith("@"):
             names.append(column_name(word, "--columns"))
         elif word[1:] in sets:
-            names += [column_name(name.strip(), f"--columns {word}") for name in sets[word[1:]].split(",")]
+            names += [
+                column_name(name.strip(), f"--columns {word}") for name in sets[word[1:]].split(",")
+            ]
         else:
-            close = did_you_mean(word[1:], sets) or f"; there are {', '.join(f'@{name}' for name in sorted(sets))}"
+            close = (
+                did_you_mean(word[1:], sets)
+                or f"; there are {', '.join(f'@{name}' for name in sorted(sets))}"
+            )
             raise UsageError(f"--columns {escape(word)}: no set of columns has this name{close}")
     return list(dict.fromkeys(names))

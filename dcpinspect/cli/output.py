@@ -1,4 +1,6 @@
-"""The destination of a command's result: standard output, or a file that appears when it is complete."""
+"""The destination of a command's result: standard output, or a file that appears when it is
+complete.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +33,34 @@ def choose_format(name: str | None, path: str | None) -> TableFormat:
 
 
 @contextmanager
-def opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Target]:
+def opened(
+    path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
+) -> Iterator[Target]:
     """Yields what ``_opened`` does, and says at the end what ``--max-bytes`` left out."""
     with _opened(path, format_, captures, others) as target:
         yield target
     if bounded.chosen.left_out:
-        more = f"{bounded.chosen.left_out:,} more record{'' if bounded.chosen.left_out == 1 else 's'}"
+        more = (
+            f"{bounded.chosen.left_out:,} more record{'' if bounded.chosen.left_out == 1 else 's'}"
+        )
         complain(f"{more} left out; ask for fewer rows or columns, or give a greater --max-bytes")
 
 
 @contextmanager
-def _opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Target]:
-    """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end; errors leave none.
+def _opened(
+    path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
+) -> Iterator[Target]:
+    """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end;
+    errors leave none.
 
-    Raises UsageError for files that cannot be written, and for the ``captures`` and ``others``, which are read.
+    Raises UsageError for files that cannot be written, and for the ``captures`` and ``others``,
+    which are read.
     """
     if path is None or path in STDOUT:
         if format_.is_binary and sys.stdout.isatty():
-            raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
+            raise UsageError(
+                f"--format {format_} is not for a terminal; add -o FILE, or redirect the output"
+            )
         refuse_to_overwrite("-", captures, others)
         yield (target := StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii()))
         target.flush()
@@ -66,24 +78,37 @@ def _opened(path: str | None, format_: Format, captures: Sequence[str], others: 
 
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raises UsageError if ``path`` is one of the captures, a key log, the config file, or one of the other files that are read.
+    """Raises UsageError if ``path`` is one of the captures, a key log, the config file, or one of
+    the other files that are read.
 
     ``-``: what standard output goes to, to which a shell may append.
     """
     target = _file(path, descriptor=1)
     if target is None:
         return
-    from dcpinspect.transport.tls.keylog import chosen  # deferred: a command that writes has loaded the decoder
+    from dcpinspect.transport.tls.keylog import (
+        chosen,
+    )  # deferred: a command that writes has loaded the decoder
 
-    for role, names in (("capture", captures), ("key log", chosen.paths), ("config file", [config_path()[0]]), ("file", others)):
+    for role, names in (
+        ("capture", captures),
+        ("key log", chosen.paths),
+        ("config file", [config_path()[0]]),
+        ("file", others),
+    ):
         for name in names:
             source = _file(name)
             if source is not None and os.path.samestat(target, source):
-                raise UsageError(f"{'standard output' if path == '-' else escape(path)}: is the {role} that is read; name another file")
+                raise UsageError(
+                    f"{'standard output' if path == '-' else escape(path)}: is the {role} that "
+                    "is read; name another file"
+                )
 
 
 def _file(name: str | os.PathLike[str], *, descriptor: int = 0) -> os.stat_result | None:
-    """Returns what the system knows of a file, ``-`` for that of a descriptor; None for pipes, devices and what is not there."""
+    """Returns what the system knows of a file, ``-`` for that of a descriptor; None for pipes,
+    devices and what is not there.
+    """
     try:
         about = os.fstat(descriptor) if name == "-" else os.stat(name)
     except (OSError, ValueError):
@@ -97,7 +122,9 @@ class StandardOutput(Target):
     is_stream = True
 
     def __init__(self, *, is_ascii: bool = False) -> None:
-        """``is_ascii``: the output is text for people, in which other characters than ASCII are replaced."""
+        """``is_ascii``: the output is text for people, in which other characters than ASCII are
+        replaced.
+        """
         self._is_ascii = is_ascii
         self._taken = 0
 
@@ -110,7 +137,9 @@ class StandardOutput(Target):
         return terminal.width()
 
     def painter(self) -> Callable[[str, str], str]:
-        """Returns a function that takes a text and a style, and colours the text if colour can be seen."""
+        """Returns a function that takes a text and a style, and colours the text if colour can be
+        seen.
+        """
         return terminal.painter()
 
     def write(self, data: bytes | memoryview) -> int:

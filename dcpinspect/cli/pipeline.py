@@ -1,4 +1,6 @@
-"""``dcpinspect pipeline``: turns directories of captures into tables, with Spark, and reports on them."""
+"""``dcpinspect pipeline``: turns directories of captures into tables, with Spark, and reports on
+them.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,20 @@ class OnError(StrEnum):
 
 
 def run(
-    captures: Annotated[list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, patterns, or directories with captures.")],
+    captures: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CAPTURE…", help="Capture files, patterns, or directories with captures."
+        ),
+    ],
     tables: NewTables,
     spark: options.SparkSession,
     on_error: Annotated[
-        OnError, typer.Option("--on-error", help="If a capture cannot be read, go on and list it in the table bad, or fail.")
+        OnError,
+        typer.Option(
+            "--on-error",
+            help="If a capture cannot be read, go on and list it in the table bad, or fail.",
+        ),
     ] = OnError.KEEP,
     json: Json = False,
 ) -> int:
@@ -58,8 +69,13 @@ def run(
     from dcpinspect.spark.tasks import spark_tasks
 
     wanted, settings = tables.wanted(captures, fails=on_error is OnError.FAIL), spark.settings()
-    with interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"), Steps() as steps:
-        summary = run_pipeline(wanted, partial(spark_tasks, spark.master, settings, steps.show, complain))
+    with (
+        interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"),
+        Steps() as steps,
+    ):
+        summary = run_pipeline(
+            wanted, partial(spark_tasks, spark.master, settings, steps.show, complain)
+        )
     print_summary(summary, as_json=json)
     complain_of(summary)
     return 0 if summary.is_whole else DamagedCapture.exit_status
@@ -89,26 +105,45 @@ def check(
     decryption: options.Decryption,
     salt_file: options.SaltFile = None,
 ) -> int:
-    """Print what is wrong in all captures of a pipeline, worst first, with the messages that show it and what to do."""
+    """Print what is wrong in all captures of a pipeline, worst first, with the messages that show
+    it and what to do.
+    """
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.outputs import damage, states
     from dcpinspect.spark.whole_output import compared
 
-    format_, rules, choice = result.format(context), conditions.rules.ids(), conditions.choosing(context.obj)
+    format_, rules, choice = (
+        result.format(context),
+        conditions.rules.ids(),
+        conditions.choosing(context.obj),
+    )
     manifest, secrets = Manifest.newest(out).with_salt(salt_file), decryption.secrets()
     if manifest.options.get("decrypted") and not secrets.keylogs:
-        complain(f"{escape(out)}: was made with --keylog; without it, streams inside TLS are not compared with each other")
+        complain(
+            f"{escape(out)}: was made with --keylog; without it, streams inside TLS are not "
+            "compared with each other"
+        )
     whole = compared(manifest, secrets, few=True).merged
     columns = result.names(format_, with_files=len(whole.files) > 1)
     assert whole.checker is not None
     checker = whole.checker.only(rules)
-    found = choice.of(checker.findings(whole.links, whole.coverage, is_wanted=choice.wants), whole.files)
+    found = choice.of(
+        checker.findings(whole.links, whole.coverage, is_wanted=choice.wants), whole.files
+    )
     has_messages = any(part.rows for part in manifest.parts)
     lacking = "" if found else checking.lacks(choice, whole, whole.links)
     is_checked = has_messages and not lacking
     with opened(result.output, format_, [capture.unit.path for capture in manifest.units]) as file:
         report = checking.report_of(
-            checking.Checked(found, rules, whole.files, whole.links, whole, damage(manifest), is_checked=is_checked),
+            checking.Checked(
+                found,
+                rules,
+                whole.files,
+                whole.links,
+                whole,
+                damage(manifest),
+                is_checked=is_checked,
+            ),
             choice,
             verdicts=checker.verdicts(whole.links) if conditions.rules.lint else None,
             effects=result.effects,
@@ -121,7 +156,10 @@ def check(
         elif set(states(manifest)) == {"expired"}:
             why = f"all captures of {escape(out)} are expired; run the pipeline with newer ones"
         else:
-            why = f"{escape(out)} has captures without messages; run the pipeline into a new directory with --port auto"
+            why = (
+                f"{escape(out)} has captures without messages; run the pipeline into a new "
+                "directory with --port auto"
+            )
         complain(f"{UNCHECKED}: {why}")
         return CaptureError.exit_status
     if result.fails(found):
@@ -134,7 +172,9 @@ def report(
     result: reporting.Result,
     salt_file: options.SaltFile = None,
 ) -> int:
-    """Write what was found in all captures of a pipeline as one file: a page for any browser, or Markdown for a ticket."""
+    """Write what was found in all captures of a pipeline as one file: a page for any browser, or
+    Markdown for a ticket.
+    """
     from dcpinspect.output.report.written import written
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.pipeline_report import of_pipeline

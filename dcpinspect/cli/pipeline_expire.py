@@ -1,4 +1,6 @@
-"""``dcpinspect pipeline expire``: removes captures that are old enough from an output, with all results that only they gave."""
+"""``dcpinspect pipeline expire``: removes captures that are old enough from an output, with all
+results that only they gave.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,20 @@ def expire(
     out: Out,
     older: Annotated[
         str,
-        typer.Option("--older", metavar="AGE", help="Takes out captures whose last packet is older than this, as in 30d or 12h."),
+        typer.Option(
+            "--older",
+            metavar="AGE",
+            help="Takes out captures whose last packet is older than this, as in 30d or 12h.",
+        ),
     ],
     spark: options.SparkSession,
     decryption: options.Decryption,
     salt_file: options.SaltFile = None,
     json: Json = False,
 ) -> int:
-    """Take old captures out of the tables, with all that only they told. It needs Spark only if --master or --conf is given."""
+    """Take old captures out of the tables, with all that only they told. It needs Spark only if
+    --master or --conf is given.
+    """
     from dcpinspect.cli.pipeline import print_summary
     from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
@@ -40,8 +48,14 @@ def expire(
     run_options = Options((), out, secrets=decryption.secrets(), redacts=None, salt_file=salt_file)
     with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), Steps() as steps:
         if spark.master is None and not settings:
-            summary = expire_captures(run_options, before_ns, lambda: nullcontext(OwnTasks(steps.show)))
+            summary = expire_captures(
+                run_options, before_ns, lambda: nullcontext(OwnTasks(steps.show))
+            )
         else:
-            summary = expire_captures(run_options, before_ns, partial(spark_tasks, spark.master, settings, steps.show, complain))
+            summary = expire_captures(
+                run_options,
+                before_ns,
+                partial(spark_tasks, spark.master, settings, steps.show, complain),
+            )
     print_summary(summary, as_json=json)
     return 0

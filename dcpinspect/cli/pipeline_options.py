@@ -22,13 +22,23 @@ class NewTables(Choices):
     """Where the tables are, and how captures become rows of them."""
 
     title = "The tables"
-    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables. What is in it is updated.")]
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="Directory of the tables. What is in it is updated.",
+        ),
+    ]
     redaction: options.OutputRedaction = options.OutputRedaction()
     ports: options.Ports = options.Ports()
     capture_point: options.CapturePoint = None
 
     def wanted(self, captures: Sequence[str], **more: Any) -> Options:
-        """Returns the options of a run over these captures. ``more``: its other options. Raises UsageError."""
+        """Returns the options of a run over these captures. ``more``: its other options. Raises
+        UsageError.
+        """
         from dcpinspect.spark.pipeline import Options  # deferred: only a command that runs needs it
 
         redaction = self.redaction

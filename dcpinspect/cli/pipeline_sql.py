@@ -1,4 +1,6 @@
-"""``dcpinspect pipeline sql``: runs a query over the tables of a pipeline, in DuckDB on this machine, or in Spark."""
+"""``dcpinspect pipeline sql``: runs a query over the tables of a pipeline, in DuckDB on this
+machine, or in Spark.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ if TYPE_CHECKING:
 
 Filter = Annotated[
     str | None,
-    typer.Option("--filter", metavar="SQL", help="Only messages for which this is true are in the table messages, as with read --filter."),
+    typer.Option(
+        "--filter",
+        metavar="SQL",
+        help=(
+            "Only messages for which this is true are in the table messages, as with read --filter."
+        ),
+    ),
 ]
 
 
@@ -43,7 +51,9 @@ class Engine(StrEnum):
 def sql(
     context: typer.Context,
     out: Out,
-    query: Annotated[str, typer.Argument(metavar='"QUERY"', help="The query. - reads it from standard input.")],
+    query: Annotated[
+        str, typer.Argument(metavar='"QUERY"', help="The query. - reads it from standard input.")
+    ],
     result: options.Output,
     spark: options.SparkSession,
     filter_: Filter = None,
@@ -51,7 +61,10 @@ def sql(
         Engine | None,
         typer.Option(
             "--engine",
-            help="Who answers, and in whose SQL. By default, it is duckdb, on this machine, or spark if --master or --conf is given.",
+            help=(
+                "Who answers, and in whose SQL. By default, it is duckdb, on this machine, or "
+                "spark if --master or --conf is given."
+            ),
         ),
     ] = None,
 ) -> int:
@@ -59,7 +72,10 @@ def sql(
     format_, settings = result.format(context), spark.settings()
     asks_spark = spark.master is not None or bool(settings)
     if engine is Engine.DUCKDB and asks_spark:
-        raise UsageError(f"{'--conf' if spark.master is None else '--master'}: is for Spark; leave it out, or write --engine spark")
+        raise UsageError(
+            f"{'--conf' if spark.master is None else '--master'}: is for Spark; leave it out, "
+            "or write --engine spark"
+        )
     text = read_query() if query == STDIN else query
 
     from dcpinspect.spark.manifest import Manifest  # deferred: --help and completion do not need it
@@ -76,7 +92,9 @@ def sql(
 
 
 @contextmanager
-def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved) -> Iterator[Answer]:
+def _of_duckdb(
+    text: str, manifest: Manifest, filter_: str | None, saved: Saved
+) -> Iterator[Answer]:
     from dcpinspect.spark.duckdb_sql import TableQuery
     from dcpinspect.spark.spark_filter import duck_sql
 
@@ -88,7 +106,12 @@ def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved)
 
 @contextmanager
 def _of_spark(
-    text: str, manifest: Manifest, filter_: str | None, saved: Saved, master: str | None, settings: dict[str, str]
+    text: str,
+    manifest: Manifest,
+    filter_: str | None,
+    saved: Saved,
+    master: str | None,
+    settings: dict[str, str],
 ) -> Iterator[Answer]:
     from dcpinspect.spark.spark_filter import filter_sql
     from dcpinspect.spark.spark_session import session, watched

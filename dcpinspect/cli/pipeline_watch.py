@@ -46,14 +46,31 @@ class Waiting(Choices):
     """How often captures are looked for, and when they are read."""
 
     title = "The captures"
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look for captures each time this has passed.")] = "5s"
-    rested: Annotated[str, typer.Option("--rested", metavar="TIME", help="Read a capture that has not changed for this time.")] = "5s"
+    every: Annotated[
+        str,
+        typer.Option(
+            "--every", metavar="TIME", help="Look for captures each time this has passed."
+        ),
+    ] = "5s"
+    rested: Annotated[
+        str,
+        typer.Option(
+            "--rested", metavar="TIME", help="Read a capture that has not changed for this time."
+        ),
+    ] = "5s"
     growing: Annotated[
-        str, typer.Option("--growing", metavar="TIME", help="Read a capture that changes all the time each time this has passed.")
+        str,
+        typer.Option(
+            "--growing",
+            metavar="TIME",
+            help="Read a capture that changes all the time each time this has passed.",
+        ),
     ] = "60s"
 
     def every_s(self) -> float:
-        """Returns how long to wait before captures are looked for again, in seconds. Raises UsageError."""
+        """Returns how long to wait before captures are looked for again, in seconds. Raises
+        UsageError.
+        """
         from dcpinspect.tables.times import length  # deferred: only a command that runs needs it
 
         if not (every_ns := length(self.every, "--every")):
@@ -65,14 +82,21 @@ class Waiting(Choices):
         from dcpinspect.spark.arrivals import Arrivals
         from dcpinspect.tables.times import length
 
-        rested_s, growing_s = length(self.rested, "--rested") / 1e9, length(self.growing, "--growing") / 1e9
+        rested_s, growing_s = (
+            length(self.rested, "--rested") / 1e9,
+            length(self.growing, "--growing") / 1e9,
+        )
         return Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
 
 
 def watch(
     context: typer.Context,
     captures: Annotated[
-        list[str], typer.Argument(metavar="DIR…", help="Directories that captures come to. Files and patterns are possible, too.")
+        list[str],
+        typer.Argument(
+            metavar="DIR…",
+            help="Directories that captures come to. Files and patterns are possible, too.",
+        ),
     ],
     tables: NewTables,
     waiting: Waiting,
@@ -93,7 +117,10 @@ def watch(
     teller = Teller(StandardOutput(), manner, notifier=notifier, known=told_before)
     alarms = Alarms(output, teller, told_before, rules)
     check_installed()  # now, and not with the first capture
-    complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
+    complain(
+        f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first "
+        "capture that has rested"
+    )
     with exposition.exporting() as exporter, _Session(spark.master, spark.settings()) as session:
         runs = _Runs(run_options, alarms, session)
         _watch(runs, arrivals, exporter, notifier, every_s)
@@ -102,7 +129,13 @@ def watch(
     return 0
 
 
-def _watch(runs: _Runs, arrivals: Arrivals, exporter: Exporter | None, notifier: Notifier | None, every_s: float) -> None:
+def _watch(
+    runs: _Runs,
+    arrivals: Arrivals,
+    exporter: Exporter | None,
+    notifier: Notifier | None,
+    every_s: float,
+) -> None:
     """Reads captures as they come, and tells findings, until a signal."""
     stopped, alarms = threading.Event(), runs.alarms
 
@@ -117,7 +150,9 @@ def _watch(runs: _Runs, arrivals: Arrivals, exporter: Exporter | None, notifier:
         try:
             while not stopped.is_set():
                 if ready := arrivals.ready():
-                    there = [path for path in ready if os.path.lexists(path)]  # a ring may have removed its oldest file meanwhile
+                    there = [
+                        path for path in ready if os.path.lexists(path)
+                    ]  # a ring may have removed its oldest file meanwhile
                     if runs.run(there):
                         arrivals.note(ready)
                 alarms.look()
@@ -144,7 +179,9 @@ class _Runs:
         self._failed = 0
 
     def run(self, captures: Sequence[str]) -> bool:
-        """Reads captures. Returns whether they were read; if not, they are tried again. Raises SparkFailedError if that does not help."""
+        """Reads captures. Returns whether they were read; if not, they are tried again. Raises
+        SparkFailedError if that does not help.
+        """
         from dcpinspect.output.render.pipeline_text import watched_line
         from dcpinspect.spark.manifest import after_signal
         from dcpinspect.spark.spark_session import SparkFailedError
@@ -152,7 +189,9 @@ class _Runs:
         self.is_running = True
         try:
             with interrupts.telling(lambda: f"interrupted; {after_signal(self._wanted.out)}"):
-                summary = self.alarms.run(replace(self._wanted, captures=captures), self._session.tasks)
+                summary = self.alarms.run(
+                    replace(self._wanted, captures=captures), self._session.tasks
+                )
         except SparkFailedError as error:
             self._failed += 1
             if self._failed == TRIES:
@@ -202,7 +241,9 @@ class _Session:
 
         if self._tasks is None:
             complain("starting Spark, which takes some seconds")
-            self._tasks = self._stack.enter_context(spark_tasks(self._master, self._settings, remark=complain))
+            self._tasks = self._stack.enter_context(
+                spark_tasks(self._master, self._settings, remark=complain)
+            )
         return nullcontext(self._tasks)
 
     def close(self) -> None:
@@ -231,8 +272,14 @@ class Alarms:
         from dcpinspect.spark.whole_output import compared
 
         summary = run(wanted, tasks_of, self._take)
-        if self._scene is None:  # the tables are up to date, but an earlier program may have ended before it told all findings
-            self._take(compared(Manifest.newest(self._out).with_salt(wanted.salt_file), wanted.secrets, few=True))
+        if (
+            self._scene is None
+        ):  # the tables are up to date, but an earlier program may have ended before it told all findings
+            self._take(
+                compared(
+                    Manifest.newest(self._out).with_salt(wanted.salt_file), wanted.secrets, few=True
+                )
+            )
         return summary
 
     def _take(self, found_in: RunResults) -> None:
@@ -242,7 +289,13 @@ class Alarms:
         together = found_in.merged
         assert together.checker is not None
         sessions = together.tracker.conversation.sessions
-        self._scene = Scene(together.checker.only(self._rules), together.links, together.coverage, sessions, together.files)
+        self._scene = Scene(
+            together.checker.only(self._rules),
+            together.links,
+            together.coverage,
+            sessions,
+            together.files,
+        )
         if self._latest is None:
             self._latest = Latest(found_in)
         else:
@@ -281,7 +334,10 @@ def kept_told(out: str) -> Told:
     except FileNotFoundError:
         return Told()
     except (OSError, ValueError, TypeError) as error:
-        complain(f"{escape(str(_told(out)))}: cannot be read ({escape(str(error))}); what was told before may be told again")
+        complain(
+            f"{escape(str(_told(out)))}: cannot be read ({escape(str(error))}); what was told "
+            "before may be told again"
+        )
         return Told()
 
 

@@ -1,4 +1,6 @@
-"""A progress bar on the terminal for work that takes more than a second: how much was read, how fast, how much longer."""
+"""A progress bar on the terminal for work that takes more than a second: how much was read, how
+fast, how much longer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ INTERVAL = 0.1
 
 
 def wants_progress(output: str | None) -> bool:
-    """Whether a bar on standard error disturbs nothing: standard error is a terminal, and the result goes to a file.
+    """Whether a bar on standard error disturbs nothing: standard error is a terminal, and the
+    result goes to a file.
 
     A result that goes through a pipe may go to a pager, which draws on the same terminal.
     """
@@ -29,8 +32,12 @@ def wants_progress(output: str | None) -> bool:
 
 
 @contextmanager
-def progress(what: str, position: Callable[[], int], size: int | None, *, wanted: bool) -> Iterator[None]:
-    """Shows a bar within this context: ``position()`` of ``size`` bytes, None if the size is unknown. It leaves nothing on the screen."""
+def progress(
+    what: str, position: Callable[[], int], size: int | None, *, wanted: bool
+) -> Iterator[None]:
+    """Shows a bar within this context: ``position()`` of ``size`` bytes, None if the size is
+    unknown. It leaves nothing on the screen.
+    """
     if not wanted:
         yield
         return
@@ -48,9 +55,22 @@ def _paint(work: str, position: Callable[[], int], size: int | None, done: threa
     if done.wait(PATIENCE):
         return
     from rich.console import Console  # deferred: only shown after a wait
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
     with bar:
         task = bar.add_task(work, total=size)
@@ -59,7 +79,9 @@ def _paint(work: str, position: Callable[[], int], size: int | None, done: threa
 
 
 class Steps:
-    """A progress bar for work in steps that the caller counts. Does nothing without a terminal, and leaves nothing on the screen."""
+    """A progress bar for work in steps that the caller counts. Does nothing without a terminal, and
+    leaves nothing on the screen.
+    """
 
     def __init__(self) -> None:
         self._wanted = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -80,10 +102,27 @@ class Steps:
             return
         if self._bar is None:
             from rich.console import Console  # deferred, as above
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+            )
 
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
+            self._bar = Progress(
+                *columns,
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._bar.start()
         if what != self._what:
             if self._task is not None:

@@ -1,4 +1,6 @@
-"""``dcpinspect read``: the messages of captures, as lines, field tables, byte grids, JSON, CSV, Parquet or Arrow."""
+"""``dcpinspect read``: the messages of captures, as lines, field tables, byte grids, JSON, CSV,
+Parquet or Arrow.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +50,14 @@ class Source(Protocol):
     pauses: bool
     """Whether the next messages may take long to come, so that output must not wait for them."""
 
-    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> AbstractContextManager[Reading]:
+    def reading(
+        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None
+    ) -> AbstractContextManager[Reading]:
         """Returns the reading as a context."""
 
-    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
+    def report(
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+    ) -> int:
         """Prints remarks at the end on standard error. Returns the exit status."""
 
 
@@ -60,41 +66,73 @@ class Look(Choices):
 
     title = "The output"
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-V", help="Print the field table of each message, as the specification draws it.")
+        bool,
+        typer.Option(
+            "--verbose",
+            "-V",
+            help="Print the field table of each message, as the specification draws it.",
+        ),
     ] = False
     hex_grid: Annotated[
         int,
         typer.Option(
-            "--hex", "-x", count=True, help="Print the bytes of each message, 16 a line. -xx prints 4 a line, as the specification does."
+            "--hex",
+            "-x",
+            count=True,
+            help=(
+                "Print the bytes of each message, 16 a line. -xx prints 4 a line, as the "
+                "specification does."
+            ),
         ),
     ] = 0
     columns: options.Columns = None
     time: Annotated[
         TimeFormat,
         typer.Option(
-            help="The times of lines are since the first packet, in UTC, in the local time zone, in seconds since 1970,"
+            help="The times of lines are since the first packet, in UTC, in the local time zone, "
+            "in seconds since 1970,"
             " or since the line before."
         ),
     ] = "relative"
     values: Annotated[
         str | None,
-        typer.Option(metavar="full|N|none", help="How much of a value to show. By default, JSON has all of it, and text 256 bytes."),
+        typer.Option(
+            metavar="full|N|none",
+            help="How much of a value to show. By default, JSON has all of it, and text 256 bytes.",
+        ),
     ] = None
-    fields: Annotated[bool, typer.Option("--fields/--no-fields", help="For JSON, include the field table of each message.")] = True
+    fields: Annotated[
+        bool,
+        typer.Option(
+            "--fields/--no-fields", help="For JSON, include the field table of each message."
+        ),
+    ] = True
 
     def wishes(self, context: typer.Context, format_: TableFormat, *, csv_guard: bool) -> Wishes:
         """Returns how to write messages. Raises UsageError for options that do not fit together."""
-        from dcpinspect.output.export.message_writers import Wishes  # deferred: --help and completion do not need it
+        from dcpinspect.output.export.message_writers import (
+            Wishes,
+        )  # deferred: --help and completion do not need it
 
-        if format_.is_text and not (self.verbose or self.hex_grid) and options.is_typed(context, "values"):
+        if (
+            format_.is_text
+            and not (self.verbose or self.hex_grid)
+            and options.is_typed(context, "values")
+        ):
             raise UsageError("--values: lines show no values; add -V or -x")
         options.refuse_with_columns(context, WHOLE_OPTIONS)
         columns = options.column_names(self.columns, context.obj)
         if format_.shows_whole and not options.is_typed(context, "columns"):
-            columns = None  # defaults of the config file are only for formats that show columns alone
-        colors = options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
+            columns = (
+                None  # defaults of the config file are only for formats that show columns alone
+            )
+        colors = (
+            options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
+        )
         values = _values(self.values, is_text=format_.is_text)
-        return Wishes(self.verbose, self.hex_grid, self.fields, values, columns, csv_guard, self.time, colors)
+        return Wishes(
+            self.verbose, self.hex_grid, self.fields, values, columns, csv_guard, self.time, colors
+        )
 
 
 class Order(Choices):
@@ -102,14 +140,36 @@ class Order(Choices):
 
     title = "Only some"
     limit: Annotated[
-        int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")
+        int | None,
+        typer.Option(
+            "-n",
+            "--limit",
+            metavar="N",
+            min=0,
+            help="Stop after N messages, counted after the filters.",
+        ),
     ] = None
-    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")] = 0
+    skip: Annotated[
+        int,
+        typer.Option(
+            "--skip",
+            metavar="N",
+            min=0,
+            help="Leave out the first N messages, counted after the filters.",
+        ),
+    ] = 0
     sort: Annotated[
         str | None,
-        typer.Option("--sort", metavar="COLUMN", autocompletion=completion.one_column, help="Sort messages by this column, as in rtt_ns."),
+        typer.Option(
+            "--sort",
+            metavar="COLUMN",
+            autocompletion=completion.one_column,
+            help="Sort messages by this column, as in rtt_ns.",
+        ),
     ] = None
-    reverse: Annotated[bool, typer.Option("--reverse", help="For --sort, put the greatest first.")] = False
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="For --sort, put the greatest first.")
+    ] = False
 
     def is_sorted(self, context: typer.Context, source: Source) -> bool:
         """Whether messages are sorted. Raises UsageError if they cannot be."""
@@ -120,19 +180,31 @@ class Order(Choices):
                 raise UsageError("--reverse: is for --sort; name the column, as in --sort rtt_ns")
             return False
         if not is_ordered(column_name(self.sort, "--sort")):
-            raise UsageError(f"--sort {self.sort}: lists and bytes have no order; name a column of numbers, texts or times")
-        for parameter, option in (("write", "-w"), ("check", "--check"), ("metrics_at", "--metrics")):
+            raise UsageError(
+                f"--sort {self.sort}: lists and bytes have no order; name a column of numbers, "
+                "texts or times"
+            )
+        for parameter, option in (
+            ("write", "-w"),
+            ("check", "--check"),
+            ("metrics_at", "--metrics"),
+        ):
             if options.is_typed(context, parameter):
                 raise UsageError(f"{option}: --sort does not use it; leave one of them out")
         if source.pauses and STDIN not in source.captures:
-            raise UsageError("--sort: needs the end of the capture, and a followed or live one has no end; record it first")
+            raise UsageError(
+                "--sort: needs the end of the capture, and a followed or live one has no end; "
+                "record it first"
+            )
         return True
 
 
 class MessageChoices(Choices):
     """The options of all commands that print messages."""
 
-    row: Annotated[str | None, typer.Option("--row", metavar="LIST", help="Only these rows, as in 99,100-112.")] = None
+    row: Annotated[
+        str | None, typer.Option("--row", metavar="LIST", help="Only these rows, as in 99,100-112.")
+    ] = None
     conditions: options.Conditions = options.Conditions()
     order: Order = Order()
     look: Look = Look()
@@ -140,7 +212,13 @@ class MessageChoices(Choices):
     redaction: options.Redaction = options.Redaction()
     check: Annotated[
         bool,
-        typer.Option("--check", help="Also print findings, as soon as they are found, and all of them at the end. For text and NDJSON."),
+        typer.Option(
+            "--check",
+            help=(
+                "Also print findings, as soon as they are found, and all of them at the end. For "
+                "text and NDJSON."
+            ),
+        ),
     ] = False
     exposition: Exposition = Exposition()
     input_: options.Input = options.Input()
@@ -163,49 +241,88 @@ class _Messages:
     stats: bool
 
 
-def show(context: typer.Context, source: Source, choices: MessageChoices, packets: Packets = Packets()) -> int:  # noqa: B008 - no packets
+def show(
+    context: typer.Context,
+    source: Source,
+    choices: MessageChoices,
+    packets: Packets = Packets(),  # noqa: B008 - no packets
+) -> int:
     """Prints the messages of ``source``. Returns the exit status."""
     result, exposition = choices.result, choices.exposition
     format_ = result.format(context)
-    selection = choices.conditions.selection(None if source.pauses else source.captures, context.obj, choices.row)
+    selection = choices.conditions.selection(
+        None if source.pauses else source.captures, context.obj, choices.row
+    )
     if exposition.metrics_at is not None and not source.pauses:
         raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
         selection.prepare()  # loads modules now, while nothing waits for them
-    wishes = replace(choices.look.wishes(context, format_, csv_guard=result.csv_guard), is_growing=source.pauses)
-    redactor, ports, stats = choices.redaction.redactor(), choices.input_.ports.chosen(), choices.input_.stats
-    messages = _Messages(source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats)
+    wishes = replace(
+        choices.look.wishes(context, format_, csv_guard=result.csv_guard), is_growing=source.pauses
+    )
+    redactor, ports, stats = (
+        choices.redaction.redactor(),
+        choices.input_.ports.chosen(),
+        choices.input_.stats,
+    )
+    messages = _Messages(
+        source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats
+    )
     manner = packets.wishes(redactor)
     if choices.order.is_sorted(context, source):
         return _sorted(messages)
-    return _as_they_come(messages, choices, packets_written(packets.write, source.captures, manner, result.output))
+    return _as_they_come(
+        messages, choices, packets_written(packets.write, source.captures, manner, result.output)
+    )
 
 
-def _as_they_come(messages: _Messages, choices: MessageChoices, packets: AbstractContextManager[Subset | None]) -> int:
+def _as_they_come(
+    messages: _Messages, choices: MessageChoices, packets: AbstractContextManager[Subset | None]
+) -> int:
     """Prints messages in the order of reading. Returns the exit status."""
     if choices.check:  # loads modules now, as above
         from dcpinspect.cli.announce import Announcer
 
-    source, format_, redactor, output = messages.source, messages.format, messages.redactor, messages.output
-    with choices.exposition.exporting() as exporter, packets as subset, source.reading(**messages.ports, keeper=subset) as reading:
+    source, format_, redactor, output = (
+        messages.source,
+        messages.format,
+        messages.redactor,
+        messages.output,
+    )
+    with (
+        choices.exposition.exporting() as exporter,
+        packets as subset,
+        source.reading(**messages.ports, keeper=subset) as reading,
+    ):
         reading.redactor = redactor
         if subset is not None:
             subset.follow(reading)
         window = _Window(messages.order)
         capture = reading.capture
-        bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
+        bar = progress(
+            "reading",
+            lambda: capture.position,
+            capture.size,
+            wanted=wants_progress(output) and not source.pauses,
+        )
         # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
         with opened(output, format_, source.captures) as target, bar, made as batches:
             writer = format_.messages(target, messages.wishes, lambda: reading.first_time_ns)
-            announcer = Announcer(reading, target, format_, pauses=source.pauses, redactor=redactor) if choices.check else None
+            announcer = (
+                Announcer(reading, target, format_, pauses=source.pauses, redactor=redactor)
+                if choices.check
+                else None
+            )
             followed = batches if exporter is None else exporter.between(reading, batches)
             try:
                 for batch in followed if not window.is_full else ():
                     rows = window.of(messages.selection.rows(batch))
                     if subset is not None:
-                        subset.choose(batch, rows)  # first, because a closed pipe can end the writing after some messages
+                        subset.choose(
+                            batch, rows
+                        )  # first, because a closed pipe can end the writing after some messages
                     writer.write(batch.redacted(redactor), rows)
                     if announcer is not None:
                         announcer.look()
@@ -216,7 +333,13 @@ def _as_they_come(messages: _Messages, choices: MessageChoices, packets: Abstrac
                 writer.end()
                 if announcer is not None:
                     announcer.end(is_whole=not window.is_full)
-        return source.report(reading, is_whole=not window.is_full, stats=messages.stats, shown=window.shown, skipped=window.skipped)
+        return source.report(
+            reading,
+            is_whole=not window.is_full,
+            stats=messages.stats,
+            shown=window.shown,
+            skipped=window.skipped,
+        )
 
 
 class _Window:
@@ -243,7 +366,9 @@ class _Window:
 
 
 def _sorted(messages: _Messages) -> int:
-    """Prints messages sorted by a column; those without a value come last. The messages are kept in a temporary folder meanwhile."""
+    """Prints messages sorted by a column; those without a value come last. The messages are kept in
+    a temporary folder meanwhile.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -251,7 +376,12 @@ def _sorted(messages: _Messages) -> int:
     from dcpinspect.reading.store.store import Store
     from dcpinspect.tables.arrow import record_batch, type_of
 
-    source, redactor, order, column = messages.source, messages.redactor, messages.order, messages.order.sort or ""
+    source, redactor, order, column = (
+        messages.source,
+        messages.redactor,
+        messages.order,
+        messages.order.sort or "",
+    )
     with (
         Store() as store,
         source.reading(**messages.ports, keeper=store) as reading,
@@ -262,7 +392,9 @@ def _sorted(messages: _Messages) -> int:
         try:
             for batch in store.fill(reading):
                 batch_rows = messages.selection.rows(batch)
-                values.append(record_batch(batch.redacted(redactor), batch_rows, [column]).column(0))
+                values.append(
+                    record_batch(batch.redacted(redactor), batch_rows, [column]).column(0)
+                )
                 rows.append(batch.row[batch_rows])
             keys = pa.table({column: pa.chunked_array(values)})
             direction = "descending" if order.reverse else "ascending"
@@ -274,13 +406,17 @@ def _sorted(messages: _Messages) -> int:
         finally:
             writer.end()
         skipped = min(order.skip, sum(map(len, rows)))
-        return source.report(reading, is_whole=True, stats=messages.stats, shown=len(sorted_rows), skipped=skipped)
+        return source.report(
+            reading, is_whole=True, stats=messages.stats, shown=len(sorted_rows), skipped=skipped
+        )
 
 
 class Files:
     """Captures as a ``Source`` of messages."""
 
-    def __init__(self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False) -> None:
+    def __init__(
+        self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False
+    ) -> None:
         self.captures = captures
         self.pauses = follow or "-" in captures
         self._follow = follow
@@ -289,8 +425,12 @@ class Files:
         """Number of damaged places that were told when they were met."""
 
     @contextmanager
-    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
-        """Yields a reading that lasts until the end of the captures, or until a first signal, if they come from a pipe or are followed."""
+    def reading(
+        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None
+    ) -> Iterator[Reading]:
+        """Yields a reading that lasts until the end of the captures, or until a first signal, if
+        they come from a pipe or are followed.
+        """
         from dcpinspect.capture.open import open_capture
         from dcpinspect.reading.reading import Reading
 
@@ -298,7 +438,9 @@ class Files:
         if self._follow:
             capture.on_problem = self._tell
         with (
-            Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
+            Reading(
+                capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper
+            ) as reading,
             interrupts.stopping(capture.stop) if self._follow else interrupts.ending(capture),
         ):
             yield reading
@@ -309,9 +451,13 @@ class Files:
             complain_of([problem])
             self._told += 1
 
-    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
+    def report(
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+    ) -> int:
         """Prints remarks on damage, losses, and captures without any wanted message."""
-        return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped, told=self._told)
+        return remarks(
+            reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped, told=self._told
+        )
 
 
 def read(
@@ -321,18 +467,33 @@ def read(
     packets: Packets,
     from_: Annotated[
         Literal["hex"] | None,
-        typer.Option("--from", show_default=False, help="Refuse captures that are no pasted hex. All commands read it without this."),
+        typer.Option(
+            "--from",
+            show_default=False,
+            help="Refuse captures that are no pasted hex. All commands read it without this.",
+        ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Also read what another program still writes to the capture, until Ctrl-C.")
+        bool,
+        typer.Option(
+            "--follow",
+            help="Also read what another program still writes to the capture, until Ctrl-C.",
+        ),
     ] = False,
 ) -> int:
     """Print the messages of captures (pcap or pcapng), one line for each."""
     if follow and len(captures) > 1:
-        raise UsageError("--follow: one capture at a time; leave out all but the one that is being written")
+        raise UsageError(
+            "--follow: one capture at a time; leave out all but the one that is being written"
+        )
     # metrics are served even while nothing comes from the pipe
     is_asked = choices.exposition.metrics_at is not None and list(captures) == [STDIN]
-    return show(context, Files(captures, follow=follow or is_asked, only_text=from_ is not None), choices, packets)
+    return show(
+        context,
+        Files(captures, follow=follow or is_asked, only_text=from_ is not None),
+        choices,
+        packets,
+    )
 
 
 def _values(text: str | None, *, is_text: bool) -> ValueLimit:

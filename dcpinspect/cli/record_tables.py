@@ -1,5 +1,5 @@
-"""The common part of ``streams``, ``vbuckets``, ``snapshots``, ``gaps``, ``rollbacks`` and ``connections``: reads captures, prints a
-table.
+"""The common part of ``streams``, ``vbuckets``, ``snapshots``, ``gaps``, ``rollbacks`` and
+``connections``: reads captures, prints a table.
 """
 
 from __future__ import annotations
@@ -33,17 +33,63 @@ READABLE = {
         *("window_bytes", "outstanding_bytes", "holes", "skipped_bytes", "tls"),
     ),
     "streams": (
-        *("connection", "vbucket", "sid", "stream", "requested_start", "requested_end", "answer", "verdict", "end_reason"),
+        *(
+            "connection",
+            "vbucket",
+            "sid",
+            "stream",
+            "requested_start",
+            "requested_end",
+            "answer",
+            "verdict",
+            "end_reason",
+        ),
         *("items", "first_seqno", "last_seqno", "snapshots", "gap_seqnos", "open_row", "end_row"),
     ),
     "snapshots": (
-        *("connection", "vbucket", "sid", "stream", "index", "start_seqno", "end_seqno", "type", "layout", "convention"),
+        *(
+            "connection",
+            "vbucket",
+            "sid",
+            "stream",
+            "index",
+            "start_seqno",
+            "end_seqno",
+            "type",
+            "layout",
+            "convention",
+        ),
         *("items", "first_seqno", "last_seqno", "state", "row"),
     ),
-    "gaps": ("connection", "vbucket", "sid", "stream", "cause", "width", "after_seqno", "before_seqno", "evidence"),
+    "gaps": (
+        "connection",
+        "vbucket",
+        "sid",
+        "stream",
+        "cause",
+        "width",
+        "after_seqno",
+        "before_seqno",
+        "evidence",
+    ),
     "rollbacks": (
-        *("connection", "vbucket", "sid", "cause", "requested_start", "rollback_seqno", "resume_start"),
-        *("resume_snapshot_start", "resume_snapshot_end", "resume_uuid", "snapshot_start", "snapshot_end", "vbucket_uuid"),
+        *(
+            "connection",
+            "vbucket",
+            "sid",
+            "cause",
+            "requested_start",
+            "rollback_seqno",
+            "resume_start",
+        ),
+        *(
+            "resume_snapshot_start",
+            "resume_snapshot_end",
+            "resume_uuid",
+            "snapshot_start",
+            "snapshot_end",
+            "vbucket_uuid",
+        ),
         *("request_row", "log_row", "failover_log", "explanation"),
     ),
     "differences": (
@@ -64,31 +110,156 @@ READABLE = {
         *("a_cas", "b_cas", "a_connection", "b_connection", "a_row", "b_row", "evidence"),
     ),
     "paths": (
-        *("a_connection", "b_connection", "direction", "client_side", "clock_offset_ns", "clock_error_ns", "clock_from", "segments"),
-        *("delay_min_ns", "delay_median_ns", "delay_p99_ns", "delay_max_ns", "lost", "lost_bytes", "a_missed_bytes", "b_missed_bytes"),
-        *("answers", "answer_median_ns", "answerer_median_ns", "network_median_ns", "answer_max_ns"),
+        *(
+            "a_connection",
+            "b_connection",
+            "direction",
+            "client_side",
+            "clock_offset_ns",
+            "clock_error_ns",
+            "clock_from",
+            "segments",
+        ),
+        *(
+            "delay_min_ns",
+            "delay_median_ns",
+            "delay_p99_ns",
+            "delay_max_ns",
+            "lost",
+            "lost_bytes",
+            "a_missed_bytes",
+            "b_missed_bytes",
+        ),
+        *(
+            "answers",
+            "answer_median_ns",
+            "answerer_median_ns",
+            "network_median_ns",
+            "answer_max_ns",
+        ),
     ),
     "log_events": (
-        *("time", "event", "vbucket", "sid", "name", "reason", "start_seqno", "rollback_seqno", "last_seqno", "high_seqno"),
-        *("snapshot_start", "snapshot_end", "vbucket_uuid", "end_seqno", "purge_seqno", "failover_log", "state", "level"),
+        *(
+            "time",
+            "event",
+            "vbucket",
+            "sid",
+            "name",
+            "reason",
+            "start_seqno",
+            "rollback_seqno",
+            "last_seqno",
+            "high_seqno",
+        ),
+        *(
+            "snapshot_start",
+            "snapshot_end",
+            "vbucket_uuid",
+            "end_seqno",
+            "purge_seqno",
+            "failover_log",
+            "state",
+            "level",
+        ),
         *("bucket", "role", "conn_id", "versions", "file", "line"),
     ),
     "vbuckets": (
-        *("client", "vbucket", "verdict", "findings", "connections", "streams", "first_seqno", "last_seqno", "high_seqno", "behind"),
+        *(
+            "client",
+            "vbucket",
+            "verdict",
+            "findings",
+            "connections",
+            "streams",
+            "first_seqno",
+            "last_seqno",
+            "high_seqno",
+            "behind",
+        ),
         *("items", "bytes", "gap_seqnos", "snapshots", "rollbacks"),
     ),
 }
-"""Columns of text output in order; columns without any value are left out. Other formats have all columns."""
+"""Columns of text output in order; columns without any value are left out. Other formats have all
+columns.
+"""
 FIRST = {
     "connections": ("connection", "client", "name", "verdict", "server", "streams"),
-    "streams": ("connection", "vbucket", "verdict", "end_reason", "last_seqno", "items", "answer", "requested_start", "requested_end"),
-    "snapshots": ("connection", "vbucket", "state", "start_seqno", "end_seqno", "type", "items", "index"),
+    "streams": (
+        "connection",
+        "vbucket",
+        "verdict",
+        "end_reason",
+        "last_seqno",
+        "items",
+        "answer",
+        "requested_start",
+        "requested_end",
+    ),
+    "snapshots": (
+        "connection",
+        "vbucket",
+        "state",
+        "start_seqno",
+        "end_seqno",
+        "type",
+        "items",
+        "index",
+    ),
     "gaps": ("connection", "vbucket", "cause", "width", "after_seqno", "before_seqno", "evidence"),
-    "rollbacks": ("connection", "vbucket", "sid", "cause", "requested_start", "rollback_seqno", "resume_start", "explanation"),
-    "differences": ("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "key", "fields", "evidence", "a_row", "b_row"),
-    "paths": ("a_connection", "b_connection", "direction", "delay_median_ns", "delay_max_ns", "lost", "answers", "network_median_ns"),
-    "log_events": ("time", "event", "vbucket", "reason", "start_seqno", "rollback_seqno", "last_seqno", "name"),
-    "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "behind", "gap_seqnos", "rollbacks"),
+    "rollbacks": (
+        "connection",
+        "vbucket",
+        "sid",
+        "cause",
+        "requested_start",
+        "rollback_seqno",
+        "resume_start",
+        "explanation",
+    ),
+    "differences": (
+        "kind",
+        "vbucket",
+        "lacks",
+        "first_seqno",
+        "last_seqno",
+        "events",
+        "key",
+        "fields",
+        "evidence",
+        "a_row",
+        "b_row",
+    ),
+    "paths": (
+        "a_connection",
+        "b_connection",
+        "direction",
+        "delay_median_ns",
+        "delay_max_ns",
+        "lost",
+        "answers",
+        "network_median_ns",
+    ),
+    "log_events": (
+        "time",
+        "event",
+        "vbucket",
+        "reason",
+        "start_seqno",
+        "rollback_seqno",
+        "last_seqno",
+        "name",
+    ),
+    "vbuckets": (
+        "client",
+        "vbucket",
+        "verdict",
+        "findings",
+        "last_seqno",
+        "high_seqno",
+        "behind",
+        "gap_seqnos",
+        "rollbacks",
+    ),
 }
 """The most important of these columns; others are left out for them if not all fit the width."""
 
@@ -97,7 +268,9 @@ class TableChoices(Choices):
     """Which rows and columns of a table are shown, in which order, and how wide."""
 
     title = "The table"
-    filter_: Annotated[str | None, options.filter_option("rows", "connection = 2 and vbucket < 64")] = None
+    filter_: Annotated[
+        str | None, options.filter_option("rows", "connection = 2 and vbucket < 64")
+    ] = None
     columns: Annotated[str | None, options.columns_option("vbucket,verdict")] = None
     sort: Annotated[
         str | None,
@@ -108,29 +281,60 @@ class TableChoices(Choices):
             help="Sort rows by these columns, as in findings.error,last_seqno.",
         ),
     ] = None
-    reverse: Annotated[bool, typer.Option("--reverse", help="Put the greatest first, or without --sort the last row.")] = False
+    reverse: Annotated[
+        bool,
+        typer.Option("--reverse", help="Put the greatest first, or without --sort the last row."),
+    ] = False
     limit: Annotated[
-        int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")
+        int | None,
+        typer.Option(
+            "-n",
+            "--limit",
+            metavar="N",
+            min=0,
+            help="Stop after N rows, counted after the filters.",
+        ),
     ] = None
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="For text, print what does not fit the width of the terminal below each row.")
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="For text, print what does not fit the width of the terminal below each row.",
+        ),
     ] = False
     width: options.Width = None
 
     def view(
-        self, table: RecordTable, name: str, config: Config | None, *, vbucket: str | None = None, connection: str | None = None
+        self,
+        table: RecordTable,
+        name: str,
+        config: Config | None,
+        *,
+        vbucket: str | None = None,
+        connection: str | None = None,
     ) -> TableView:
-        """Returns the part of a table that is asked for. ``name``: of its texts. Raises UsageError."""
+        """Returns the part of a table that is asked for. ``name``: of its texts. Raises
+        UsageError.
+        """
         from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter, sort_columns
         from dcpinspect.tables.select import number_ranges
 
         if vbucket is not None and "vbucket" not in {column.name for column in table.columns}:
             raise UsageError(f"--vbucket: a {table.name} has no vbucket")
         selection = RecordSelection(
-            vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
-            connections=number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
-            filter=parse_record_filter(self.filter_, table, saved=options.saved_filters(config)) if self.filter_ is not None else None,
-            sort=[] if self.sort is None else _names(self.sort, "--sort", name, sort_columns(table)),
+            vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF)
+            if vbucket is not None
+            else (),
+            connections=number_ranges(connection, "--connection", most=(1 << 31) - 1)
+            if connection is not None
+            else (),
+            filter=parse_record_filter(self.filter_, table, saved=options.saved_filters(config))
+            if self.filter_ is not None
+            else None,
+            sort=[]
+            if self.sort is None
+            else _names(self.sort, "--sort", name, sort_columns(table)),
             is_reversed=self.reverse,
         )
         return TableView(name, selection, columns_asked_for(self.columns, name, table), self)
@@ -161,11 +365,24 @@ class TableView:
 
         columns, first = self.columns, tuple(self.columns or ())
         if columns is None:
-            readable = [column for column in dict.fromkeys((*READABLE[self.name], "file")) if column in first_rows.columns]
-            columns, first = [column for column in readable if first_rows.has_values(column)] or readable, FIRST[self.name]
+            readable = [
+                column
+                for column in dict.fromkeys((*READABLE[self.name], "file"))
+                if column in first_rows.columns
+            ]
+            columns, first = (
+                [column for column in readable if first_rows.has_values(column)] or readable,
+                FIRST[self.name],
+            )
         paint, width = out.painter(), self.choices.width or out.width()
         cell = paint if paint("x", "bold") != "x" else None
-        lines = record_lines(first_rows.arrow(columns), first, width=width, is_folded=self.choices.verbose, paint=cell)
+        lines = record_lines(
+            first_rows.arrow(columns),
+            first,
+            width=width,
+            is_folded=self.choices.verbose,
+            paint=cell,
+        )
         out.put("".join(paint(line, style) + "\n" for line, style in lines))
 
 
@@ -203,7 +420,10 @@ def command(name: str, doc: str) -> Callable[..., int]:
                 everything = reading.by_name()[name]
                 count = view.write(target, everything, format_, guard=result.csv_guard)
             if reading.messages and not count:
-                complain(no_such_connections(reading, view.selection.connections) or _none_of(len(everything), name))
+                complain(
+                    no_such_connections(reading, view.selection.connections)
+                    or _none_of(len(everything), name)
+                )
             return remarks(reading, stats=input_.stats)
 
     run.__name__, run.__doc__ = name, doc
@@ -223,7 +443,11 @@ def _bounds(span: TimeSpan | None, reading: Reading) -> tuple[int, int] | None:
 
 def columns_asked_for(text: str | None, name: str, table: RecordTable) -> list[str] | None:
     """Returns the columns that are asked for."""
-    return None if text is None else _names(text, "--columns", name, [column.name for column in table.columns])
+    return (
+        None
+        if text is None
+        else _names(text, "--columns", name, [column.name for column in table.columns])
+    )
 
 
 def _names(text: str, option: str, name: str, known_columns: Sequence[str]) -> list[str]:
@@ -231,15 +455,34 @@ def _names(text: str, option: str, name: str, known_columns: Sequence[str]) -> l
     for word in names:
         if word not in known_columns:
             close = did_you_mean(word, known_columns) or f"; there are {', '.join(known_columns)}"
-            raise UsageError(f"{option} {escape(word)}: {name} have no such column{'' if option == '--columns' else ' to sort by'}{close}")
+            raise UsageError(
+                f"{option} {escape(word)}: {name} have no such "
+                f"column{'' if option == '--columns' else ' to sort by'}{close}"
+            )
     if not names:
-        raise UsageError(f"{option}: name at least one column; there are {', '.join(known_columns)}")
+        raise UsageError(
+            f"{option}: name at least one column; there are {', '.join(known_columns)}"
+        )
     return list(dict.fromkeys(names))
 
 
-connections = command("connections", "Print every connection: its client, what it negotiated and its state.")
-vbuckets = command("vbuckets", "Print the state of every vbucket, over all connections of a client.")
-streams = command("streams", "Print every stream: its request, its answer, what was delivered and how it ended.")
-snapshots = command("snapshots", "Print every snapshot: its range and type, and whether it is complete.")
+connections = command(
+    "connections", "Print every connection: its client, what it negotiated and its state."
+)
+vbuckets = command(
+    "vbuckets", "Print the state of every vbucket, over all connections of a client."
+)
+streams = command(
+    "streams", "Print every stream: its request, its answer, what was delivered and how it ended."
+)
+snapshots = command(
+    "snapshots", "Print every snapshot: its range and type, and whether it is complete."
+)
 gaps = command("gaps", "Print every run of seqnos that a stream did not deliver, and why.")
-rollbacks = command("rollbacks", "Print every rollback: the request, the server's history, the cause, and a request that would work.")
+rollbacks = command(
+    "rollbacks",
+    (
+        "Print every rollback: the request, the server's history, the cause, and a request that "
+        "would work."
+    ),
+)

@@ -1,4 +1,6 @@
-"""Remarks on the captures at the end of a command: damage, and captures without any wanted message."""
+"""Remarks on the captures at the end of a command: damage, and captures without any wanted
+message.
+"""
 
 from __future__ import annotations
 
@@ -21,45 +23,68 @@ MAX_LINES = 10
 MOST_NAMED = 4
 """Number of captures that are named in a command."""
 ONE_IN = 4
-"""If fewer bytes than one in so many come again, captures are taken to be of different connections."""
+"""If fewer bytes than one in so many come again, captures are taken to be of different connections.
+"""
 
 UNCHECKED = "nothing was checked"
 
 
 def refuse_unless_damaged(reading: Reading, reason: str) -> None:
-    """Raises UsageError because there is nothing to show. If captures are damaged, which may be the reason, only prints the text."""
+    """Raises UsageError because there is nothing to show. If captures are damaged, which may be the
+    reason, only prints the text.
+    """
     if not reading.capture.problems:
         raise UsageError(reason)
     terminal.complain(reason)
 
 
 def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
-    """Returns how many connections there are, if none of the wanted ones is among them; else empty."""
+    """Returns how many connections there are, if none of the wanted ones is among them; else
+    empty.
+    """
     count = len(reading.engine.links) + reading.engine.unlisted
-    if not wanted or any(max(1, numbers.start) <= min(count, numbers.stop - 1) for numbers in wanted):
+    if not wanted or any(
+        max(1, numbers.start) <= min(count, numbers.stop - 1) for numbers in wanted
+    ):
         return ""
-    named = ", ".join(str(numbers.start) if len(numbers) == 1 else f"{numbers.start}-{numbers.stop - 1}" for numbers in wanted)
+    named = ", ".join(
+        str(numbers.start) if len(numbers) == 1 else f"{numbers.start}-{numbers.stop - 1}"
+        for numbers in wanted
+    )
     return f"connection {named}: there are {count}; 'dcpinspect connections' lists them"
 
 
 def _merging(reading: Reading) -> str:
-    """Returns what to do with captures of the same connections, if each may have what another one lacks; else empty."""
+    """Returns what to do with captures of the same connections, if each may have what another one
+    lacks; else empty.
+    """
     files, sums = reading.capture.files, reading.coverage.own
     is_again = ONE_IN * (sums["late"] + sums["duplicate"]) >= sums["captured"]
     if not (is_again and sums["missing"] and any(file.overlaps for file in files)):
         return ""
     import shlex  # deferred: few captures need advice
 
-    names = " ".join(escape(shlex.quote(file.name)) for file in files) if len(files) <= MOST_NAMED else "FILE…"
+    names = (
+        " ".join(escape(shlex.quote(file.name)) for file in files)
+        if len(files) <= MOST_NAMED
+        else "FILE…"
+    )
     return (
-        f"captures that overlap in time are read one after the other; to fill the holes of one from another, first: mergecap -w OUT {names}"
+        "captures that overlap in time are read one after the other; to fill the holes of one "
+        f"from another, first: mergecap -w OUT {names}"
     )
 
 
-def complain_of(problems: Sequence[FileDamage], complain: Callable[[object], None] = terminal.complain) -> None:
+def complain_of(
+    problems: Sequence[FileDamage], complain: Callable[[object], None] = terminal.complain
+) -> None:
     """Prints a line for each of these damaged places."""
     for problem in problems:
-        complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))
+        complain(
+            DamagedCapture(
+                problem.file, problem.offset, problem.what, "all that is readable was read"
+            )
+        )
 
 
 def remarks(
@@ -76,13 +101,17 @@ def remarks(
 ) -> int:
     """Prints remarks on the captures on standard error. Returns the exit status of the command.
 
-    ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the table of all packets and bytes.
-    ``shown``: number of messages that met the conditions, without those that were ``skipped``. ``checks``: the command looks for problems,
-    so captures without messages are a failure. ``side``: names the reading, if there are two.
-    ``told``: number of damaged places that were told before. ``counted_copies``: connections that were counted, although they show what
-    another one shows.
+    ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the
+    table of all packets and bytes. ``shown``: number of messages that met the conditions, without
+    those that were ``skipped``. ``checks``: the command looks for problems, so captures without
+    messages are a failure. ``side``: names the reading, if there are two. ``told``: number of
+    damaged places that were told before. ``counted_copies``: connections that were counted,
+    although they show what another one shows.
     """
-    from dcpinspect.output.render.coverage_text import coverage_table, nothing_found  # deferred: NumPy, which --help does not need
+    from dcpinspect.output.render.coverage_text import (
+        coverage_table,
+        nothing_found,
+    )  # deferred: NumPy, which --help does not need
 
     def complain(message: object) -> None:
         terminal.complain(f"{side}: {message}" if side else message)
@@ -95,9 +124,17 @@ def remarks(
     if len(problems) > MAX_LINES:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:
-        complain(f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}" if checks else nothing_found(reading))
+        complain(
+            f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}"
+            if checks
+            else nothing_found(reading)
+        )
     elif is_whole:
-        for line in (*_selected(reading, shown, skipped), *_counted_twice(counted_copies), *_lost(reading)):
+        for line in (
+            *_selected(reading, shown, skipped),
+            *_counted_twice(counted_copies),
+            *_lost(reading),
+        ):
             complain(line)
     elif stats:
         complain("reading stopped before the end; --stats counts what was read so far")
@@ -105,8 +142,12 @@ def remarks(
         complain(line)
     if stats:
         sys.stderr.write(f"{side}:\n" if side else "")
-        sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
-    if (problems and not (reading.capture.packets or reading.messages)) or (checks and not reading.messages):
+        sys.stderr.write(
+            "".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files))
+        )
+    if (problems and not (reading.capture.packets or reading.messages)) or (
+        checks and not reading.messages
+    ):
         return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0
 
@@ -114,15 +155,22 @@ def remarks(
 def _selected(reading: Reading, shown: int | None, skipped: int) -> Iterator[str]:
     """Says that no message was shown."""
     if shown == 0:
-        yield f"--skip left out all {skipped:,} messages" if skipped else f"none of {reading.messages:,} messages met the conditions"
+        yield (
+            f"--skip left out all {skipped:,} messages"
+            if skipped
+            else f"none of {reading.messages:,} messages met the conditions"
+        )
 
 
 def _counted_twice(connections: Collection[int]) -> Iterator[str]:
     if connections:
         numbers = ", ".join(map(str, sorted(connections)[:MOST_NAMED]))
-        more = f" and {len(connections) - MOST_NAMED:,} more" if len(connections) > MOST_NAMED else ""
+        more = (
+            f" and {len(connections) - MOST_NAMED:,} more" if len(connections) > MOST_NAMED else ""
+        )
         yield (
-            f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to a file first "
+            f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to "
+            "a file first "
             "('dcpinspect connections' has copy_of)"
         )
 
@@ -144,8 +192,14 @@ def _left(reading: Reading, *, stats: bool) -> Iterator[str]:
     if reading.tracker is None:
         return
     if unlisted := reading.engine.unlisted:
-        yield f"{unlisted:,} more connections carried nothing but noops, if that; no table or finding has them"
+        yield (
+            f"{unlisted:,} more connections carried nothing but noops, if that; no table or "
+            "finding has them"
+        )
     left_counts = reading.tracker.left
     if stats and any(left_counts.values()):
         counts = ", ".join(f"{count:,} {name}" for name, count in left_counts.items() if count)
-        yield f"{counts} were over and have left memory; tables have the latest, counts and findings have all"
+        yield (
+            f"{counts} were over and have left memory; tables have the latest, counts and "
+            "findings have all"
+        )

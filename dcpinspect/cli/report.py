@@ -32,21 +32,39 @@ class Result(Choices):
     title = "The output"
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write to this file: .html or .md. Markdown may go to the terminal."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to this file: .html or .md. Markdown may go to the terminal.",
+        ),
     ] = None
     format_name: Annotated[
-        FormatName | None, typer.Option("--format", "-f", show_default=False, help="By default, the name of the file chooses it.")
+        FormatName | None,
+        typer.Option(
+            "--format",
+            "-f",
+            show_default=False,
+            help="By default, the name of the file chooses it.",
+        ),
     ] = None
 
     def format(self) -> ReportFormat:
-        """Returns the format that is asked for, by option or by the name of the file. Raises UsageError."""
+        """Returns the format that is asked for, by option or by the name of the file. Raises
+        UsageError.
+        """
         from dcpinspect.output.report.written import format_of
 
         if self.format_name is FormatName.HTML and self.output is None:
-            raise UsageError("--format html: name a file with -o, as in -o report.html, or -o - for standard output")
+            raise UsageError(
+                "--format html: name a file with -o, as in -o report.html, or -o - for "
+                "standard output"
+            )
         if self.format_name is not None:
             return "html" if self.format_name is FormatName.HTML else "markdown"
-        return "markdown" if self.output is None or self.output in STDOUT else format_of(self.output)
+        return (
+            "markdown" if self.output is None or self.output in STDOUT else format_of(self.output)
+        )
 
 
 def report(
@@ -55,7 +73,9 @@ def report(
     redaction: options.Redaction,
     input_: options.Input,
 ) -> int:
-    """Write what was found as one file that needs nothing else: a page for any browser, or Markdown for a ticket."""
+    """Write what was found as one file that needs nothing else: a page for any browser, or Markdown
+    for a ticket.
+    """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.report.report_contents import of_reading
     from dcpinspect.output.report.written import written

@@ -19,7 +19,14 @@ def known_tables() -> list[str]:
 
 
 def schema(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The output, as in message, stream or gap.", autocompletion=known_tables)],
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="The output, as in message, stream or gap.",
+            autocompletion=known_tables,
+        ),
+    ],
 ) -> None:
     """Print the JSON Schema of an output."""
     import orjson  # deferred, as above
@@ -27,5 +34,7 @@ def schema(
     from dcpinspect.output.export.table_schema import SCHEMAS
 
     if table not in SCHEMAS:
-        raise UsageError(f"no schema for '{escape(table)}'; there is one for {', '.join(known_tables())}")
+        raise UsageError(
+            f"no schema for '{escape(table)}'; there is one for {', '.join(known_tables())}"
+        )
     sys.stdout.write(orjson.dumps(SCHEMAS[table], option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -28,7 +28,10 @@ def sql(
         list[str],
         typer.Argument(
             metavar='CAPTURE… "QUERY"',
-            help="Capture files, read as one in order of time, and last the query. - is standard input, for a capture or for the query.",
+            help=(
+                "Capture files, read as one in order of time, and last the query. - is standard "
+                "input, for a capture or for the query."
+            ),
         ),
     ],
     times: options.Times,
@@ -38,47 +41,77 @@ def sql(
     log: Annotated[
         list[str] | None,
         typer.Option(
-            "--log", metavar="FILE", help="Also have what 'dcpinspect log' reads of this file, as table log_events. May be repeated."
+            "--log",
+            metavar="FILE",
+            help=(
+                "Also have what 'dcpinspect log' reads of this file, as table log_events. May be "
+                "repeated."
+            ),
         ),
     ] = None,
 ) -> int:
-    """Run a query in DuckDB's SQL over captures. "show tables" lists the tables of messages, streams, findings and more."""
+    """Run a query in DuckDB's SQL over captures. "show tables" lists the tables of messages,
+    streams, findings and more.
+    """
     paths, text = _split(arguments)
     format_, port_choice = result.format(context), input_.ports.chosen()
     redactor = redaction.redactor()
     paths = options.with_folders(paths)
     span = times.span(paths)
 
-    from dcpinspect.reading.query import Captures, Query  # deferred: DuckDB and the decoder, which --help and completion do not need
+    from dcpinspect.reading.query import (
+        Captures,
+        Query,
+    )  # deferred: DuckDB and the decoder, which --help and completion do not need
 
     with (
         Captures(paths, **port_choice, redactor=redactor, span=span) as captures,
         Query(text, captures) as query,
         interrupts.ending(captures.source),
         opened(result.output, format_, paths) as target,
-        progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(result.output)),
+        progress(
+            "reading",
+            lambda: captures.source.position,
+            captures.source.size,
+            wanted=wants_progress(result.output),
+        ),
     ):
         if log:
             query.register_events(log)
         rows = query.result()
         format_.write(target, rows.schema, rows, guard=result.csv_guard)
-    return remarks(captures.readings[0], is_whole=captures.is_whole, stats=input_.stats) if captures.scans else 0
+    return (
+        remarks(captures.readings[0], is_whole=captures.is_whole, stats=input_.stats)
+        if captures.scans
+        else 0
+    )
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str]:
-    """Splits the arguments into captures and query. Raises UsageError if the last argument cannot be a query."""
+    """Splits the arguments into captures and query. Raises UsageError if the last argument cannot
+    be a query.
+    """
     *paths, last = arguments
     example = 'as in dcpinspect sql CAPTURE… "select name, count(*) from messages group by name"'
     if not paths:
-        missing = "the query is missing: write it last" if _may_be_file(last) else "the capture is missing: write it before the query"
+        missing = (
+            "the query is missing: write it last"
+            if _may_be_file(last)
+            else "the capture is missing: write it before the query"
+        )
         raise UsageError(f"{missing}, {example}")
     if last == STDIN:
         if STDIN in paths:
-            raise UsageError("-: standard input is either a capture or the query; put one of them in a file")
+            raise UsageError(
+                "-: standard input is either a capture or the query; put one of them in a file"
+            )
         return paths, read_query()
     if _may_be_file(last):
         problem = "is a file" if os.path.exists(last) else "is no query"
-        raise UsageError(f"{clip(escape(last), _SHOWN)}: {problem}; the query comes last and in quotes, {example}")
+        raise UsageError(
+            f"{clip(escape(last), _SHOWN)}: {problem}; the query comes last and in quotes, "
+            f"{example}"
+        )
     return paths, last
 
 
@@ -88,7 +121,9 @@ def _may_be_file(argument: str) -> bool:
 
 
 def read_query() -> str:
-    """Reads a query from standard input. Raises UsageError for one that is too long, or not text."""
+    """Reads a query from standard input. Raises UsageError for one that is too long, or not
+    text.
+    """
     raw = sys.stdin.buffer.read(MAX_QUERY + 1)
     if len(raw) > MAX_QUERY:
         raise UsageError(f"-: the query is longer than {MAX_QUERY >> 20} MiB")

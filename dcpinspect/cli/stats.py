@@ -1,4 +1,6 @@
-"""``dcpinspect stats``: prints how often, how large and how fast messages were, and how complete the capture is."""
+"""``dcpinspect stats``: prints how often, how large and how fast messages were, and how complete
+the capture is.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ def stats(
     redaction: options.Redaction,
     ports: options.Ports,
 ) -> int:
-    """Count messages by command and status, with sizes, answer times, throughput, snapshots, windows and capture loss.
+    """Count messages by command and status, with sizes, answer times, throughput, snapshots,
+    windows and capture loss.
 
-    With filters, only the messages that match are counted. Snapshots and windows are left out, because they belong to all messages.
+    With filters, only the messages that match are counted. Snapshots and windows are left out,
+    because they belong to all messages.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.counting import count_once
@@ -45,9 +49,13 @@ def stats(
             reading.track(redactor)
         with opened(result.output, format_, captures) as target:
             batches = interrupts.batches(reading.capture, reading)
-            counted, copies = count_once(reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor)
+            counted, copies = count_once(
+                reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor
+            )
             rows = counted.rows(reading)
-            report = ReportFormat(lambda paint: _lines(rows, paint, width=target.width()), lambda: _records(rows))
+            report = ReportFormat(
+                lambda paint: _lines(rows, paint, width=target.width()), lambda: _records(rows)
+            )
             format_.report(target, report, guard=result.csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)
 
@@ -56,7 +64,11 @@ def _records(rows: Sequence[StatisticsRow]) -> Records:
     from dcpinspect.tables.message_statistics import STATS
     from dcpinspect.tables.record_tables import Records
 
-    return Records(STATS, {column.name: [row.get(column.name) for row in rows] for column in STATS.columns}, len(rows))
+    return Records(
+        STATS,
+        {column.name: [row.get(column.name) for row in rows] for column in STATS.columns},
+        len(rows),
+    )
 
 
 def _lines(rows: Sequence[StatisticsRow], paint: Painter, *, width: int | None) -> Iterator[str]:

@@ -39,30 +39,58 @@ class PacketForm(Choices):
         bool,
         typer.Option(
             "--with-secrets",
-            help="For -w, also write the TLS secrets of the connections written, and how they began. Whoever has the file can decrypt it.",
+            help=(
+                "For -w, also write the TLS secrets of the connections written, and how they "
+                "began. Whoever has the file can decrypt it."
+            ),
         ),
     ] = False
     decrypted: Annotated[
-        bool, typer.Option("--decrypted", help="For -w, write the messages of TLS in plain text, in packets made for them.")
+        bool,
+        typer.Option(
+            "--decrypted",
+            help="For -w, write the messages of TLS in plain text, in packets made for them.",
+        ),
     ] = False
 
-    def wishes(self, path: str | None, redactor: Redactor | None, *, with_handshakes: bool = False) -> PacketWishes | None:
-        """Returns how to write packets to ``path``; None without a path. Raises UsageError for options that do not fit together."""
+    def wishes(
+        self, path: str | None, redactor: Redactor | None, *, with_handshakes: bool = False
+    ) -> PacketWishes | None:
+        """Returns how to write packets to ``path``; None without a path. Raises UsageError for
+        options that do not fit together.
+        """
         if path is None:
-            is_given_by_option = {"--with-handshakes": with_handshakes, "--with-secrets": self.with_secrets, "--decrypted": self.decrypted}
+            is_given_by_option = {
+                "--with-handshakes": with_handshakes,
+                "--with-secrets": self.with_secrets,
+                "--decrypted": self.decrypted,
+            }
             for option, is_given in is_given_by_option.items():
                 if is_given:
                     raise UsageError(f"{option}: is for the packets of -w FILE")
             return None
         if redactor is not None and self.with_secrets:
-            raise UsageError("--with-secrets: the secrets open all that --redact replaces; leave out one of the two")
+            raise UsageError(
+                "--with-secrets: the secrets open all that --redact replaces; leave out one of "
+                "the two"
+            )
         if redactor is not None and not self.decrypted:
-            raise UsageError("--write: packets have what --redact replaces; with --decrypted packets are made that do not have it")
+            raise UsageError(
+                "--write: packets have what --redact replaces; with --decrypted packets are "
+                "made that do not have it"
+            )
         if self.with_secrets and self.decrypted:
-            raise UsageError("--with-secrets: what --decrypted writes needs none; leave out one of the two")
+            raise UsageError(
+                "--with-secrets: what --decrypted writes needs none; leave out one of the two"
+            )
         if self.with_secrets and path.lower().endswith(CLASSIC):
-            raise UsageError(f"--with-secrets: {escape(path)} has the name of a classic pcap file, which holds no secrets; name it .pcapng")
-        from dcpinspect.output.export.packet_subset import PacketWishes  # deferred: only -w needs it
+            raise UsageError(
+                f"--with-secrets: {escape(path)} has the name of a classic pcap file, which "
+                "holds no secrets; name it .pcapng"
+            )
+        from dcpinspect.output.export.packet_subset import (
+            PacketWishes,
+        )  # deferred: only -w needs it
 
         return PacketWishes(with_handshakes, self.with_secrets, self.decrypted, redactor)
 
@@ -72,13 +100,22 @@ class Packets(Choices):
 
     title = "The packets"
     write: Annotated[
-        str | None, typer.Option("--write", "-w", metavar="FILE", help="Also write the packets of the messages to this file, as pcapng.")
+        str | None,
+        typer.Option(
+            "--write",
+            "-w",
+            metavar="FILE",
+            help="Also write the packets of the messages to this file, as pcapng.",
+        ),
     ] = None
     with_handshakes: Annotated[
         bool,
         typer.Option(
             "--with-handshakes",
-            help="For -w, also write how each connection began (TCP and TLS handshake, HELLO, bucket, DCP open and controls).",
+            help=(
+                "For -w, also write how each connection began (TCP and TLS handshake, HELLO, "
+                "bucket, DCP open and controls)."
+            ),
         ),
     ] = False
     form: PacketForm = PacketForm()
@@ -95,18 +132,35 @@ class EvidencePackets(Choices):
     write: Annotated[
         str | None,
         typer.Option(
-            "--write", "-w", metavar="FILE", help="Also write the packets around the findings to this file, as pcapng with comments."
+            "--write",
+            "-w",
+            metavar="FILE",
+            help="Also write the packets around the findings to this file, as pcapng with comments.",
         ),
     ] = None
     around: Annotated[
-        int, typer.Option("--around", metavar="N", min=0, help="For -w, how many messages before and after each one that shows a finding.")
+        int,
+        typer.Option(
+            "--around",
+            metavar="N",
+            min=0,
+            help="For -w, how many messages before and after each one that shows a finding.",
+        ),
     ] = 5
     form: PacketForm = PacketForm()
 
     def file(
-        self, context: typer.Context, captures: Sequence[str], redactor: Redactor | None, *, output: str | None, beside: Sequence[str]
+        self,
+        context: typer.Context,
+        captures: Sequence[str],
+        redactor: Redactor | None,
+        *,
+        output: str | None,
+        beside: Sequence[str],
     ) -> EvidenceFile | None:
-        """Returns the file; None if none is asked for. Raises UsageError. ``beside``: other files that are read."""
+        """Returns the file; None if none is asked for. Raises UsageError. ``beside``: other files
+        that are read.
+        """
         wishes = self.form.wishes(self.write, redactor)
         if self.write is None or wishes is None:
             if options.is_typed(context, "around"):
@@ -117,8 +171,11 @@ class EvidencePackets(Choices):
 
 
 @contextmanager
-def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWishes | None, output: str | None) -> Iterator[Subset | None]:
-    """Yields the keeper of a reading, which writes its packets to ``path`` at the end, also after a closed pipe; None without a path.
+def packets_written(
+    path: str | None, captures: Sequence[str], wishes: PacketWishes | None, output: str | None
+) -> Iterator[Subset | None]:
+    """Yields the keeper of a reading, which writes its packets to ``path`` at the end, also after a
+    closed pipe; None without a path.
 
     ``output``: where the messages go. Raises UsageError for files that cannot be written.
     """
@@ -134,17 +191,25 @@ def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWis
                 yield subset
             except BrokenPipeError:
                 _write(subset, file, wants_bar=wants_progress(output))
-                complain(f"the output was closed; {escape(path)} has the packets of what was read until then")
+                complain(
+                    f"the output was closed; {escape(path)} has the packets of what was read "
+                    "until then"
+                )
                 raise
             _write(subset, file, wants_bar=wants_progress(output))
     finally:
         file.discard()
 
 
-def _target(path: str, captures: Sequence[str], output: str | None, *, is_private: bool) -> AtomicFile:
+def _target(
+    path: str, captures: Sequence[str], output: str | None, *, is_private: bool
+) -> AtomicFile:
     """Opens the file for packets. Raises UsageError."""
     if path in STDOUT:
-        raise UsageError(f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
+        raise UsageError(
+            f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k "
+            "-i -)"
+        )
     if output is not None and os.path.realpath(output) == os.path.realpath(path):
         raise UsageError("--write and --output name the same file")
     refuse_to_overwrite(path, captures)
@@ -157,13 +222,26 @@ def _target(path: str, captures: Sequence[str], output: str | None, *, is_privat
 def say_what_is_written(path: str) -> None:
     """Says that packets are written as pcapng, if the name of the file says otherwise."""
     if path.lower().endswith(CLASSIC):
-        complain(f"{escape(path)}: is written as pcapng, whatever its name; Wireshark and tshark read it, too")
+        complain(
+            f"{escape(path)}: is written as pcapng, whatever its name; Wireshark and tshark "
+            "read it, too"
+        )
 
 
 class EvidenceFile:
-    """The file of ``check -w``, for the packets around findings; they are written once the findings are known. Use as a context manager."""
+    """The file of ``check -w``, for the packets around findings; they are written once the findings
+    are known. Use as a context manager.
+    """
 
-    def __init__(self, path: str, captures: Sequence[str], wishes: PacketWishes, *, output: str | None, around: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        captures: Sequence[str],
+        wishes: PacketWishes,
+        *,
+        output: str | None,
+        around: int,
+    ) -> None:
         """``around``: number of messages before and after each one that shows a finding.
 
         Raises UsageError for files that cannot be written.
@@ -178,13 +256,20 @@ class EvidenceFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._kept is not None:
             self._kept.__exit__(kind, value, trace)
         self._file.discard()
 
     def keeper(self) -> Subset | None:
-        """Returns the keeper of packets that can be read only once; None if all captures can be read again."""
+        """Returns the keeper of packets that can be read only once; None if all captures can be
+        read again.
+        """
         from dcpinspect.output.export.packet_subset import Subset  # deferred, as above
 
         if any(name == STDIN or not os.path.isfile(name) for name in self._captures):
@@ -196,8 +281,17 @@ class EvidenceFile:
         from dcpinspect.output.export.evidence_packets import EvidenceCapture  # deferred, as above
 
         evidence = EvidenceCapture(findings, around=self._around, wishes=self._wishes)
-        names = [file.name for file in reading.capture.files] if self._kept is None else self._kept.names
-        with progress("writing packets", lambda: evidence.position, reading.capture.size, wanted=self._wants_bar):
+        names = (
+            [file.name for file in reading.capture.files]
+            if self._kept is None
+            else self._kept.names
+        )
+        with progress(
+            "writing packets",
+            lambda: evidence.position,
+            reading.capture.size,
+            wanted=self._wants_bar,
+        ):
             evidence.write(self._file, names, **reading.options)
             self._file.commit()
 

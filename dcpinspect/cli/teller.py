@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 AT_ONCE = 3
 """Number of lines of a kind that are told within an hour."""
 EVERY_S = 1.0
-"""Least number of seconds between two checks; it is also at least SHARE times as long as a check takes."""
+"""Least number of seconds between two checks; it is also at least SHARE times as long as a check
+takes.
+"""
 SHARE = 10
 ABSENT_EVERY_S = 5.0
 """Least number of seconds between two checks for messages that do not come."""
@@ -66,7 +68,9 @@ class Told:
     def is_worse(self, finding: Finding) -> bool:
         """Whether a finding was not told yet, or only with a milder severity."""
         severity_and_count = self._known.get(case_of(finding))
-        return severity_and_count is None or SEVERITIES.index(finding.severity) < severity_and_count[0]
+        return (
+            severity_and_count is None or SEVERITIES.index(finding.severity) < severity_and_count[0]
+        )
 
     def before(self, finding: Finding) -> int:
         """Returns how often a finding had happened when it was told; 0 if it was not told."""
@@ -80,7 +84,10 @@ class Told:
         """Remembers that a finding is told now."""
         case, severity = case_of(finding), SEVERITIES.index(finding.severity)
         severity_and_count = self._known.pop(case, (severity, 0))
-        self._known[case] = min(severity_and_count[0], severity), max(severity_and_count[1], finding.count)
+        self._known[case] = (
+            min(severity_and_count[0], severity),
+            max(severity_and_count[1], finding.count),
+        )
         if len(self._known) > MOST:
             del self._known[next(iter(self._known))]
 
@@ -90,10 +97,15 @@ class Told:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[Any]]) -> Self:
-        """Restores the content from ``rows``, perhaps read from JSON. Raises ValueError and TypeError for anything else."""
+        """Restores the content from ``rows``, perhaps read from JSON. Raises ValueError and
+        TypeError for anything else.
+        """
         restored = cls()
         for rule, cause, connections, vbuckets, sid, severity, count in rows[-MOST:]:
-            restored._known[rule, cause, tuple(connections), tuple(vbuckets), sid] = int(severity), int(count)
+            restored._known[rule, cause, tuple(connections), tuple(vbuckets), sid] = (
+                int(severity),
+                int(count),
+            )
         return restored
 
 
@@ -127,11 +139,25 @@ class Scene:
         assert reading.checker is not None
         assert reading.tracker is not None
         names = [file.name for file in reading.capture.files]
-        return cls(reading.checker, reading.engine.links, reading.coverage, reading.tracker.conversation.sessions, names)
+        return cls(
+            reading.checker,
+            reading.engine.links,
+            reading.coverage,
+            reading.tracker.conversation.sessions,
+            names,
+        )
 
-    def findings(self, *, is_whole: bool, apart: bool = False, wanted: Callable[[Finding], bool] = lambda _: True) -> list[Finding]:
+    def findings(
+        self,
+        *,
+        is_whole: bool,
+        apart: bool = False,
+        wanted: Callable[[Finding], bool] = lambda _: True,
+    ) -> list[Finding]:
         """Returns the findings of the checker."""
-        return self.checker.findings(self.links, self.coverage, is_whole=is_whole, apart=apart, is_wanted=wanted)
+        return self.checker.findings(
+            self.links, self.coverage, is_whole=is_whole, apart=apart, is_wanted=wanted
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +171,22 @@ class Manner:
     settle_ns: int = 0
     """How long checks must have shown a finding."""
     patience_ns: int | None = None
-    """How long they must have shown one that is only true as long as nothing more comes. It is never told if this is None."""
+    """How long they must have shown one that is only true as long as nothing more comes. It is
+    never told if this is None.
+    """
     stops: frozenset[str] = frozenset()
     """Rules and severities that end the watch."""
     is_beside_messages: bool = False
-    """Whether lines name the row of the message, and records say that they are not the last word."""
+    """Whether lines name the row of the message, and records say that they are not the last word.
+    """
 
 
 class Teller:
     """Tells each finding once.
 
-    A finding is told when several checks have shown it for some time, so that no later message has contradicted it. A finding that is only
-    true as long as nothing more comes must stand for longer.
+    A finding is told when several checks have shown it for some time, so that no later message has
+    contradicted it. A finding that is only true as long as nothing more comes must stand for
+    longer.
     """
 
     def __init__(
@@ -171,14 +201,19 @@ class Teller:
         """``known``: findings that were told before."""
         self._output = output
         self._manner = manner
-        self._severities = SEVERITIES if manner.severity is None else SEVERITIES[: SEVERITIES.index(manner.severity) + 1]
+        self._severities = (
+            SEVERITIES
+            if manner.severity is None
+            else SEVERITIES[: SEVERITIES.index(manner.severity) + 1]
+        )
         self._around = around
         self._notifier = notifier
         self._is_journal = manner.is_text and isinstance(output, StandardOutput) and _is_journal()
         self._known = Told() if known is None else known
         self._due, self._absent_due = 0.0, 0.0
         self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
-        """Findings that are not told yet, with the time of the first check that showed them, and the time when they began.
+        """Findings that are not told yet, with the time of the first check that showed them, and
+        the time when they began.
 
         The outer key says whether the check assumed that nothing more comes.
         """
@@ -189,7 +224,9 @@ class Teller:
         """Whether a finding was told that ends the watch."""
 
     def look(self, scene: Callable[[], Scene], now_ns: int) -> bool:
-        """Tells what is certain by now. Returns whether it was time for that: checks are so rare that they cost little."""
+        """Tells what is certain by now. Returns whether it was time for that: checks are so rare
+        that they cost little.
+        """
         start = time.monotonic()
         if start < self._due or self.is_over:
             return False
@@ -211,12 +248,21 @@ class Teller:
         """Tells the new findings that checks have shown for ``for_ns``."""
         before, since = self._since[is_whole], dict[tuple[Case, str], tuple[int, int]]()
         news = []
-        for finding in scene.findings(is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities):
+        for finding in scene.findings(
+            is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities
+        ):
             if not self._known.is_worse(finding) and not self._known.has_grown(finding):
                 continue
             key = (case_of(finding), finding.severity)
             first_ns, began_ns = before.get(
-                key, (now_ns, min(now_ns, _moment(finding, is_again=bool(self._known.before(finding))) or now_ns))
+                key,
+                (
+                    now_ns,
+                    min(
+                        now_ns,
+                        _moment(finding, is_again=bool(self._known.before(finding))) or now_ns,
+                    ),
+                ),
             )
             if abs(now_ns - first_ns) >= for_ns:  # less than 0: the clock was set back
                 news.append(finding)
@@ -228,7 +274,9 @@ class Teller:
     @property
     def waiting_since_ns(self) -> int | None:
         """When the oldest finding that is not told yet began."""
-        return min((began for since in self._since.values() for _, began in since.values()), default=None)
+        return min(
+            (began for since in self._since.values() for _, began in since.values()), default=None
+        )
 
     @property
     def told(self) -> list[str]:
@@ -237,10 +285,15 @@ class Teller:
 
         counts = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
         left_out = sum(lines.left_out for lines in self._kinds.values())
-        return [f"told {counts or 'nothing'}", *([f"{left_out:,} more of the same kinds"] if left_out else [])]
+        return [
+            f"told {counts or 'nothing'}",
+            *([f"{left_out:,} more of the same kinds"] if left_out else []),
+        ]
 
     def _tell(self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool) -> None:
-        """Tells these cases, merged into findings where they belong together, unless there were many such lines lately."""
+        """Tells these cases, merged into findings where they belong together, unless there were
+        many such lines lately.
+        """
         count_before: dict[tuple[Case, str], int] = {}
         for finding in news:
             lines = self._kinds.setdefault(_kind(finding), _Lines())
@@ -250,12 +303,22 @@ class Teller:
                 lines.left_out += 1
             self._known.add(finding)
         if len(self._kinds) > MOST_KINDS:
-            self._kinds = {kind: lines for kind, lines in self._kinds.items() if lines.left_out or not lines.is_old(now_ns)}
+            self._kinds = {
+                kind: lines
+                for kind, lines in self._kinds.items()
+                if lines.left_out or not lines.is_old(now_ns)
+            }
         if not count_before:
             return
-        findings = scene.findings(is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in count_before)
+        findings = scene.findings(
+            is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in count_before
+        )
         ids = {finding.id for finding in findings}
-        shown_findings = [finding for finding in findings if not self._manner.is_text or finding.effect_of not in ids]
+        shown_findings = [
+            finding
+            for finding in findings
+            if not self._manner.is_text or finding.effect_of not in ids
+        ]
         words: dict[str, tuple[str, bool]] = {}
         for finding in shown_findings:
             left_out = 0
@@ -263,11 +326,22 @@ class Teller:
                 lines = self._kinds[kind]
                 lines.times.append(now_ns)
                 left_out, lines.left_out = left_out + lines.left_out, 0
-            before = sum(count_before.get((case_of(case), case.severity), 0) for case in finding.each)
+            before = sum(
+                count_before.get((case_of(case), case.severity), 0) for case in finding.each
+            )
             effects = [effect for effect in findings if effect.effect_of == finding.id]
-            row = finding.places[0].row if self._manner.is_beside_messages and finding.places else None
-            words[finding.id] = _line(scene, finding, effects, before=before, left_out=left_out, row=row), before > 0
-        for finding in sorted(shown_findings, key=lambda finding: words[finding.id][0]):  # a line begins with its time
+            row = (
+                finding.places[0].row
+                if self._manner.is_beside_messages and finding.places
+                else None
+            )
+            words[finding.id] = (
+                _line(scene, finding, effects, before=before, left_out=left_out, row=row),
+                before > 0,
+            )
+        for finding in sorted(
+            shown_findings, key=lambda finding: words[finding.id][0]
+        ):  # a line begins with its time
             self._say(scene, finding, words[finding.id][0])
         self._output.flush()
         for finding in findings:  # the worst come first
@@ -283,32 +357,63 @@ class Teller:
             self.put_records(scene.files, [finding], is_final=False)
             return
         head = f"{finding.severity} {finding.rule}"
-        painted = line if self._is_journal else line.replace(head, self._output.painter()(head, STYLES[finding.severity]), 1)
+        painted = (
+            line
+            if self._is_journal
+            else line.replace(head, self._output.painter()(head, STYLES[finding.severity]), 1)
+        )
         self._output.put(f"{LEVELS[finding.severity] if self._is_journal else ''}{painted}\n")
 
-    def put_records(self, files: Sequence[str], findings: Sequence[Finding], *, is_final: bool) -> None:
+    def put_records(
+        self, files: Sequence[str], findings: Sequence[Finding], *, is_final: bool
+    ) -> None:
         """Writes findings as NDJSON. ``is_final``: nothing more comes."""
         from dcpinspect.output.export.json_table import plain_json
 
         more = {"is_final": is_final} if self._manner.is_beside_messages else {}
-        self._output.put(b"".join(plain_json({**record, **more}) + b"\n" for record in _records(files, findings)))
+        self._output.put(
+            b"".join(plain_json({**record, **more}) + b"\n" for record in _records(files, findings))
+        )
 
-    def _hand_over(self, scene: Scene, finding: Finding, line: str, is_again: bool, now_ns: int) -> None:
+    def _hand_over(
+        self, scene: Scene, finding: Finding, line: str, is_again: bool, now_ns: int
+    ) -> None:
         """Passes a finding to the keeper of packets and to the program of ``--exec``."""
         if self._around is not None:
-            self._around.save(finding.rule, line, min(_moment(finding, is_again=is_again) or now_ns, now_ns), now_ns)
+            self._around.save(
+                finding.rule,
+                line,
+                min(_moment(finding, is_again=is_again) or now_ns, now_ns),
+                now_ns,
+            )
         if self._notifier is not None:
-            self._notifier.put(_records(scene.files, [finding])[0], SEVERITIES.index(finding.severity))
+            self._notifier.put(
+                _records(scene.files, [finding])[0], SEVERITIES.index(finding.severity)
+            )
 
 
-def _line(scene: Scene, finding: Finding, effects: Sequence[Finding], *, before: int, left_out: int, row: int | None) -> str:
+def _line(
+    scene: Scene,
+    finding: Finding,
+    effects: Sequence[Finding],
+    *,
+    before: int,
+    left_out: int,
+    row: int | None,
+) -> str:
     """Writes a finding on one line: when, how bad, what, where, and what to do."""
     from dcpinspect.output.render.finding_text import WHO_ACTS, effects_in_words, place_of
 
     clauses = [f"{escape_rest(finding.what or finding.message)}"]
     if finding.count > 1:
-        clauses[0] += f" ({finding.count:,} times{f', {before:,} when told before' if before else ''})"
-    buckets = ", ".join(sorted({escape(bucket) for number in finding.connections if (bucket := _bucket(scene, number))}))
+        clauses[0] += (
+            f" ({finding.count:,} times{f', {before:,} when told before' if before else ''})"
+        )
+    buckets = ", ".join(
+        sorted(
+            {escape(bucket) for number in finding.connections if (bucket := _bucket(scene, number))}
+        )
+    )
     where = [
         escape(finding.who),
         escape(finding.server),
@@ -324,7 +429,10 @@ def _line(scene: Scene, finding: Finding, effects: Sequence[Finding], *, before:
         clauses.append(f"{left_out:,} more like it were not told")
     if finding.next:
         clauses.append(f"next: {escape_rest(finding.next)}")
-    return one_line(f"{_time(_first_ns(scene, finding))} {finding.severity} {finding.rule}: {'; '.join(clauses)}")
+    return one_line(
+        f"{_time(_first_ns(scene, finding))} {finding.severity} {finding.rule}: "
+        f"{'; '.join(clauses)}"
+    )
 
 
 def _records(files: Sequence[str], findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -353,7 +461,9 @@ def _kind(case: Finding) -> Kind:
 
 
 def _moment(finding: Finding, *, is_again: bool) -> int:
-    """Returns the time for the packets around a finding: the first one, or the latest if the first one was told before."""
+    """Returns the time for the packets around a finding: the first one, or the latest if the first
+    one was told before.
+    """
     return finding.last_time_ns if is_again else finding.first_time_ns
 
 
@@ -361,12 +471,16 @@ def _time(time_ns: int) -> str:
     """Writes local time with its offset; a dash for a finding without time."""
     if not time_ns:
         return "-"
-    moment = datetime.fromtimestamp(time_ns // 10**9, UTC).replace(microsecond=time_ns // 1000 % 10**6)
+    moment = datetime.fromtimestamp(time_ns // 10**9, UTC).replace(
+        microsecond=time_ns // 1000 % 10**6
+    )
     return moment.astimezone().isoformat(timespec="milliseconds")
 
 
 def _is_journal() -> bool:
-    """Whether standard output is the journal of systemd, which takes the severity of a line from its start."""
+    """Whether standard output is the journal of systemd, which takes the severity of a line from
+    its start.
+    """
     try:
         state = os.fstat(sys.stdout.fileno())
     except OSError:

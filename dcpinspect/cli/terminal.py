@@ -18,14 +18,20 @@ _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 def complain(message: object, details: Sequence[str] = ()) -> None:
-    """Writes a line to standard error, after the program's name, and the details unchanged below it; a terminal gets the line folded."""
+    """Writes a line to standard error, after the program's name, and the details unchanged below
+    it; a terminal gets the line folded.
+    """
     with suppress(OSError):  # a standard error that cannot be written is no reason to fail
         sys.stderr.write(complaint(message, details))
 
 
 def complaint(message: object, details: Sequence[str] = ()) -> str:
     """Returns what ``complain`` writes."""
-    columns = (columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns) if sys.stderr.isatty() else None
+    columns = (
+        (columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns)
+        if sys.stderr.isatty()
+        else None
+    )
     lines = folded(f"dcpinspect: {one_line(str(message))}", columns)
     text = "".join(f"{line}\n" for line in (*lines, *(f"  {line}" for line in details)))
     return to_ascii(text) if wants_ascii() else text
@@ -48,28 +54,38 @@ def choose_ascii(is_wanted: bool) -> bool:
 
 
 def wants_ascii() -> bool:
-    """Whether text must be ASCII: because of ``--ascii``, or of a locale without other characters (``LC_ALL=C``)."""
-    locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
+    """Whether text must be ASCII: because of ``--ascii``, or of a locale without other characters
+    (``LC_ALL=C``).
+    """
+    locale = next(
+        (value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), ""
+    )
     return bool(_chosen["ascii"]) or locale in ("C", "POSIX")
 
 
 def wants_color() -> bool:
-    """Whether to use colour: standard output is a terminal whose user has not asked for plain text (``NO_COLOR``, ``TERM=dumb``), or
-    ``--color``.
+    """Whether to use colour: standard output is a terminal whose user has not asked for plain text
+    (``NO_COLOR``, ``TERM=dumb``), or ``--color``.
     """
     if _chosen["color"] != "auto":
         return _chosen["color"] == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
 
 
 def put(text: str | bytes | memoryview) -> None:
-    """Writes to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows and dashes are not."""
+    """Writes to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows
+    and dashes are not.
+    """
     if isinstance(text, str):
         text = (to_ascii(text) if wants_ascii() else text).encode()
     unwritten = memoryview(text)
     interrupts.printed(is_whole=False)
     with named(), interrupts.writing:
-        while len(unwritten):  # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
+        while len(
+            unwritten
+        ):  # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
             unwritten = unwritten[sys.stdout.buffer.write(unwritten) :]
 
 
@@ -83,18 +99,26 @@ def named() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise
-        raise OutputError(f"standard output: {reason(error)}; what was written so far is not complete") from error
+        raise OutputError(
+            f"standard output: {reason(error)}; what was written so far is not complete"
+        ) from error
 
 
 def safe_lines(text: bytes) -> bytes:
-    """Returns lines with data from the network for standard output: unchanged for a file or pipe, with escapes for a terminal."""
+    """Returns lines with data from the network for standard output: unchanged for a file or pipe,
+    with escapes for a terminal.
+    """
     if not sys.stdout.isatty():
         return text
-    return "".join(f"{one_line(line)}\n" for line in text.decode(errors="backslashreplace").split("\n")[:-1]).encode()
+    return "".join(
+        f"{one_line(line)}\n" for line in text.decode(errors="backslashreplace").split("\n")[:-1]
+    ).encode()
 
 
 def width() -> int | None:
-    """Returns the number of columns to clip lines to; None if standard output is no terminal, and whole lines are wanted."""
+    """Returns the number of columns to clip lines to; None if standard output is no terminal, and
+    whole lines are wanted.
+    """
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -105,12 +129,16 @@ def columns_asked() -> int | None:
 
 
 def folded(line: str, columns: int | None) -> list[str]:
-    """Folds a line into lines of ``columns``, between words; further lines begin below the last cell, or are indented."""
+    """Folds a line into lines of ``columns``, between words; further lines begin below the last
+    cell, or are indented.
+    """
     if not columns or len(line) <= columns:
         return [line]
     begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= columns // 2]
     indent = " " * (begins[-1] if begins else len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def put_folded(lines: Iterable[str]) -> None:
@@ -130,5 +158,13 @@ def painter() -> Callable[[str, str], str]:
     from rich.style import Style
 
     has_all = os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
-    system = ColorSystem.TRUECOLOR if has_all else ColorSystem.EIGHT_BIT if "256" in os.environ.get("TERM", "") else ColorSystem.STANDARD
-    return lambda text, style: Style.parse(style).render(text, color_system=system) if style else text
+    system = (
+        ColorSystem.TRUECOLOR
+        if has_all
+        else ColorSystem.EIGHT_BIT
+        if "256" in os.environ.get("TERM", "")
+        else ColorSystem.STANDARD
+    )
+    return lambda text, style: (
+        Style.parse(style).render(text, color_system=system) if style else text
+    )

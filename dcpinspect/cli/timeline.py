@@ -1,4 +1,6 @@
-"""``dcpinspect timeline``: the history of one vbucket, drawn along its seqnos and told event by event."""
+"""``dcpinspect timeline``: the history of one vbucket, drawn along its seqnos and told event by
+event.
+"""
 
 from __future__ import annotations
 
@@ -36,25 +38,46 @@ WIDEST = 1000
 def timeline(
     context: typer.Context,
     captures: options.Captures,
-    vbucket: Annotated[int, typer.Option("--vbucket", metavar="N", min=0, max=0xFFFF, help="The vbucket.", show_default=False)],
+    vbucket: Annotated[
+        int,
+        typer.Option(
+            "--vbucket", metavar="N", min=0, max=0xFFFF, help="The vbucket.", show_default=False
+        ),
+    ],
     times: options.Times,
     result: options.OutputFormat,
     redaction: options.Redaction,
     input_: options.Input,
     connection: options.Connections = None,
     seqnos: Annotated[
-        str | None, typer.Option("--seqnos", metavar="A-B", help="Draw these seqnos only. By default, all are drawn.")
+        str | None,
+        typer.Option(
+            "--seqnos", metavar="A-B", help="Draw these seqnos only. By default, all are drawn."
+        ),
     ] = None,
-    filter_: Annotated[str | None, options.filter_option("streams", "answer = 'accepted' and gaps > 0")] = None,
+    filter_: Annotated[
+        str | None, options.filter_option("streams", "answer = 'accepted' and gaps > 0")
+    ] = None,
     messages: Annotated[
-        bool, typer.Option("--messages", help="Below each event, also print the messages of the vbucket, as read does.")
+        bool,
+        typer.Option(
+            "--messages",
+            help="Below each event, also print the messages of the vbucket, as read does.",
+        ),
     ] = False,
     width: Annotated[
-        int | None, typer.Option("--width", metavar="COLUMNS", help="The width of lines. By default, it is the width of the terminal.")
+        int | None,
+        typer.Option(
+            "--width",
+            metavar="COLUMNS",
+            help="The width of lines. By default, it is the width of the terminal.",
+        ),
     ] = None,
     ascii_: options.Ascii = False,
 ) -> int:
-    """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
+    """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end
+    in order.
+    """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.render.vbucket_history import VbucketHistory
     from dcpinspect.reading.reading import Reading
@@ -64,29 +87,57 @@ def timeline(
 
     format_ = _format(context, result, width)
     drawn = _seqnos(seqnos) if seqnos is not None else None
-    connections = number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else ()
-    only = parse_record_filter(filter_, STREAMS, saved=options.saved_filters(context.obj)) if filter_ is not None else None
+    connections = (
+        number_ranges(connection, "--connection", most=(1 << 31) - 1)
+        if connection is not None
+        else ()
+    )
+    only = (
+        parse_record_filter(filter_, STREAMS, saved=options.saved_filters(context.obj))
+        if filter_ is not None
+        else None
+    )
     span, redactor = times.span_of_whole(), redaction.redactor()
     with Reading(captures, **input_.ports.chosen()) as reading:
         reading.track(redactor)
         history = VbucketHistory(vbucket, connections)
-        with opened(result.output, format_, captures) as target, _Messages(width or target.width()) as lines:
+        with (
+            opened(result.output, format_, captures) as target,
+            _Messages(width or target.width()) as lines,
+        ):
             for batch in interrupts.batches(reading.capture, reading):
                 rows = history.feed(batch.redacted(redactor))
                 if messages:
                     lines.take(batch.redacted(redactor), rows, reading)
-            bounds = span.within(reading.earliest_ns, reading.last_time_ns) if span is not None else None
+            bounds = (
+                span.within(reading.earliest_ns, reading.last_time_ns) if span is not None else None
+            )
             history.tell(reading, only, bounds)
             if not history.streams and reading.messages:
-                refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
+                refuse_unless_damaged(
+                    reading, _why_nothing(reading, vbucket, connection, filter_, bounds)
+                )
             if format_ is JSON:
                 from dcpinspect.output.export.bounded import chosen, fitted
                 from dcpinspect.output.export.json_table import plain_json
 
                 history_record = history.to_dict()
-                target.put(plain_json(history_record if chosen.room is None else fitted(history_record, chosen.room)) + b"\n")
+                target.put(
+                    plain_json(
+                        history_record
+                        if chosen.room is None
+                        else fitted(history_record, chosen.room)
+                    )
+                    + b"\n"
+                )
             elif history.streams:
-                picture = _Picture(history, lines if messages else None, target, width or target.width(), ascii_ or wants_ascii())
+                picture = _Picture(
+                    history,
+                    lines if messages else None,
+                    target,
+                    width or target.width(),
+                    ascii_ or wants_ascii(),
+                )
                 picture.write(drawn)
         return remarks(reading, stats=input_.stats)
 
@@ -96,7 +147,10 @@ def _format(context: typer.Context, result: options.OutputFormat, width: int | N
 
     format_ = choose_format(result.format_name, result.output)
     if format_ not in (TEXT, JSON):
-        raise UsageError(f"--format {format_}: a timeline is text or one JSON object; streams, snapshots and gaps are tables in any format")
+        raise UsageError(
+            f"--format {format_}: a timeline is text or one JSON object; streams, snapshots "
+            "and gaps are tables in any format"
+        )
     options.refuse_unused(context, format_)
     if width is not None and not NARROWEST <= width <= WIDEST:
         raise UsageError(f"--width {width}: write a number from {NARROWEST} to {WIDEST}")
@@ -114,17 +168,32 @@ def _seqnos(text: str) -> range:
     raise UsageError(f"--seqnos {escape(text)}: write the first and the last seqno, as in 100-2000")
 
 
-def _why_nothing(reading: Reading, vbucket: int, connection: str | None, filter_: str | None, bounds: tuple[int, int] | None) -> str:
+def _why_nothing(
+    reading: Reading,
+    vbucket: int,
+    connection: str | None,
+    filter_: str | None,
+    bounds: tuple[int, int] | None,
+) -> str:
     vbuckets = sorted(set(reading.tables.streams.values("vbucket")))
     if vbucket in vbuckets and bounds is not None:
         from dcpinspect.tables.times import in_words
 
-        return f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; streams --vbucket {vbucket} lists all"
+        return (
+            f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; streams "
+            f"--vbucket {vbucket} lists all"
+        )
     if vbucket in vbuckets and filter_ is not None:
         where = "" if connection is None else f" on --connection {escape(connection)}"
-        return f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; streams --vbucket {vbucket} lists all"
+        return (
+            f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; "
+            f"streams --vbucket {vbucket} lists all"
+        )
     if vbucket in vbuckets:
-        return f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; streams --vbucket {vbucket} lists all"
+        return (
+            f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; "
+            f"streams --vbucket {vbucket} lists all"
+        )
     from dcpinspect.findings.finding import ranges  # deferred: most captures have the vbucket
 
     there = f"there are {ranges(vbuckets)}" if vbuckets else "there is no stream at all"
@@ -171,19 +240,41 @@ class _Messages:
 class _Picture:
     """Writes the lanes of a history, then its events."""
 
-    def __init__(self, history: VbucketHistory, messages: _Messages | None, output: Target, width: int | None, is_ascii: bool) -> None:
+    def __init__(
+        self,
+        history: VbucketHistory,
+        messages: _Messages | None,
+        output: Target,
+        width: int | None,
+        is_ascii: bool,
+    ) -> None:
         """``messages``: those to print below the events."""
         from dcpinspect.output.render.lane_paint import style_of
         from dcpinspect.output.render.timeline_text import ascii_only
 
-        self._history, self._messages, self._width, self._is_ascii = history, messages, width, is_ascii
-        self._output, self._paint, self._style_of, self._ascii_only = output, output.painter(), style_of, ascii_only
+        self._history, self._messages, self._width, self._is_ascii = (
+            history,
+            messages,
+            width,
+            is_ascii,
+        )
+        self._output, self._paint, self._style_of, self._ascii_only = (
+            output,
+            output.painter(),
+            style_of,
+            ascii_only,
+        )
 
     def _put(self, text: str, style: str = "") -> None:
-        self._output.put(self._paint(self._ascii_only(text) if self._is_ascii else text, style) + "\n")
+        self._output.put(
+            self._paint(self._ascii_only(text) if self._is_ascii else text, style) + "\n"
+        )
 
     def _put_painted(self, pieces: Sequence[Painted]) -> None:
-        painted = [(self._ascii_only(text) if self._is_ascii else text, self._style_of(colour)) for text, colour in pieces]
+        painted = [
+            (self._ascii_only(text) if self._is_ascii else text, self._style_of(colour))
+            for text, colour in pieces
+        ]
         self._output.put("".join(self._paint(text, style) for text, style in painted) + "\n")
 
     def write(self, span: range | None) -> None:
@@ -193,21 +284,39 @@ class _Picture:
         from dcpinspect.output.render.lanes import ASCII, UNICODE
 
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
-        scale = drawing.scale_of(history.streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span)
+        scale = drawing.scale_of(
+            history.streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span
+        )
         self._put(self._heading(scale), "bold")
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
             self._put(f"connection {number}  {row['client']} → {row['server']}{name}")
-            stream_indices = [stream_index for stream_index, story in enumerate(history.streams) if story.key[0] == number]
+            stream_indices = [
+                stream_index
+                for stream_index, story in enumerate(history.streams)
+                if story.key[0] == number
+            ]
             marks = [
-                [(event.seqno, event.letter) for event in history.noted.get(stream_index, ()) if event.seqno is not None]
+                [
+                    (event.seqno, event.letter)
+                    for event in history.noted.get(stream_index, ())
+                    if event.seqno is not None
+                ]
                 for stream_index in stream_indices
             ]
             for line in drawing.picture(
-                [history.streams[stream_index] for stream_index in stream_indices], scale, marks, width=width, glyphs=glyphs
+                [history.streams[stream_index] for stream_index in stream_indices],
+                scale,
+                marks,
+                width=width,
+                glyphs=glyphs,
             ):
                 self._put_painted(line)
-        for line in ([], *(line for signs in legend(glyphs) for line in legend_lines(signs, width)), []):
+        for line in (
+            [],
+            *(line for signs in legend(glyphs) for line in legend_lines(signs, width)),
+            [],
+        ):
             self._put_painted(line)
         self._write_events()
         if history.left_out:
@@ -229,7 +338,9 @@ class _Picture:
         return " · ".join(facts)
 
     def _write_events(self) -> None:
-        """Writes the events; wanted messages follow the event that they show, or that they came after."""
+        """Writes the events; wanted messages follow the event that they show, or that they came
+        after.
+        """
         from dcpinspect.output.render.event_lines import folded
 
         history = self._history

@@ -1,4 +1,6 @@
-"""``dcpinspect tui``: the terminal UI on files, on captures that are being written, and for ``live --tui`` on interfaces."""
+"""``dcpinspect tui``: the terminal UI on files, on captures that are being written, and for ``live
+--tui`` on interfaces.
+"""
 
 from __future__ import annotations
 
@@ -29,27 +31,40 @@ if TYPE_CHECKING:
 KEPT_MIB = 2048
 """MiB of packets that are kept of captures that come only once."""
 Keep = Annotated[
-    int, typer.Option("--keep", metavar="MIB", min=1, help="For a pipe or a live capture, how many MiB of the newest packets to keep.")
+    int,
+    typer.Option(
+        "--keep",
+        metavar="MIB",
+        min=1,
+        help="For a pipe or a live capture, how many MiB of the newest packets to keep.",
+    ),
 ]
 OptionalCaptures = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[CAPTURE…]",
         callback=options.with_folders,
-        help="Capture files, or directories of them, read as one in order of time. - is standard input. Without one, choose it there.",
+        help=(
+            "Capture files, or directories of them, read as one in order of time. - is standard "
+            "input. Without one, choose it there."
+        ),
     ),
 ]
 if TYPE_CHECKING:
     View = str
 else:
-    View = Literal["overview", "packets", "vbuckets", "timeline", "findings", "stats"]  # the same as keys.VIEWS, without the import
+    View = Literal[
+        "overview", "packets", "vbuckets", "timeline", "findings", "stats"
+    ]  # the same as keys.VIEWS, without the import
 STDIN = "-"
 """Name of standard input among captures."""
 CRASHED = 70
 """Exit status after a fault of the program itself, from sysexits.h."""
 
 _BATCH_BYTES = 8 << 20
-"""Half the usual size of batches, because a batch is kept in memory beside everything that is shown."""
+"""Half the usual size of batches, because a batch is kept in memory beside everything that is
+shown.
+"""
 
 
 class Look(Choices):
@@ -58,7 +73,12 @@ class Look(Choices):
     title = "The look"
     ascii_: options.Ascii = False
     theme: Annotated[
-        str | None, typer.Option("--theme", metavar="NAME", help="Colours to begin with, as in textual-light. ctrl+p has all of them.")
+        str | None,
+        typer.Option(
+            "--theme",
+            metavar="NAME",
+            help="Colours to begin with, as in textual-light. ctrl+p has all of them.",
+        ),
     ] = None
 
 
@@ -67,13 +87,29 @@ class Picture(Choices):
 
     title = "A picture"
     screenshot: Annotated[
-        View | None, typer.Option("--screenshot", help="Draw this view to the file of -o, as SVG, without a terminal.", show_default=False)
+        View | None,
+        typer.Option(
+            "--screenshot",
+            help="Draw this view to the file of -o, as SVG, without a terminal.",
+            show_default=False,
+        ),
     ] = None
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="For --screenshot, the picture, which appears when it is complete.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="For --screenshot, the picture, which appears when it is complete.",
+        ),
     ] = None
     size: Annotated[
-        str | None, typer.Option("--size", metavar="COLUMNSxLINES", help="For --screenshot, the size of the terminal. By default 120x36.")
+        str | None,
+        typer.Option(
+            "--size",
+            metavar="COLUMNSxLINES",
+            help="For --screenshot, the size of the terminal. By default 120x36.",
+        ),
     ] = None
 
 
@@ -114,49 +150,91 @@ def tui(
     redaction: options.Redaction,
     ports: options.Ports,
     captures: OptionalCaptures = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Also read what another program still writes to the capture.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", help="Also read what another program still writes to the capture."
+        ),
+    ] = False,
     filter_: options.Filter = None,
     beside: Annotated[
-        str | None, typer.Option("--beside", metavar="FILE", help="Another capture, whose timelines are drawn below those of this one.")
+        str | None,
+        typer.Option(
+            "--beside",
+            metavar="FILE",
+            help="Another capture, whose timelines are drawn below those of this one.",
+        ),
     ] = None,
     keep: Keep = KEPT_MIB,
 ) -> int:
-    """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines, findings."""
+    """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines,
+    findings.
+    """
     captures, ui = captures or [], UiOptions(ports.chosen(), keep, redaction.redactor(), look)
     is_growing = follow or STDIN in captures
     if picture.screenshot is not None:
         if follow or not captures:
-            raise UsageError("--screenshot: is of captures that are complete; name one, without --follow")
-        return _draw(context, captures, picture, beside, _with_times(filter_, times, captures, is_growing=is_growing), ui)
+            raise UsageError(
+                "--screenshot: is of captures that are complete; name one, without --follow"
+            )
+        return _draw(
+            context,
+            captures,
+            picture,
+            beside,
+            _with_times(filter_, times, captures, is_growing=is_growing),
+            ui,
+        )
     for option, value in (("-o", picture.output), ("--size", picture.size)):
         if value is not None:
-            raise UsageError(f"{option}: is for --screenshot; name the view, as in --screenshot timeline")
+            raise UsageError(
+                f"{option}: is for --screenshot; name the view, as in --screenshot timeline"
+            )
     if not is_terminal(with_keys=STDIN not in captures):
         raise UsageError(
-            "tui: standard input, output and error must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong"
+            "tui: standard input, output and error must be a terminal; 'dcpinspect read' "
+            "prints messages, 'check' what is wrong"
         )
     if len(captures) > 1 and is_growing:
         growing = STDIN if STDIN in captures else "--follow"
-        raise UsageError(f"{growing}: one capture at a time; leave out all but the one that is being written")
+        raise UsageError(
+            f"{growing}: one capture at a time; leave out all but the one that is being written"
+        )
     if not captures:
         if follow or filter_ or times.since or times.until or beside:
-            raise UsageError("tui: --follow, --filter, --since, --until and --beside are for a capture; name one, or choose it in the UI")
+            raise UsageError(
+                "tui: --follow, --filter, --since, --until and --beside are for a capture; "
+                "name one, or choose it in the UI"
+            )
         return explore(context, None, ui)
     filter_text = _with_times(filter_, times, captures, is_growing=is_growing)
-    from dcpinspect.capture.open import open_capture  # deferred: --help and completion do not need it
+    from dcpinspect.capture.open import (
+        open_capture,
+    )  # deferred: --help and completion do not need it
 
     # captures from a pipe are followed, too, so that the user can stop before the pipe ends
-    is_piped = len(captures) == 1 and os.path.exists(captures[0]) and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
+    is_piped = (
+        len(captures) == 1
+        and os.path.exists(captures[0])
+        and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
+    )
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=is_growing or is_piped)
     capture_to_open = Opened(
-        capture, filter_text, is_saved=STDIN not in captures, can_read_again=not (is_growing or is_piped), beside=beside
+        capture,
+        filter_text,
+        is_saved=STDIN not in captures,
+        can_read_again=not (is_growing or is_piped),
+        beside=beside,
     )
     with _keys_of_terminal() if STDIN in captures else nullcontext():
         return explore(context, capture_to_open, ui)
 
 
-def _with_times(filter_: str | None, times: options.Times, captures: list[str], *, is_growing: bool) -> str:
-    """Returns the filter that the list opens with: it includes the span of time, so that the user can change it there.
+def _with_times(
+    filter_: str | None, times: options.Times, captures: list[str], *, is_growing: bool
+) -> str:
+    """Returns the filter that the list opens with: it includes the span of time, so that the user
+    can change it there.
 
     Raises UsageError.
     """
@@ -166,9 +244,14 @@ def _with_times(filter_: str | None, times: options.Times, captures: list[str], 
     from dcpinspect.capture.open import open_capture
     from dcpinspect.tables.record_tables import time_text
 
-    counted = any(moment is not None and moment.counts_from != "epoch" for moment in (span.since, span.until))
+    counted = any(
+        moment is not None and moment.counts_from != "epoch" for moment in (span.since, span.until)
+    )
     if counted and STDIN in captures:
-        raise UsageError(f"{'--since' if times.since else '--until'}: the start is not known before it comes; write the date, too")
+        raise UsageError(
+            f"{'--since' if times.since else '--until'}: the start is not known before it "
+            "comes; write the date, too"
+        )
     first_ns = 0
     if counted:
         with open_capture(captures) as capture:
@@ -181,13 +264,20 @@ def _with_times(filter_: str | None, times: options.Times, captures: list[str], 
 
 
 def is_terminal(*, with_keys: bool = True) -> bool:
-    """Whether there is a terminal to draw on, and also one for the keys, unless these come from elsewhere."""
-    return all(stream.isatty() for stream in (sys.stdout, sys.stderr, *([sys.stdin] if with_keys else [])))
+    """Whether there is a terminal to draw on, and also one for the keys, unless these come from
+    elsewhere.
+    """
+    return all(
+        stream.isatty() for stream in (sys.stdout, sys.stderr, *([sys.stdin] if with_keys else []))
+    )
 
 
 def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOptions) -> int:
-    """Opens the terminal UI on a capture, or on the screen that chooses one, and waits for its end."""
-    gc.disable()  # it would check the imported objects again and again, for 60 ms, although all of them stay
+    """Opens the terminal UI on a capture, or on the screen that chooses one, and waits for its
+    end.
+    """
+    # it would check the imported objects again and again, for 60 ms, although all of them stay
+    gc.disable()
     # deferred: Textual and the decoder, which --help and completion do not need
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.inspection import Inspection
@@ -210,10 +300,19 @@ def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOption
                 redactor=ui.redactor,
             )
             capture_to_open.prepare(inspection.reading)
-            can_read_again, filter_text = capture_to_open.can_read_again, capture_to_open.filter_text
+            can_read_again, filter_text = (
+                capture_to_open.can_read_again,
+                capture_to_open.filter_text,
+            )
             beside = _beside(inspection, capture_to_open.beside, ui)
             app = InspectApp(
-                inspection, **look, saved=saved, colors=colors, filter_text=filter_text, can_read_again=can_read_again, beside=beside
+                inspection,
+                **look,
+                saved=saved,
+                colors=colors,
+                filter_text=filter_text,
+                can_read_again=can_read_again,
+                beside=beside,
             )
             if can_read_again and len(inspection.files) == 1:
                 memory.captures.add(os.path.abspath(inspection.files[0]))
@@ -230,14 +329,18 @@ def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOption
 
 
 def _look(context: typer.Context, look: Look) -> dict[str, Any]:
-    """Returns look and memory of an application: the common arguments of every ``ThemedApp``. Raises UsageError."""
+    """Returns look and memory of an application: the common arguments of every ``ThemedApp``.
+    Raises UsageError.
+    """
     from rich.console import Console  # deferred, as above
 
     from dcpinspect.tui.remembered import Memory
     from dcpinspect.tui.theme import known_theme
 
     theme, option_text = look.theme, "--theme"
-    if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # this also applies to live --tui
+    if theme is None and (
+        named := context.obj.tables.get("tui", {}).get("theme")
+    ):  # this also applies to live --tui
         theme, option_text = str(named), context.obj.place("tui", "theme")
     return {
         "is_ascii": look.ascii_ or os.environ.get("TERM") == "linux",
@@ -260,8 +363,17 @@ def _beside(inspection: Inspection, name: str | None, ui: UiOptions) -> Inspecti
         raise
 
 
-def _draw(context: typer.Context, captures: list[str], picture: Picture, beside: str | None, filter_text: str, ui: UiOptions) -> int:
-    """Writes a picture of a view to a file. The user's own theme and history do not change it. Raises UsageError."""
+def _draw(
+    context: typer.Context,
+    captures: list[str],
+    picture: Picture,
+    beside: str | None,
+    filter_text: str,
+    ui: UiOptions,
+) -> int:
+    """Writes a picture of a view to a file. The user's own theme and history do not change it.
+    Raises UsageError.
+    """
     view, size, output = picture.screenshot or "", picture.size, picture.output
     if not output:
         raise UsageError("--screenshot: name the file, as in -o view.svg")
@@ -277,7 +389,10 @@ def _draw(context: typer.Context, captures: list[str], picture: Picture, beside:
     size_match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", size or "x".join(map(str, SIZE)), re.ASCII)
     columns, lines = (int(size_match[1]), int(size_match[2])) if size_match else (0, 0)
     if not all(SMALLEST <= length <= LARGEST for length in (columns, lines)):
-        raise UsageError(f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of each, as in 120x36")
+        raise UsageError(
+            f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of "
+            "each, as in 120x36"
+        )
     refuse_to_overwrite(output, captures, [beside] if beside is not None else [])
     look = _look(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
     file = AtomicFile(output)
@@ -285,14 +400,25 @@ def _draw(context: typer.Context, captures: list[str], picture: Picture, beside:
         inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
         inspection_beside = _beside(inspection, beside, ui)
-        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_text, beside=inspection_beside)
+        app = InspectApp(
+            inspection,
+            **look,
+            saved=saved,
+            colors=colors,
+            filter_text=filter_text,
+            beside=inspection_beside,
+        )
         try:
             drawn = screenshot(app, view, (columns, lines))
         finally:
             app.close()
         if inspection.state == "failed":
             raise CaptureError(captures[0], None, inspection.error, "nothing was drawn")
-        status = max(remarks(inspected.reading) for inspected in (inspection, inspection_beside) if inspected is not None)
+        status = max(
+            remarks(inspected.reading)
+            for inspected in (inspection, inspection_beside)
+            if inspected is not None
+        )
         if status != CaptureError.exit_status:
             file.write(drawn.encode())
             file.commit()
@@ -310,7 +436,10 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
         os.environ["NO_COLOR"] = no_color
     if app.crash is None:
         return opening, app.return_code or 0
-    complain(f"a fault of dcpinspect ended the terminal UI; please send its log, which has nothing from the capture: {_log(app.crash)}")
+    complain(
+        "a fault of dcpinspect ended the terminal UI; please send its log, which has nothing "
+        f"from the capture: {_log(app.crash)}"
+    )
     return None, CRASHED
 
 
@@ -326,17 +455,25 @@ def _opened(opening: Opening, ui: UiOptions) -> Opened:
 
     if opening.keylog:
         options.choose_keylogs([opening.keylog])
-    return Opened(open_capture(options.with_folders(opening.captures), batch_bytes=_BATCH_BYTES), can_read_again=True)
+    return Opened(
+        open_capture(options.with_folders(opening.captures), batch_bytes=_BATCH_BYTES),
+        can_read_again=True,
+    )
 
 
 @contextmanager
 def _keys_of_terminal() -> Iterator[None]:
-    """Reads keys from the terminal while standard input is the capture. Raises UsageError if there is no terminal."""
+    """Reads keys from the terminal while standard input is the capture. Raises UsageError if there
+    is no terminal.
+    """
     before = sys.__stdin__
     try:
         keys = open("/dev/tty", encoding="utf-8")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise UsageError(f"-: there is no terminal to read keys from ({error.strerror}); 'dcpinspect read -' prints messages") from error
+        raise UsageError(
+            f"-: there is no terminal to read keys from ({error.strerror}); 'dcpinspect read "
+            "-' prints messages"
+        ) from error
     sys.__stdin__ = keys  # type: ignore[misc] # where Textual takes the terminal from
     try:
         yield
@@ -357,7 +494,12 @@ def _log(crash: BaseException) -> str:
     from dcpinspect import __version__
 
     lines = traceback.StackSummary.extract(traceback.walk_tb(crash.__traceback__)).format()
-    with tempfile.NamedTemporaryFile("w", prefix="dcpinspect-", suffix=".log", encoding="utf-8", delete=False) as file:
-        file.write(f"dcpinspect {__version__}, Python {platform.python_version()}, {platform.platform()}\n{''.join(lines)}")
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="dcpinspect-", suffix=".log", encoding="utf-8", delete=False
+    ) as file:
+        file.write(
+            f"dcpinspect {__version__}, Python {platform.python_version()}, "
+            f"{platform.platform()}\n{''.join(lines)}"
+        )
         file.write(f"{type(crash).__name__}\n")
     return file.name

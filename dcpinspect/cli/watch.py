@@ -36,32 +36,67 @@ class Telling(Choices):
     title = "The findings"
     format_name: Annotated[
         Literal["text", "ndjson"],
-        typer.Option("--format", "-f", help="The format. ndjson has the records of findings that 'dcpinspect check' writes."),
+        typer.Option(
+            "--format",
+            "-f",
+            help="The format. ndjson has the records of findings that 'dcpinspect check' writes.",
+        ),
     ] = "text"
     rules: options.RuleChoice = options.RuleChoice()
     settle: Annotated[
-        str, typer.Option("--settle", metavar="TIME", help="Tell a finding when nothing has contradicted it for this time.")
+        str,
+        typer.Option(
+            "--settle",
+            metavar="TIME",
+            help="Tell a finding when nothing has contradicted it for this time.",
+        ),
     ] = "5s"
     patience: Annotated[
-        str, typer.Option("--patience", metavar="TIME", help="Tell that something does not come when nothing has come for this time more.")
+        str,
+        typer.Option(
+            "--patience",
+            metavar="TIME",
+            help="Tell that something does not come when nothing has come for this time more.",
+        ),
     ] = "60s"
     exec_: Annotated[
         str | None,
         typer.Option(
-            "--exec", metavar="COMMAND", help="Start this program for a finding that is told, which it has on standard input as JSON."
+            "--exec",
+            metavar="COMMAND",
+            help=(
+                "Start this program for a finding that is told, which it has on standard input as "
+                "JSON."
+            ),
         ),
     ] = None
     exec_every: Annotated[
-        str, typer.Option("--exec-every", metavar="TIME", help="For --exec, start the program once in this time at most.")
+        str,
+        typer.Option(
+            "--exec-every",
+            metavar="TIME",
+            help="For --exec, start the program once in this time at most.",
+        ),
     ] = "10s"
 
     def manner(self, stops: frozenset[str] = frozenset()) -> Manner:
-        """Returns which findings are told, when, and in which form. ``stops``: what ends the watch. Raises UsageError."""
+        """Returns which findings are told, when, and in which form. ``stops``: what ends the watch.
+        Raises UsageError.
+        """
         from dcpinspect.tables.times import length  # deferred: only a command that runs needs it
 
-        settle_ns, patience_ns = length(self.settle, "--settle"), length(self.patience, "--patience")
+        settle_ns, patience_ns = (
+            length(self.settle, "--settle"),
+            length(self.patience, "--patience"),
+        )
         severity = self.rules.severity
-        return Manner(self.format_name == "text", None if severity is None else severity.value, settle_ns, patience_ns, stops)
+        return Manner(
+            self.format_name == "text",
+            None if severity is None else severity.value,
+            settle_ns,
+            patience_ns,
+            stops,
+        )
 
     def notifier(self, context: typer.Context) -> Notifier | None:
         """Returns the starter of the program of ``--exec``; None without one. Raises UsageError."""
@@ -81,20 +116,47 @@ class Saving(Choices):
     title = "The packets"
     save_around: Annotated[
         str | None,
-        typer.Option("--save-around", metavar="TIME", help="Save the packets of this time before and after each finding that is told."),
+        typer.Option(
+            "--save-around",
+            metavar="TIME",
+            help="Save the packets of this time before and after each finding that is told.",
+        ),
     ] = None
-    save_to: Annotated[str, typer.Option("--save-to", metavar="DIR", help="For --save-around, the directory of the files.")] = "."
-    save_max: Annotated[int, typer.Option("--save-max", metavar="N", min=1, help="For --save-around, save N files at most.")] = 100
+    save_to: Annotated[
+        str,
+        typer.Option(
+            "--save-to", metavar="DIR", help="For --save-around, the directory of the files."
+        ),
+    ] = "."
+    save_max: Annotated[
+        int,
+        typer.Option(
+            "--save-max", metavar="N", min=1, help="For --save-around, save N files at most."
+        ),
+    ] = 100
     save_memory: Annotated[
-        int, typer.Option("--save-memory", metavar="MIB", min=1, help="For --save-around, memory for the latest packets.")
+        int,
+        typer.Option(
+            "--save-memory",
+            metavar="MIB",
+            min=1,
+            help="For --save-around, memory for the latest packets.",
+        ),
     ] = 256
 
     def around(self, context: typer.Context) -> Around | None:
-        """Returns the keeper that saves packets around findings; None if none are saved. Raises UsageError."""
+        """Returns the keeper that saves packets around findings; None if none are saved. Raises
+        UsageError.
+        """
         if self.save_around is None:
             for parameter in context.command.params:
-                if parameter.name in self.parameters() and options.is_typed(context, parameter.name or ""):
-                    raise UsageError(f"{parameter.opts[0]}: is for --save-around; give it a time, as in --save-around 30s")
+                if parameter.name in self.parameters() and options.is_typed(
+                    context, parameter.name or ""
+                ):
+                    raise UsageError(
+                        f"{parameter.opts[0]}: is for --save-around; give it a time, as in "
+                        "--save-around 30s"
+                    )
             return None
         from dcpinspect.capture.around import MIB, Around
         from dcpinspect.tables.times import length
@@ -103,7 +165,13 @@ class Saving(Choices):
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
             problem = "cannot be written to" if os.path.isdir(folder) else "is not a directory"
             raise UsageError(f"--save-to {escape(folder)}: {problem}; name a directory")
-        return Around(folder, around_ns, most_bytes=self.save_memory * MIB, most_files=self.save_max, tell=complain)
+        return Around(
+            folder,
+            around_ns,
+            most_bytes=self.save_memory * MIB,
+            most_files=self.save_max,
+            tell=complain,
+        )
 
 
 def watch(
@@ -115,10 +183,20 @@ def watch(
     exposition: Exposition,
     input_: options.Input,
     captures: Annotated[
-        list[str] | None, typer.Argument(metavar="[-]", show_default=False, help="- watches the capture that comes on standard input.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[-]",
+            show_default=False,
+            help="- watches the capture that comes on standard input.",
+        ),
     ] = None,
     follow: Annotated[
-        str | None, typer.Option("--follow", metavar="FILE", help="Watch the capture that another program is writing to this file.")
+        str | None,
+        typer.Option(
+            "--follow",
+            metavar="FILE",
+            help="Watch the capture that another program is writing to this file.",
+        ),
     ] = None,
     stop_on: Annotated[
         list[str] | None,
@@ -126,15 +204,25 @@ def watch(
             "--stop-on",
             metavar="RULE|SEVERITY",
             autocompletion=completion.rules,
-            help="End with status 1 when a finding of this rule, or of this severity or worse, is told. May be repeated.",
+            help=(
+                "End with status 1 when a finding of this rule, or of this severity or worse, is "
+                "told. May be repeated."
+            ),
         ),
     ] = None,
     summary: Annotated[
-        str | None, typer.Option("--summary", metavar="TIME", help="Print a line with counts on standard error each time this has passed.")
+        str | None,
+        typer.Option(
+            "--summary",
+            metavar="TIME",
+            help="Print a line with counts on standard error each time this has passed.",
+        ),
     ] = None,
 ) -> int:
     """Tell findings as they become certain, one line each, until Ctrl-C or SIGTERM."""
-    from dcpinspect.tables.times import length  # deferred: NumPy and the decoder, which --help and completion do not need
+    from dcpinspect.tables.times import (
+        length,
+    )  # deferred: NumPy and the decoder, which --help and completion do not need
 
     source = _source(context, captures or [], follow, capturing)
     rules = telling.rules.ids()
@@ -150,14 +238,22 @@ def watch(
     ports = input_.ports.chosen()
     with ExitStack() as stack:
         exporter = stack.enter_context(exposition.exporting())
-        with interrupts.telling(lambda: "stopped before anything came", status=0):  # opening a pipe waits for its first bytes
+        with interrupts.telling(
+            lambda: "stopped before anything came", status=0
+        ):  # opening a pipe waits for its first bytes
             reading = stack.enter_context(source.reading(**ports, keeper=None))
         reading.check(rules, redactor=redactor)
         reading.forget_what_is_over()
         teller = Teller(StandardOutput(), manner, around=around, notifier=notifier)
         watcher = Watcher(reading, teller, around=around, notifier=notifier, summary_ns=every_ns)
         _watch(watcher, reading, exporter, pauses=source.pauses)
-        status = source.report(reading, is_whole=not watcher.is_over, stats=input_.stats, shown=reading.messages, skipped=0)
+        status = source.report(
+            reading,
+            is_whole=not watcher.is_over,
+            stats=input_.stats,
+            shown=reading.messages,
+            skipped=0,
+        )
         complain(watcher.summary())
         return FOUND if watcher.is_over else status
 
@@ -183,21 +279,32 @@ def _watch(watcher: Watcher, reading: Reading, exporter: Exporter | None, *, pau
             watcher.close()
 
 
-def _source(context: typer.Context, captures: Sequence[str], follow: str | None, capturing: Capturing) -> Source:
+def _source(
+    context: typer.Context, captures: Sequence[str], follow: str | None, capturing: Capturing
+) -> Source:
     """Returns what to watch. Raises UsageError."""
-    sources = [*(["-i"] if capturing.interface else []), *(["--follow"] if follow is not None else []), *captures]
+    sources = [
+        *(["-i"] if capturing.interface else []),
+        *(["--follow"] if follow is not None else []),
+        *captures,
+    ]
     if len(sources) > 1:
-        raise UsageError(f"{' and '.join(map(escape, sources))}: one thing at a time; leave out all but one")
+        raise UsageError(
+            f"{' and '.join(map(escape, sources))}: one thing at a time; leave out all but one"
+        )
     if capturing.interface:
         return capturing.interfaces()
     for parameter in context.command.params:
-        if parameter.name in capturing.parameters() and options.is_typed(context, parameter.name or ""):
+        if parameter.name in capturing.parameters() and options.is_typed(
+            context, parameter.name or ""
+        ):
             raise UsageError(f"{max(parameter.opts, key=len)}: is for interfaces; name one with -i")
     if follow is None and list(captures) != [STDIN]:
         if captures:
             name = escape(captures[0])
             raise UsageError(
-                f"{name}: --follow FILE watches a file that grows; 'dcpinspect check {name}' says what is wrong in a whole one"
+                f"{name}: --follow FILE watches a file that grows; 'dcpinspect check {name}' "
+                "says what is wrong in a whole one"
             )
         raise UsageError("name what to watch: -i eth0, --follow FILE, or - for standard input")
     return Files([follow if follow is not None else STDIN], follow=True)
@@ -213,10 +320,16 @@ def _stops(names: Sequence[str] | None, checked_rules: Sequence[str]) -> frozens
         if name in SEVERITIES:
             stops.update(SEVERITIES[: SEVERITIES.index(name) + 1])
         elif name not in RULES:
-            close = did_you_mean(name, [*SEVERITIES, *RULES]) or f"; there are {', '.join(SEVERITIES)}, and the rules of docs/rules.md"
+            close = (
+                did_you_mean(name, [*SEVERITIES, *RULES])
+                or f"; there are {', '.join(SEVERITIES)}, and the rules of docs/rules.md"
+            )
             raise UsageError(f"--stop-on {escape(name)}: no rule or severity has this name{close}")
         elif name not in checked_rules:
-            raise UsageError(f"--stop-on {name}: this rule is not among those that are checked; see --rule, --no-rule and --lint")
+            raise UsageError(
+                f"--stop-on {name}: this rule is not among those that are checked; see --rule, "
+                "--no-rule and --lint"
+            )
         else:
             stops.add(name)
     return frozenset(stops)

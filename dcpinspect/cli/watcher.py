@@ -1,4 +1,6 @@
-"""Checks a reading that runs for weeks: for findings, for packets to save, and for running programs."""
+"""Checks a reading that runs for weeks: for findings, for packets to save, and for running
+programs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class Watcher:
-    """Checks a reading that runs for weeks, between its packets, and lets certain findings be told."""
+    """Checks a reading that runs for weeks, between its packets, and lets certain findings be
+    told.
+    """
 
     def __init__(
         self,
@@ -63,7 +67,11 @@ class Watcher:
     def pass_time(self) -> None:
         """Checks for findings and does other periodic work, if it is time."""
         now_ns = self._clock.now_ns()
-        if now_ns is not None and self._teller.look(lambda: Scene.of(self._reading), now_ns) and self._around is not None:
+        if (
+            now_ns is not None
+            and self._teller.look(lambda: Scene.of(self._reading), now_ns)
+            and self._around is not None
+        ):
             self._around.pass_time(now_ns)
             since_ns = self._teller.waiting_since_ns
             self._around.forget(now_ns if since_ns is None else since_ns)
@@ -76,7 +84,8 @@ class Watcher:
     def end(self, *, is_whole: bool) -> None:
         """Tells the remaining findings.
 
-        ``is_whole``: the input has ended; otherwise only the watch ends, and missing messages may still come.
+        ``is_whole``: the input has ended; otherwise only the watch ends, and missing messages may
+        still come.
         """
         self._teller.end(Scene.of(self._reading), self._clock.now_ns() or 0, is_whole=is_whole)
 
@@ -102,13 +111,18 @@ class Watcher:
             f"{counted(_open_streams(tracker.state.known.streams, links), 'stream')} open",
             *self._teller.told,
         ]
-        if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:  # only captures from interfaces can drop packets
+        if (
+            drops := getattr(reading.capture, "drops_in_words", None)
+        ) is not None:  # only captures from interfaces can drop packets
             clauses.append(drops)
         if self._around is not None:
             clauses.append(f"{counted(self._around.saved, 'file')} saved")
         if self._notifier is not None:
             clauses.append(f"{counted(self._notifier.started, 'program')} started")
-        return f"watched {escape(', '.join(file.name for file in reading.capture.files))}: {', '.join(clauses)}"
+        return (
+            f"watched {escape(', '.join(file.name for file in reading.capture.files))}: "
+            f"{', '.join(clauses)}"
+        )
 
 
 def _open_streams(streams: Streams, links: Sequence[Link]) -> int:
@@ -118,4 +132,9 @@ def _open_streams(streams: Streams, links: Sequence[Link]) -> int:
     from dcpinspect.streams.transitions import ACCEPTED, CLOSING, STREAMING
 
     closed = [link.number for link in links if link.closed]
-    return int((np.isin(streams.state, (ACCEPTED, STREAMING, CLOSING)) & ~np.isin(streams.connection, closed)).sum())
+    return int(
+        (
+            np.isin(streams.state, (ACCEPTED, STREAMING, CLOSING))
+            & ~np.isin(streams.connection, closed)
+        ).sum()
+    )

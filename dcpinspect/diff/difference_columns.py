@@ -12,7 +12,10 @@ SIDES = ("a", "b")
 
 MEANINGS = {
     "differs": "both sides have the event, and it is not the same",
-    "not-sent": "the stream of this side accounts for the seqno, nothing was lost, and neither the event nor a later version came",
+    "not-sent": (
+        "the stream of this side accounts for the seqno, nothing was lost, and neither the "
+        "event nor a later version came"
+    ),
     "other-history": "this side follows another branch of the history",
     "filter": "the two sides asked for different things",
     "capture-loss": "the capture of this side lacks packets there, so the event may have come",
@@ -23,16 +26,22 @@ MEANINGS = {
     "unknown": "nothing in the capture of this side tells why",
     "rolled-back": "the other side itself was rolled back from it later",
     "deduplicated": "a later version of the key stands for it, or the key's collection ended",
-    "filtered": "the client of this side did not ask for events of this kind or collection, or may not see them",
+    "filtered": (
+        "the client of this side did not ask for events of this kind or collection, or may "
+        "not see them"
+    ),
     "purged": "compaction may have removed it before this side read it from disk",
     "snapshot": "snapshots end at different seqnos, where both sides have the stream",
 }
-"""Every kind of difference, with what it says of the side that lacks the event, or of both sides."""
+"""Every kind of difference, with what it says of the side that lacks the event, or of both sides.
+"""
 KINDS = tuple(MEANINGS)
 """All kinds of difference, worst first."""
 
 VERDICTS = ("different", "not-compared", "alike")
-"""What a kind of difference amounts to: the sides differ, the captures do not tell, or it is no difference."""
+"""What a kind of difference amounts to: the sides differ, the captures do not tell, or it is no
+difference.
+"""
 VERDICT_OF = {
     kind: "different"
     if kind in ("differs", "not-sent", "other-history", "filter")
@@ -42,10 +51,14 @@ VERDICT_OF = {
     for kind in KINDS
 }
 SINGLE = ("differs", "not-sent")
-"""Kinds with one record for each event; the other kinds have one record for events that follow each other."""
+"""Kinds with one record for each event; the other kinds have one record for events that follow each
+other.
+"""
 
 FIELDS = ("key", "state", "cas", "datatype", "value")
-"""The parts in which an event may differ: its key, whether it stores or deletes, its CAS, its datatype, its value."""
+"""The parts in which an event may differ: its key, whether it stores or deletes, its CAS, its
+datatype, its value.
+"""
 
 
 def _of_both(name: str, kind: str, doc: str) -> tuple[Column, ...]:
@@ -56,11 +69,21 @@ DIFFERENCES = RecordTable(
     "difference",
     (
         _C("kind", "word", "what it is", KINDS),
-        _C("verdict", "word", "whether the sides differ, the captures do not tell, or it is no difference", VERDICTS),
+        _C(
+            "verdict",
+            "word",
+            "whether the sides differ, the captures do not tell, or it is no difference",
+            VERDICTS,
+        ),
         _C("bucket", "text", "bucket; null where neither capture names it"),
         _C("vbucket", "i64", "vbucket"),
         _C("vbucket_uuid", "hex64", "branch of the history; null where neither capture names it"),
-        _C("lacks", "word", "the side that does not have the events; null where both have them", SIDES),
+        _C(
+            "lacks",
+            "word",
+            "the side that does not have the events; null where both have them",
+            SIDES,
+        ),
         _C("first_seqno", "u64", "seqno of the event, or of the first one"),
         _C("last_seqno", "u64", "seqno of the last one"),
         _C("events", "i64", "events, of the side that has them"),
@@ -86,18 +109,36 @@ PATHS = RecordTable(
         _C("a_server", "text", "A: address of the server"),
         _C("b_client", "text", "B: address of the client"),
         _C("b_server", "text", "B: address of the server"),
-        _C("client_side", "word", "the side whose capture is nearer to the client; null where nothing is between the two", SIDES),
+        _C(
+            "client_side",
+            "word",
+            "the side whose capture is nearer to the client; null where nothing is between the two",
+            SIDES,
+        ),
         _C("clock_offset_ns", "i64", "B's clock less A's"),
         _C("clock_error_ns", "i64", "by how much that may be wrong at most, either way"),
-        _C("clock_from", "word", "what the two clocks were compared by", ("handshake", "quickest-packets")),
+        _C(
+            "clock_from",
+            "word",
+            "what the two clocks were compared by",
+            ("handshake", "quickest-packets"),
+        ),
         _C("segments", "i64", "segments that end at the same byte in both captures"),
-        _C("delay_min_ns", "i64", "least time from the sender's tap to the receiver's, by these clocks"),
+        _C(
+            "delay_min_ns",
+            "i64",
+            "least time from the sender's tap to the receiver's, by these clocks",
+        ),
         _C("delay_median_ns", "i64", "median of it"),
         _C("delay_p99_ns", "i64", "99th percentile of it"),
         _C("delay_max_ns", "i64", "greatest"),
         _C("lost", "i64", "ranges of bytes that were lost between the taps, and sent again"),
         _C("lost_bytes", "i64", "bytes in them"),
-        _C("a_missed_bytes", "i64", "bytes of capture loss in A that B has, between the first and the last that both have"),
+        _C(
+            "a_missed_bytes",
+            "i64",
+            "bytes of capture loss in A that B has, between the first and the last that both have",
+        ),
         _C("b_missed_bytes", "i64", "the other way round"),
         _C("answers", "i64", "requests of this direction whose answer both captures have"),
         _C("answer_median_ns", "i64", "median time from request to answer at the tap of who asked"),

@@ -30,7 +30,8 @@ class Found:
     """What a comparison has found. Vbuckets are added some at a time."""
 
     assumed: dict[str, int]
-    """For each side, the number of vbuckets with a stream whose history its capture does not show."""
+    """For each side, the number of vbuckets with a stream whose history its capture does not show.
+    """
     doubted: int
     """Number of vbuckets that may have one of several histories."""
     rows: list[DifferenceRow] = field(default_factory=list)
@@ -61,7 +62,10 @@ class Found:
             return ""
         lacking = [side.upper() for side in SIDES if not self.vbuckets[side]]
         if lacking:
-            return f"{' and '.join(lacking)} {'have' if len(lacking) > 1 else 'has'} no stream of what was asked for"
+            return (
+                f"{' and '.join(lacking)} {'have' if len(lacking) > 1 else 'has'} no stream of "
+                "what was asked for"
+            )
         if not any(self.events.values()):
             return "neither side has an event"
         if all(kind == "no-stream" for kind, _ in self.counts):
@@ -70,7 +74,9 @@ class Found:
 
     @property
     def are_shown_alike(self) -> bool:
-        """Whether both sides are shown values in the same form, so that values could be compared."""
+        """Whether both sides are shown values in the same form, so that values could be
+        compared.
+        """
         return len(self.shows) <= 1 and -1 not in self.shows
 
     def count(self, kind: str, lacks: str | None, events: int, vbuckets: int) -> None:
@@ -79,9 +85,21 @@ class Found:
         self.counts[kind, lacks] = before[0] + events, before[1] + vbuckets
 
     def in_order(self) -> None:
-        """Sorts the records, worst first, then by vbucket and seqno; removes the records beyond the limit."""
-        self.counts = {key: self.counts[key] for key in sorted(self.counts, key=lambda key: (KINDS.index(key[0]), key[1] or ""))}
-        self.rows.sort(key=lambda row: (KINDS.index(row["kind"]), row["vbucket"], row["first_seqno"] or 0, row["lacks"] or ""))
+        """Sorts the records, worst first, then by vbucket and seqno; removes the records beyond the
+        limit.
+        """
+        self.counts = {
+            key: self.counts[key]
+            for key in sorted(self.counts, key=lambda key: (KINDS.index(key[0]), key[1] or ""))
+        }
+        self.rows.sort(
+            key=lambda row: (
+                KINDS.index(row["kind"]),
+                row["vbucket"],
+                row["first_seqno"] or 0,
+                row["lacks"] or "",
+            )
+        )
         kept_counts: dict[tuple[str, str | None], int] = {}
         rows = []
         for row in self.rows:
@@ -90,9 +108,16 @@ class Found:
             if kept_counts[key] <= MOST:
                 rows.append(row)
         self.rows = rows
-        self.left_out = sum(count - min(kept_counts.get(key, 0), MOST) for key, (count, _) in self.counts.items() if key[0] in SINGLE)
+        self.left_out = sum(
+            count - min(kept_counts.get(key, 0), MOST)
+            for key, (count, _) in self.counts.items()
+            if key[0] in SINGLE
+        )
 
     def records(self) -> Records:
         """Returns the table of differences."""
-        columns = {column.name: [row.get(column.name) for row in self.rows] for column in DIFFERENCES.columns}
+        columns = {
+            column.name: [row.get(column.name) for row in self.rows]
+            for column in DIFFERENCES.columns
+        }
         return Records(DIFFERENCES, columns, len(self.rows))

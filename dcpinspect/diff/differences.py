@@ -1,4 +1,6 @@
-"""Finds what differs between two sides: DuckDB joins the tables of both, and the results become records."""
+"""Finds what differs between two sides: DuckDB joins the tables of both, and the results become
+records.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 MEMORY = "1GiB"
 """Greatest amount of memory that DuckDB uses; it puts the rest into the spool's folder."""
 TOGETHER = 1 << 20
-"""Greatest number of events of both sides that are compared at a time, unless a single file has more."""
+"""Greatest number of events of both sides that are compared at a time, unless a single file has
+more.
+"""
 
 
 class Comparison:
@@ -38,7 +42,9 @@ class Comparison:
     def __init__(self, spool: Spool) -> None:
         """``spool``: where the database puts what does not fit into memory."""
         self._spool = spool
-        self._database: duckdb.DuckDBPyConnection = connect(memory_limit=MEMORY, temp_directory=str(spool.path("sorting")))
+        self._database: duckdb.DuckDBPyConnection = connect(
+            memory_limit=MEMORY, temp_directory=str(spool.path("sorting"))
+        )
         self._sides: dict[str, ComparisonSide] = {}
         self._buckets: dict[int, str] = {}
 
@@ -49,7 +55,9 @@ class Comparison:
         self._database.close()
 
     def found(self, a: ComparisonSide, b: ComparisonSide) -> Found:
-        """Returns what differs between two sides that were read. May be called once only. Raises SpoolError."""
+        """Returns what differs between two sides that were read. May be called once only. Raises
+        SpoolError.
+        """
         import duckdb  # deferred, as in connect
 
         try:
@@ -68,7 +76,10 @@ class Comparison:
         differences = Found(assumed, len(doubted))
         self._take("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint32())}))
         tables = {name: side.tables(logs[name]) for name, side in self._sides.items()}
-        counts = [count_a + count_b for count_a, count_b in zip(a.events.counts, b.events.counts, strict=True)]
+        counts = [
+            count_a + count_b
+            for count_a, count_b in zip(a.events.counts, b.events.counts, strict=True)
+        ]
         for numbers in groups(counts, TOGETHER):
             for name, side in self._sides.items():
                 self._load(name, numbers, side.event_batches(logs[name], numbers), tables[name])
@@ -77,10 +88,15 @@ class Comparison:
         differences.in_order()
         return differences
 
-    def _load(self, name: str, numbers: Sequence[int], batches: Iterator[Any], tables: Mapping[str, Any]) -> None:
+    def _load(
+        self, name: str, numbers: Sequence[int], batches: Iterator[Any], tables: Mapping[str, Any]
+    ) -> None:
         """Creates the tables of one side, with the vbuckets of these files."""
         first = next(batches)
-        self._take(f"events_{name}", pa.RecordBatchReader.from_batches(first.schema, chain((first,), batches)))
+        self._take(
+            f"events_{name}",
+            pa.RecordBatchReader.from_batches(first.schema, chain((first,), batches)),
+        )
         for table, rows in tables.items():
             shelf = rows.column("vbucket").to_numpy() % SHELVES
             self._take(f"{table}_{name}", rows.filter(pa.array(np.isin(shelf, numbers))))
@@ -94,7 +110,12 @@ class Comparison:
 
     def _join(self) -> None:
         self._run(queries.UNEQUAL)
-        words: dict[str, Any] = {"loss": w.LOSS, "rollback": w.ROLLBACK, "resumed": w.RESUMED, "unexplained": w.UNEXPLAINED}
+        words: dict[str, Any] = {
+            "loss": w.LOSS,
+            "rollback": w.ROLLBACK,
+            "resumed": w.RESUMED,
+            "unexplained": w.UNEXPLAINED,
+        }
         words |= {"ranks": list(queries.RANKS), "single": SINGLE}
         for lacks, has in (SIDES, SIDES[::-1]):
             self._run(queries.MISSING, lacks=lacks, has=has)
@@ -115,12 +136,19 @@ class Comparison:
         for lacks, has in (SIDES, SIDES[::-1]):
             rows += self._missing(lacks, has)
             differences.events[lacks] += self._one(f"select count(*) from once_{lacks}")
-            differences.vbuckets[lacks] += self._one(f"select count(distinct vbucket) from branches_{lacks}")
-        differences.common += self._one("select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)")
+            differences.vbuckets[lacks] += self._one(
+                f"select count(distinct vbucket) from branches_{lacks}"
+            )
+        differences.common += self._one(
+            "select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)"
+        )
         differences.reached += [
-            Reached(vbucket % (1 << BUCKET_SHIFT), *row) for vbucket, *row in self._database.execute(queries.REACHED).fetchall()
+            Reached(vbucket % (1 << BUCKET_SHIFT), *row)
+            for vbucket, *row in self._database.execute(queries.REACHED).fetchall()
         ]
-        differences.shows |= {shows for (shows,) in self._database.execute(queries.SHOWS).fetchall()}
+        differences.shows |= {
+            shows for (shows,) in self._database.execute(queries.SHOWS).fetchall()
+        }
         self._add_keys(rows, numbers)
         for row in rows:
             bucket, row["vbucket"] = divmod(row["vbucket"], 1 << BUCKET_SHIFT)
@@ -138,14 +166,25 @@ class Comparison:
         rows: list[DifferenceRow] = self._database.sql(text).to_arrow_table().to_pylist()
         return rows
 
-    # -- records ----------------------------------------------------------------------------------------
+    # -- records
+    # ----------------------------------------------------------------------------------------
 
     def _differing(self) -> list[DifferenceRow]:
-        rows = self._rows(f"select * from unequal where not a_lacks and not b_lacks order by vbucket, uuid, seqno limit {MOST}")
+        rows = self._rows(
+            "select * from unequal where not a_lacks and not b_lacks order by vbucket, uuid, "
+            f"seqno limit {MOST}"
+        )
         for row in rows:
             row["fields"] = [name for name in FIELDS if row[f"differs_{name}"]]
         return [
-            _record("differs", row, events=1, first=row["seqno"], collection_id=_known(row["a_collection"]), fields=row["fields"])
+            _record(
+                "differs",
+                row,
+                events=1,
+                first=row["seqno"],
+                collection_id=_known(row["a_collection"]),
+                fields=row["fields"],
+            )
             | _of(row, "a")
             | _of(row, "b")
             for row in rows
@@ -154,12 +193,23 @@ class Comparison:
     def _missing(self, lacks: str, has: str) -> list[DifferenceRow]:
         rows = self._rows(
             f"select r.*, {', '.join(f'u.{has}_{name}' for name in _OF_EVENT)} from"
-            f" (select *, row_number() over (partition by kind order by vbucket, uuid, first_seqno) as place from runs_{lacks}) r"
+            " (select *, row_number() over (partition by kind order by vbucket, uuid, "
+            f"first_seqno) as place from runs_{lacks}) r"
             f" join unequal u on u.{lacks}_lacks and u.{has}_row = r.row where place <= {MOST}"
         )
         return [
-            _record(row["kind"], row, events=row["events"], first=row["first_seqno"], last=row["last_seqno"], lacks=lacks)
-            | {"collection_id": _known(row[f"{has}_collection"]), f"{lacks}_connection": row["connection"]}
+            _record(
+                row["kind"],
+                row,
+                events=row["events"],
+                first=row["first_seqno"],
+                last=row["last_seqno"],
+                lacks=lacks,
+            )
+            | {
+                "collection_id": _known(row[f"{has}_collection"]),
+                f"{lacks}_connection": row["connection"],
+            }
             | _of(row, has)
             for row in rows
         ]
@@ -168,19 +218,36 @@ class Comparison:
         return [_record("filter", row) for row in self._rows(queries.FILTERS)]
 
     def _snapshots(self) -> list[DifferenceRow]:
-        return [_record("snapshot", row, first=row["first"], last=row["last"]) for row in self._rows(queries.SNAPSHOTS.format(loss=w.LOSS))]
+        return [
+            _record("snapshot", row, first=row["first"], last=row["last"])
+            for row in self._rows(queries.SNAPSHOTS.format(loss=w.LOSS))
+        ]
 
     def _add_keys(self, rows: Sequence[DifferenceRow], numbers: Sequence[int]) -> None:
         for name, side in self._sides.items():
-            row_numbers = [row[f"{name}_row"] for row in rows if row[f"{name}_row"] is not None and row["key"] is None]
+            row_numbers = [
+                row[f"{name}_row"]
+                for row in rows
+                if row[f"{name}_row"] is not None and row["key"] is None
+            ]
             if not row_numbers:
                 continue
-            self._database.register("wanted", pa.table({"row": pa.array(sorted(set(row_numbers)), pa.int64())}))
-            reader = pa.RecordBatchReader.from_batches(pa.schema([("row", pa.int64()), ("key_text", pa.string())]), side.keys(numbers))
+            self._database.register(
+                "wanted", pa.table({"row": pa.array(sorted(set(row_numbers)), pa.int64())})
+            )
+            reader = pa.RecordBatchReader.from_batches(
+                pa.schema([("row", pa.int64()), ("key_text", pa.string())]), side.keys(numbers)
+            )
             self._database.register("given", reader)
-            key_of_row = dict(self._database.execute("select row, key_text from given semi join wanted using (row)").fetchall())
+            key_of_row = dict(
+                self._database.execute(
+                    "select row, key_text from given semi join wanted using (row)"
+                ).fetchall()
+            )
             for row in rows:
-                row["key"] = row["key"] if row["key"] is not None else key_of_row.get(row[f"{name}_row"])
+                row["key"] = (
+                    row["key"] if row["key"] is not None else key_of_row.get(row[f"{name}_row"])
+                )
 
 
 _OF_EVENT = ("opcode", "collection", "cas", "datatype", "row", "time", "connection")
@@ -214,19 +281,27 @@ def _record(
 
 def _of(row: DifferenceRow, side: str) -> DifferenceRow:
     """Returns what one side's event is, and where it stands, as columns of a record."""
-    columns = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
-    return columns | {f"{side}_name": opcode_name(row[f"{side}_opcode"]), f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]])}
+    columns = {
+        f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")
+    }
+    return columns | {
+        f"{side}_name": opcode_name(row[f"{side}_opcode"]),
+        f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]]),
+    }
 
 
 def _known(number: int) -> int | None:
     return number if number >= 0 else None
 
 
-def _logs(a: ComparisonSide, b: ComparisonSide) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
+def _logs(
+    a: ComparisonSide, b: ComparisonSide
+) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
     """Returns the logs by which the sides are compared, and what is assumed of them.
 
-    These are: the log of every stream of each side; for each side the number of vbuckets with a stream whose own log was not captured; and
-    those of these vbuckets that have several logs to choose from.
+    These are: the log of every stream of each side; for each side the number of vbuckets with a
+    stream whose own log was not captured; and those of these vbuckets that have several logs to
+    choose from.
     """
     newest_logs = {side.name: newest(side.places, side.logs) for side in (a, b)}
     different: dict[int, set[Log]] = {}
@@ -241,7 +316,11 @@ def _logs(a: ComparisonSide, b: ComparisonSide) -> tuple[dict[str, list[Log]], d
             told_log = side.logs.get(number)
             if told_log is None and may_deliver[number]:
                 strange.add(vbucket)
-            logs.append(told_log or newest_logs[side.name].get(vbucket) or newest_logs[other_side.name].get(vbucket, UNKNOWN))
+            logs.append(
+                told_log
+                or newest_logs[side.name].get(vbucket)
+                or newest_logs[other_side.name].get(vbucket, UNKNOWN)
+            )
         side_logs[side.name], assumed[side.name] = logs, len(strange)
         doubted |= {vbucket for vbucket in strange if len(different.get(vbucket, ())) > 1}
     return side_logs, assumed, doubted

@@ -1,4 +1,6 @@
-"""The events of a batch as a narrow Arrow batch: what is compared, where it is, and the stream and snapshot that it came in."""
+"""The events of a batch as a narrow Arrow batch: what is compared, where it is, and the stream and
+snapshot that it came in.
+"""
 
 from __future__ import annotations
 
@@ -36,26 +38,36 @@ SCHEMA = pa.schema(
 )
 """Columns of the events of a side.
 
-``stream`` and ``snapshot`` are numbers of the tracker. ``key`` and ``value`` are hashes, or -1 if part of them is not in the capture.
-``ended`` is the collection that a system event ends, or -1.
+``stream`` and ``snapshot`` are numbers of the tracker. ``key`` and ``value`` are hashes, or -1 if
+part of them is not in the capture. ``ended`` is the collection that a system event ends, or -1.
 """
 
 
-def event_batch(batch: MessageBatch, state: ReadingState, wanted: Selection, redactor: Redactor | None) -> Any:
-    """Returns the events among these messages that belong to a stream; ``state`` must have taken the messages just before."""
+def event_batch(
+    batch: MessageBatch, state: ReadingState, wanted: Selection, redactor: Redactor | None
+) -> Any:
+    """Returns the events among these messages that belong to a stream; ``state`` must have taken
+    the messages just before.
+    """
     events = events_of(batch, with_values=True)
     messages = state.messages
     event_rows = np.flatnonzero((messages.kind >= EVENT) & (messages.kind <= ABORT))
     rows = messages.place.row[event_rows]
     nearest = np.minimum(np.searchsorted(rows, events.place.row), max(0, len(rows) - 1))
-    is_known = rows[nearest] == events.place.row if len(rows) else np.zeros(len(events), dtype=np.bool_)
+    is_known = (
+        rows[nearest] == events.place.row if len(rows) else np.zeros(len(events), dtype=np.bool_)
+    )
     events_known = np.flatnonzero(is_known)
     message_rows = event_rows[nearest[events_known]]
     has_stream = messages.stream[message_rows] >= 0
     events_known, message_rows = events_known[has_stream], message_rows[has_stream]
     batch_index = batch.index_of(events.place.row[events_known])
     is_wanted = np.isin(batch_index, wanted.rows(batch))
-    events_known, message_rows, batch_index = events_known[is_wanted], message_rows[is_wanted], batch_index[is_wanted]
+    events_known, message_rows, batch_index = (
+        events_known[is_wanted],
+        message_rows[is_wanted],
+        batch_index[is_wanted],
+    )
     if not len(events_known):
         return pa.RecordBatch.from_pylist([], SCHEMA)
     table = events[events_known]
@@ -75,6 +87,10 @@ def event_batch(batch: MessageBatch, state: ReadingState, wanted: Selection, red
         "time": table.place.time,
         "connection": table.connection,
     }
-    arrays = [pa.array(np.asarray(columns[field.name]).astype(field.type.to_pandas_dtype())) for field in SCHEMA if field.name in columns]
+    arrays = [
+        pa.array(np.asarray(columns[field.name]).astype(field.type.to_pandas_dtype()))
+        for field in SCHEMA
+        if field.name in columns
+    ]
     keys = record_batch(batch.redacted(redactor), batch_index, ["key"]).column(0)
     return pa.RecordBatch.from_arrays([*arrays, keys], schema=SCHEMA)

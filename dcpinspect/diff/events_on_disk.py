@@ -1,4 +1,6 @@
-"""Events on disk, sorted into files by vbucket, so that the events of some vbuckets can be read without the others."""
+"""Events on disk, sorted into files by vbucket, so that the events of some vbuckets can be read
+without the others.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from dcpinspect.errors import SpoolError
 from dcpinspect.reading.store.spool import Spool
 
 SHELVES = 32
-"""Number of files; the events of a vbucket are in the file whose number is that of the vbucket modulo this."""
+"""Number of files; the events of a vbucket are in the file whose number is that of the vbucket
+modulo this.
+"""
 _FLUSH = 1 << 13
 """Number of events of each file that wait in memory before they are written."""
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -35,7 +39,12 @@ class Shelves:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if kind is None:
             for number in range(SHELVES):
                 self._flush(number)
@@ -66,23 +75,32 @@ class Shelves:
             return
         try:
             if number not in self._writers:
-                self._writers[number] = pa.ipc.new_stream(str(self._paths[number]), SCHEMA, options=_OPTIONS)
+                self._writers[number] = pa.ipc.new_stream(
+                    str(self._paths[number]), SCHEMA, options=_OPTIONS
+                )
             self._writers[number].write_batch(pa.concat_batches(self._waiting[number]))
         except OSError as error:
             raise SpoolError(self._folder, error) from error
         self._waiting[number] = []
 
     def batches(self, numbers: Iterable[int]) -> Iterator[Any]:
-        """Yields the batches of these files, after a batch without events that shows the columns."""
+        """Yields the batches of these files, after a batch without events that shows the
+        columns.
+        """
         yield pa.RecordBatch.from_pylist([], SCHEMA)
         for number in numbers:
             if self.counts[number]:
-                with pa.memory_map(str(self._paths[number])) as file, pa.ipc.open_stream(file) as stored:
+                with (
+                    pa.memory_map(str(self._paths[number])) as file,
+                    pa.ipc.open_stream(file) as stored,
+                ):
                     yield from stored
 
 
 def groups(counts: Iterable[int], most: int) -> Iterator[list[int]]:
-    """Yields the numbers of files to compare together: as many as have at most ``most`` events in all, or a single one."""
+    """Yields the numbers of files to compare together: as many as have at most ``most`` events in
+    all, or a single one.
+    """
     group, size = list[int](), 0
     for number, count in enumerate(counts):
         if group and size + count > most:

@@ -1,11 +1,12 @@
-"""Compares the same connection in the captures of both sides: what was lost between the two taps, how long packets took, and where answers
-waited.
+"""Compares the same connection in the captures of both sides: what was lost between the two taps,
+how long packets took, and where answers waited.
 
-Address translation changes addresses but not sequence numbers. So connections are matched by the sequence numbers of both SYNs, or else by
-ranges that overlap and hold equal bytes.
+Address translation changes addresses but not sequence numbers. So connections are matched by the
+sequence numbers of both SYNs, or else by ranges that overlap and hold equal bytes.
 
-The clocks of the taps differ, so a one-way delay can be known only under an assumption: that the handshake, or else the quickest packets,
-took equally long both ways. The error of that is at most half of what both ways took together.
+The clocks of the taps differ, so a one-way delay can be known only under an assumption: that the
+handshake, or else the quickest packets, took equally long both ways. The error of that is at most
+half of what both ways took together.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ ConnectionPair = tuple[int, int]
 
 _LAPS = 1 << 32
 _MOST = 1000
-"""Greatest number of connections of B that are candidates for one of A, if the beginning of either was not captured."""
+"""Greatest number of connections of B that are candidates for one of A, if the beginning of either
+was not captured.
+"""
 _ALIKE = 0.9
 """Least share of the segments at one place and of one size that must have equal bytes."""
 
@@ -39,7 +42,9 @@ class PathLosses:
     """Bytes of one direction that one tap saw less often than the other."""
 
     between: int
-    """Number of ranges that the sender's tap saw more often than the receiver's, which saw them too: they were lost and sent again."""
+    """Number of ranges that the sender's tap saw more often than the receiver's, which saw them
+    too: they were lost and sent again.
+    """
     between_bytes: int
     missed: Mapping[str, int]
     """For each side, the number of bytes that its capture lacks and the other has."""
@@ -48,13 +53,21 @@ class PathLosses:
 def pairs(a: Tap, b: Tap) -> list[ConnectionPair]:
     """Returns the pairs of connections that may be the same."""
     transport_a, transport_b = a.transport, b.transport
-    by_seq = {transport_b.first_seq(link.number): link.number for link in b.compared_links if link.has_handshake}
+    by_seq = {
+        transport_b.first_seq(link.number): link.number
+        for link in b.compared_links
+        if link.has_handshake
+    }
     late = [link.number for link in b.compared_links if not link.has_handshake]
     candidates: list[ConnectionPair] = []
     for link in a.compared_links:
         number = by_seq.get(transport_a.first_seq(link.number)) if link.has_handshake else None
         numbers_b = late if link.has_handshake else [*late, *by_seq.values()][:_MOST]
-        same = [number] if number is not None else [number_b for number_b in numbers_b if _overlap(a, link.number, b, number_b)]
+        same = (
+            [number]
+            if number is not None
+            else [number_b for number_b in numbers_b if _overlap(a, link.number, b, number_b)]
+        )
         candidates += [(link.number, number_b) for number_b in same]
     return candidates
 
@@ -63,47 +76,84 @@ def _overlap(a: Tap, number_a: int, b: Tap, number_b: int) -> bool:
     """Whether both directions of two connections have sequence numbers in common."""
     transports = a.transport, b.transport
     for direction in (0, 1):
-        begins = [transport.first_seq(number)[direction] for transport, number in zip(transports, (number_a, number_b), strict=True)]
-        accounts = [transport.account(number, direction) for transport, number in zip(transports, (number_a, number_b), strict=True)]
+        begins = [
+            transport.first_seq(number)[direction]
+            for transport, number in zip(transports, (number_a, number_b), strict=True)
+        ]
+        accounts = [
+            transport.account(number, direction)
+            for transport, number in zip(transports, (number_a, number_b), strict=True)
+        ]
         sizes = [account.unique + account.missing for account in accounts]
-        if min(begins) < 0 or ((begins[1] - begins[0]) % _LAPS >= sizes[0] and (begins[0] - begins[1]) % _LAPS >= sizes[1]):
+        if min(begins) < 0 or (
+            (begins[1] - begins[0]) % _LAPS >= sizes[0]
+            and (begins[0] - begins[1]) % _LAPS >= sizes[1]
+        ):
             return False
     return True
 
 
 def paths(a: Tap, b: Tap) -> Records:
-    """Returns a record for each direction of each connection that both captures have. Reads their packets again."""
+    """Returns a record for each direction of each connection that both captures have. Reads their
+    packets again.
+    """
     rows, matched = list[PathRow](), set[int]()
     is_of_two = a.is_repeatable and b.is_repeatable and sorted(a.files) != sorted(b.files)
     if is_of_two and (candidates := pairs(a, b)):
         origins = {number_a: a.transport.first_seq(number_a) for number_a, _ in candidates}
         of_a = segments_of(a, origins)
-        of_b = segments_of(b, {number_b: origins[number_a] for number_a, number_b in reversed(candidates)})
+        of_b = segments_of(
+            b, {number_b: origins[number_a] for number_a, number_b in reversed(candidates)}
+        )
         for number_a, number_b in candidates:
             ways = [(of_a[number_a, direction], of_b[number_b, direction]) for direction in (0, 1)]
-            if all(_are_alike(*segments_pair) for segments_pair in ways) and number_a not in matched:
+            if (
+                all(_are_alike(*segments_pair) for segments_pair in ways)
+                and number_a not in matched
+            ):
                 matched.add(number_a)
                 rows += _records(a, b, (number_a, number_b), ways, origins[number_a])
-    return Records(PATHS, {column.name: [row.get(column.name) for row in rows] for column in PATHS.columns}, len(rows))
+    return Records(
+        PATHS,
+        {column.name: [row.get(column.name) for row in rows] for column in PATHS.columns},
+        len(rows),
+    )
 
 
 def _are_alike(segments_a: Segments, segments_b: Segments) -> bool:
-    """Whether segments at the same place have the same bytes; also true for a direction without such segments."""
+    """Whether segments at the same place have the same bytes; also true for a direction without
+    such segments.
+    """
     _, rows_a, rows_b = np.intersect1d(segments_a.start, segments_b.start, return_indices=True)
     same_size = (segments_a.end[rows_a] == segments_b.end[rows_b]) & ~segments_a.is_syn[rows_a]
     rows_a, rows_b = rows_a[same_size], rows_b[same_size]
-    return not len(rows_a) or float(np.mean(segments_a.hash[rows_a] == segments_b.hash[rows_b])) >= _ALIKE
+    return (
+        not len(rows_a)
+        or float(np.mean(segments_a.hash[rows_a] == segments_b.hash[rows_b])) >= _ALIKE
+    )
 
 
-def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Segments]], origin: tuple[int, int]) -> list[PathRow]:
+def _records(
+    a: Tap,
+    b: Tap,
+    pair: ConnectionPair,
+    ways: list[tuple[Segments, Segments]],
+    origin: tuple[int, int],
+) -> list[PathRow]:
     differences = [_differences(*segment_pair) for segment_pair in ways]
     if not all(len(delays_ns) for delays_ns in differences):
         return []
     clock = (
-        "handshake" if all(segments_a.is_syn.any() and segments_b.is_syn.any() for segments_a, segments_b in ways) else "quickest-packets"
+        "handshake"
+        if all(
+            segments_a.is_syn.any() and segments_b.is_syn.any() for segments_a, segments_b in ways
+        )
+        else "quickest-packets"
     )
     to_server, to_client = (
-        _of_syn(*segment_pair) if clock == "handshake" else int(delays_ns.min() if direction == 0 else delays_ns.max())
+        _of_syn(*segment_pair)
+        if clock == "handshake"
+        else int(delays_ns.min() if direction == 0 else delays_ns.max())
         for direction, (segment_pair, delays_ns) in enumerate(zip(ways, differences, strict=True))
     )
     # because B is nearer to the client: the quickest packets are those with the opposite extremes
@@ -111,7 +161,10 @@ def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Se
         to_server, to_client = int(differences[0].max()), int(differences[1].min())
     offset, error = (to_server + to_client) // 2, abs(to_server - to_client) // 2
     near_client = "a" if to_server >= to_client else "b"
-    links = [next(link for link in side.compared_links if link.number == number) for side, number in zip((a, b), pair, strict=True)]
+    links = [
+        next(link for link in side.compared_links if link.number == number)
+        for side, number in zip((a, b), pair, strict=True)
+    ]
     rows = []
     for direction, (segment_pair, delays_ns) in enumerate(zip(ways, differences, strict=True)):
         is_forward = (near_client == "a") == (direction == 0)  # the packets go from A's tap to B's
@@ -148,20 +201,31 @@ def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Se
 
 
 def _of_syn(segments_a: Segments, segments_b: Segments) -> int:
-    """Returns B's time of the SYN minus A's; if the SYN was sent again, the time of the last one counts."""
-    return int(segments_b.time_ns[segments_b.is_syn][-1] - segments_a.time_ns[segments_a.is_syn][-1])
+    """Returns B's time of the SYN minus A's; if the SYN was sent again, the time of the last one
+    counts.
+    """
+    return int(
+        segments_b.time_ns[segments_b.is_syn][-1] - segments_a.time_ns[segments_a.is_syn][-1]
+    )
 
 
 def _differences(segments_a: Segments, segments_b: Segments) -> IntArray:
-    """Returns B's time minus A's for each byte that ends a segment on both taps, as each tap saw it first."""
-    (ends_a, first_a), (ends_b, first_b) = (np.unique(segments.end, return_index=True) for segments in (segments_a, segments_b))
+    """Returns B's time minus A's for each byte that ends a segment on both taps, as each tap saw it
+    first.
+    """
+    (ends_a, first_a), (ends_b, first_b) = (
+        np.unique(segments.end, return_index=True) for segments in (segments_a, segments_b)
+    )
     _, rows_a, rows_b = np.intersect1d(ends_a, ends_b, return_indices=True)
-    difference_ns: IntArray = segments_b.time_ns[first_b][rows_b] - segments_a.time_ns[first_a][rows_a]
+    difference_ns: IntArray = (
+        segments_b.time_ns[first_b][rows_b] - segments_a.time_ns[first_a][rows_a]
+    )
     return difference_ns
 
 
 def losses(a: Segments, b: Segments, *, sender: str) -> PathLosses:
-    """Returns what one tap saw less often than the other, of the bytes between the first and the last that both saw.
+    """Returns what one tap saw less often than the other, of the bytes between the first and the
+    last that both saw.
 
     ``sender``: the side whose tap is nearer to the sender.
     """
@@ -174,8 +238,15 @@ def losses(a: Segments, b: Segments, *, sender: str) -> PathLosses:
     receiver = "b" if sender == "a" else "a"
     again = (times[sender] > times[receiver]) & (times[receiver] > 0)
     begins = again & ~np.concatenate(([False], again[:-1]))
-    missed = {name: int(width[(times[name] == 0) & (times[other_name] > 0)].sum()) for name, other_name in (("a", "b"), ("b", "a"))}
-    return PathLosses(int(begins.sum()), int((width * np.maximum(times[sender] - times[receiver], 0))[again].sum()), missed)
+    missed = {
+        name: int(width[(times[name] == 0) & (times[other_name] > 0)].sum())
+        for name, other_name in (("a", "b"), ("b", "a"))
+    }
+    return PathLosses(
+        int(begins.sum()),
+        int((width * np.maximum(times[sender] - times[receiver], 0))[again].sum()),
+        missed,
+    )
 
 
 def _times_seen(segments: Segments, offsets: IntArray) -> IntArray:
@@ -186,9 +257,16 @@ def _times_seen(segments: Segments, offsets: IntArray) -> IntArray:
     return np.cumsum(change)[: len(offsets) - 1]
 
 
-def _waits(a: Tap, b: Tap, pair: ConnectionPair, direction: int, near_client: str, origin: tuple[int, int]) -> PathRow:
-    """Returns how long requests of this direction waited for their answers, and how much of that they waited beyond the other tap."""
-    answers = {side.name: _answers(side.answers, number, 1 - direction, side, origin) for side, number in zip((a, b), pair, strict=True)}
+def _waits(
+    a: Tap, b: Tap, pair: ConnectionPair, direction: int, near_client: str, origin: tuple[int, int]
+) -> PathRow:
+    """Returns how long requests of this direction waited for their answers, and how much of that
+    they waited beyond the other tap.
+    """
+    answers = {
+        side.name: _answers(side.answers, number, 1 - direction, side, origin)
+        for side, number in zip((a, b), pair, strict=True)
+    }
     _, rows_a, rows_b = np.intersect1d(answers["a"][0], answers["b"][0], return_indices=True)
     if not len(rows_a):
         return {"answers": 0}
@@ -204,8 +282,14 @@ def _waits(a: Tap, b: Tap, pair: ConnectionPair, direction: int, near_client: st
     }
 
 
-def _answers(answers: AnswerTimes, connection: int, direction: int, side: Tap, origin: tuple[int, int]) -> tuple[IntArray, IntArray]:
-    """Returns (place, time that the answer took) of the answers in one direction of a connection."""
+def _answers(
+    answers: AnswerTimes, connection: int, direction: int, side: Tap, origin: tuple[int, int]
+) -> tuple[IntArray, IntArray]:
+    """Returns (place, time that the answer took) of the answers in one direction of a
+    connection.
+    """
     offset, rtt = answers.of(connection, direction)
-    shift = (side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2) % _LAPS - _LAPS // 2
+    shift = (
+        side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2
+    ) % _LAPS - _LAPS // 2
     return offset + shift, rtt

@@ -1,7 +1,9 @@
-"""The comparison as SQL over the tables of both sides: ``events_a``, ``streams_a`` and so on are A's, ``events_b`` … are B's.
+"""The comparison as SQL over the tables of both sides: ``events_a``, ``streams_a`` and so on are
+A's, ``events_b`` … are B's.
 
-Every query about the events that one side lacks is written once, for ``{lacks}`` (the side without them) and ``{has}`` (the other side).
-Bounds of seqnos are as in the protocol: a branch, a stream and a snapshot begin above ``above``, ``began`` and ``low``.
+Every query about the events that one side lacks is written once, for ``{lacks}`` (the side without
+them) and ``{has}`` (the other side). Bounds of seqnos are as in the protocol: a branch, a stream
+and a snapshot begin above ``above``, ``began`` and ``low``.
 """
 
 from __future__ import annotations
@@ -14,8 +16,21 @@ _PENDING = f"({Opcode.DCP_PREPARE:d}, {Opcode.DCP_ABORT:d})"
 _DELETIONS = f"({Opcode.DCP_DELETION:d}, {Opcode.DCP_EXPIRATION:d})"
 _SYSTEM = f"{Opcode.DCP_SYSTEM_EVENT:d}"
 _AS_STORED = 0xFF & ~SNAPPY
-"""Bits of the datatype that do not depend on the way to the client: any value may be compressed, or not."""
-_TOLD = ("opcode", "collection", "key", "cas", "datatype", "row", "time", "connection", "stream", "snapshot")
+"""Bits of the datatype that do not depend on the way to the client: any value may be compressed, or
+not.
+"""
+_TOLD = (
+    "opcode",
+    "collection",
+    "key",
+    "cas",
+    "datatype",
+    "row",
+    "time",
+    "connection",
+    "stream",
+    "snapshot",
+)
 """What is recorded of an event that is not the same on both sides."""
 
 ONCE = """
@@ -59,10 +74,11 @@ with joined as (
 select * from joined
 where a_lacks or b_lacks or ({" or ".join(f"differs_{name}" for name in FIELDS)}) and vbucket not in (select vbucket from doubted)
 """
-"""Selects the events that one side lacks, and those that differ; of the latter none in vbuckets whose branches are in doubt.
+"""Selects the events that one side lacks, and those that differ; of the latter none in vbuckets
+whose branches are in doubt.
 
-If it is not known whether a connection has collections, the first byte of a key may be mistaken for a collection. Then an event counts as
-one with another key only if the CAS differ, too.
+If it is not known whether a connection has collections, the first byte of a key may be mistaken for
+a collection. Then an event counts as one with another key only if the CAS differ, too.
 """
 
 MISSING = """
@@ -98,7 +114,9 @@ select
     as is_unasked
 from in_gap i left join snapshots_{{lacks}} p on p.snapshot = i.snapshot and i.seqno < i.before
 """
-"""Selects the events that a side lacks although a stream of it accounts for their seqnos, with the gap and the snapshot that hold them."""
+"""Selects the events that a side lacks although a stream of it accounts for their seqnos, with the
+gap and the snapshot that hold them.
+"""
 
 LATER = """
 create or replace table later_{lacks} as
@@ -111,8 +129,8 @@ select distinct c.id, c.stream
 from covered_{lacks} c join events_{lacks} e
   on e.vbucket = c.vbucket and e.stream = c.stream and e.seqno > c.seqno and e.ended = c.collection and c.collection >= 0
 """
-"""Selects the covered events that have a later version on the same stream, in a snapshot whose range begins below them; and those whose
-collection ended.
+"""Selects the covered events that have a later version on the same stream, in a snapshot whose
+range begins below them; and those whose collection ended.
 """
 
 UNREAD = """
@@ -121,7 +139,9 @@ select distinct c.id, c.stream
 from covered_{lacks} c join events_{lacks} e
   on e.stream = c.stream and e.key < 0 and e.seqno > c.seqno and (c.high is null or e.seqno <= c.high)
 """
-"""Selects the covered events of which a message whose key is not in the capture may be a later version."""
+"""Selects the covered events of which a message whose key is not in the capture may be a later
+version.
+"""
 
 LAST = """
 create or replace table last_{lacks} as
@@ -137,7 +157,9 @@ where not p.is_tainted
        and not exists (from gaps_{has} g where g.stream = c.has_stream and g.cause = {loss} and g.after < c.high and g.before > c.seqno)
        and not exists (from snapshots_{has} l where l.stream = c.has_stream and l.index > p.index and l.is_disk and l.low < c.high))
 """
-"""Selects the covered events that the other side shows to be the last version of their key within the snapshot that had to bring them."""
+"""Selects the covered events that the other side shows to be the last version of their key within
+the snapshot that had to bring them.
+"""
 
 JUDGED = f"""
 create or replace table judged_{{lacks}} as
@@ -217,12 +239,21 @@ from alone a
 """
 """Decides why a side lacks the events whose seqnos no stream of it accounts for.
 
-A side may only be earlier than the other if its branch also belongs to the newest history of the other. It has parted from the other if it
-has events of that branch which the other's history lacks. It may also have parted if the other was on its branch before the other's history
-began anew.
+A side may only be earlier than the other if its branch also belongs to the newest history of the
+other. It has parted from the other if it has events of that branch which the other's history lacks.
+It may also have parted if the other was on its branch before the other's history began anew.
 """
 
-RANKS = ("deduplicated", "capture-loss", "not-sent", "unknown", "filtered", "purged", "not-reached", "not-asked")
+RANKS = (
+    "deduplicated",
+    "capture-loss",
+    "not-sent",
+    "unknown",
+    "filtered",
+    "purged",
+    "not-reached",
+    "not-asked",
+)
 """Kinds in order of preference, for an event that several streams of a side could have had."""
 
 REASONS = """
@@ -266,7 +297,8 @@ with asked_a as (
 select a.vbucket, a.asks as a_asks, b.asks as b_asks from asked_a a join asked_b b using (vbucket)
 where not list_has_any(a.asks, b.asks) order by 1
 """
-"""Selects the vbuckets in which no request of one side asks for the same as a request of the other."""
+"""Selects the vbuckets in which no request of one side asks for the same as a request of the other.
+"""
 
 SNAPSHOTS = """
 with blind as (
@@ -292,7 +324,9 @@ from alone left join (select vbucket, count(*) as count from ends_a group by vbu
            left join (select vbucket, count(*) as count from ends_b group by vbucket) b using (vbucket)
 order by vbucket
 """
-"""Selects the vbuckets whose snapshots end at different seqnos, if both sides have streams and no marker may have been lost."""
+"""Selects the vbuckets whose snapshots end at different seqnos, if both sides have streams and no
+marker may have been lost.
+"""
 
 REACHED = """
 with reached_a as (

@@ -1,4 +1,6 @@
-"""One of the two readings: its events in files, and what its streams, gaps and snapshots say of the events that it lacks."""
+"""One of the two readings: its events in files, and what its streams, gaps and snapshots say of the
+events that it lacks.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +57,22 @@ class AnswerTimes:
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages."""
         rtt = batch.rtt_ns
-        rows = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if rtt.valid is None else rtt.valid)
+        rows = np.flatnonzero(
+            np.ones(len(batch), dtype=np.bool_) if rtt.valid is None else rtt.valid
+        )
         if not len(rows):
             return
-        self._parts.append(np.array([batch.connection[rows], batch.direction[rows], batch.stream_offset[rows], rtt.values[rows]], np.int64))
+        self._parts.append(
+            np.array(
+                [
+                    batch.connection[rows],
+                    batch.direction[rows],
+                    batch.stream_offset[rows],
+                    rtt.values[rows],
+                ],
+                np.int64,
+            )
+        )
         self._size += len(rows)
         while self._size - self._parts[0].shape[1] > ANSWERS:
             self._size -= self._parts.pop(0).shape[1]
@@ -71,7 +85,9 @@ class AnswerTimes:
 
 
 class ComparisonSide:
-    """What one side has. Memory grows with its streams, snapshots and gaps; events are in files of ``spool``."""
+    """What one side has. Memory grows with its streams, snapshots and gaps; events are in files of
+    ``spool``.
+    """
 
     def __init__(self, name: str, reading: Reading, spool: Spool) -> None:
         """``name``: a or b. ``reading`` must track streams; it is read by ``read``."""
@@ -86,7 +102,9 @@ class ComparisonSide:
         self.answers = AnswerTimes()
         self._wanted = Selection()
         self._copies: Collection[int] = ()
-        """Connections that show what another one shows: they are not compared, unless the user asks for them."""
+        """Connections that show what another one shows: they are not compared, unless the user asks
+        for them.
+        """
 
     @property
     def files(self) -> list[str]:
@@ -111,7 +129,12 @@ class ComparisonSide:
     def compared_links(self) -> list[Link]:
         """The connections that are compared."""
         links, ranges = self.reading.links, self._wanted.connections
-        return [link for link in links if link.number not in self._copies and (not ranges or any(link.number in one for one in ranges))]
+        return [
+            link
+            for link in links
+            if link.number not in self._copies
+            and (not ranges or any(link.number in one for one in ranges))
+        ]
 
     @property
     def tracker(self) -> Tracker:
@@ -120,15 +143,25 @@ class ComparisonSide:
         return self.reading.tracker
 
     def read(self, wanted: Selection) -> None:
-        """Reads to the end; ``wanted``: the events that are compared. Raises CaptureError, SpoolError."""
+        """Reads to the end; ``wanted``: the events that are compared. Raises CaptureError,
+        SpoolError.
+        """
         self._wanted = wanted
         with self.reading, self.events:
             for batch in self.reading:
                 self.answers.feed(batch)
-                self.events.put(event_batch(batch, self.tracker.state, wanted, self.reading.redactor))
+                self.events.put(
+                    event_batch(batch, self.tracker.state, wanted, self.reading.redactor)
+                )
         ranges = wanted.connections
-        self._copies = [one for one in self.tracker.left_out(self.reading.links) if not any(one in asked for asked in ranges)]
-        self.tracker.counts_copies = True  # tables here have all streams, under the numbers that events have
+        self._copies = [
+            one
+            for one in self.tracker.left_out(self.reading.links)
+            if not any(one in asked for asked in ranges)
+        ]
+        self.tracker.counts_copies = (
+            True  # tables here have all streams, under the numbers that events have
+        )
         self.streams = self.tracker.state.known.streams
         self.logs = logs_of(self.streams, self.tracker.conversation.logs)
         self.places = self.streams.vbucket.astype(np.int64)
@@ -141,12 +174,19 @@ class ComparisonSide:
         return [by_connection.get(number) for number in self.streams.connection.tolist()]
 
     def name_buckets(self, numbers: Mapping[str, int]) -> None:
-        """Numbers the places of streams such that vbuckets of different buckets differ; 0 stands for an unknown bucket."""
-        of_stream = np.array([numbers.get(name, 0) if name is not None else 0 for name in self.buckets], dtype=np.int64)
+        """Numbers the places of streams such that vbuckets of different buckets differ; 0 stands
+        for an unknown bucket.
+        """
+        of_stream = np.array(
+            [numbers.get(name, 0) if name is not None else 0 for name in self.buckets],
+            dtype=np.int64,
+        )
         self.places = self.streams.vbucket.astype(np.int64) | of_stream << BUCKET_SHIFT
 
     def event_batches(self, logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[Any]:
-        """Yields the events of these files, without their keys, with their branches; ``logs``: the log of every stream."""
+        """Yields the events of these files, without their keys, with their branches; ``logs``: the
+        log of every stream.
+        """
         shows = self._shows()
         counts = ~np.isin(self.streams.connection, list(self._copies))
         for batch in self.events.batches(numbers):
@@ -158,24 +198,31 @@ class ComparisonSide:
             more = {
                 "uuid": pa.array(uuids(stream, batch.column("seqno").to_numpy(), logs)),
                 "state": pa.array(STATES[opcode].astype(np.uint8)),
-                "has_cas": pa.array(np.isin(opcode, HAS_CAS) & (batch.column("cas").to_numpy() != 0)),
+                "has_cas": pa.array(
+                    np.isin(opcode, HAS_CAS) & (batch.column("cas").to_numpy() != 0)
+                ),
                 "has_body": pa.array(np.isin(opcode, HAS_BODY)),
                 "is_packed": pa.array(datatype & SNAPPY != 0),
                 "shows": pa.array(shows[stream]),
             }
             more["vbucket"] = pa.array(self.places[stream], pa.uint32())
             kept = [name for name in batch.schema.names if name not in ("key_text", "vbucket")]
-            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in kept), *more.values()], names=[*kept, *more])
+            yield pa.RecordBatch.from_arrays(
+                [*(batch.column(name) for name in kept), *more.values()], names=[*kept, *more]
+            )
 
     def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
         """Yields row and key of every event of these files."""
         for batch in self.events.batches(numbers):
             yield batch.select(["row", "key_text"])
 
-    # -- tables -----------------------------------------------------------------------------------------
+    # -- tables
+    # -----------------------------------------------------------------------------------------
 
     def tables(self, logs: Sequence[Log]) -> dict[str, Any]:
-        """Returns all tables by name; each row has its vbucket. ``logs``: the log of every stream."""
+        """Returns all tables by name; each row has its vbucket. ``logs``: the log of every
+        stream.
+        """
         return {
             "branches": self.branch_table(logs),
             "streams": self.stream_table(),
@@ -189,28 +236,46 @@ class ComparisonSide:
         rows = [one for one in branches(self.places, dict(enumerate(logs))) if known[one.stream]]
         kinds = (pa.int32(), pa.uint32(), pa.uint64(), pa.uint64(), pa.uint64())
         columns = [[one[place] for one in rows] for place in range(len(kinds))]
-        return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=list(Branch._fields))
+        return pa.table(
+            [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)],
+            names=list(Branch._fields),
+        )
 
     def _may_deliver(self) -> BoolArray:
-        """Returns which streams are compared and may have delivered events: the server did not refuse them."""
+        """Returns which streams are compared and may have delivered events: the server did not
+        refuse them.
+        """
         streams = self.streams
-        found: BoolArray = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(streams.connection, list(self._copies))
-        for column, ranges in ((streams.connection, self._wanted.connections), (streams.vbucket, self._wanted.vbuckets)):
+        found: BoolArray = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(
+            streams.connection, list(self._copies)
+        )
+        for column, ranges in (
+            (streams.connection, self._wanted.connections),
+            (streams.vbucket, self._wanted.vbuckets),
+        ):
             if ranges:
                 found = found & within(column, ranges)
         return found
 
     def stream_table(self) -> Any:
-        """Returns every stream: up to where it accounts for its seqnos, how it ended, and what it was asked to show."""
+        """Returns every stream: up to where it accounts for its seqnos, how it ended, and what it
+        was asked to show.
+        """
         streams, links = self.streams, {link.number: link for link in self.reading.engine.links}
         ends = Ends.of(self.tracker.state.known, links, {})
         connections = self.tracker.state.known.connections
-        losses = connections.losses.array[streams.connection, np.maximum(connections.producer[streams.connection], 0)]
+        losses = connections.losses.array[
+            streams.connection, np.maximum(connections.producer[streams.connection], 0)
+        ]
         asked = streams.request.form > 0
         has_seqno = streams.seen > 0
         first, last = unbiased(streams.first), unbiased(streams.last)
-        begin = np.where(asked, unbiased(streams.request.start), np.where(has_seqno, first - (first > 0), 0))
-        reached = np.where(streams.has_position != 0, unbiased(streams.position), np.where(has_seqno, last, begin))
+        begin = np.where(
+            asked, unbiased(streams.request.start), np.where(has_seqno, first - (first > 0), 0)
+        )
+        reached = np.where(
+            streams.has_position != 0, unbiased(streams.position), np.where(has_seqno, last, begin)
+        )
         asks = [self._subscription(number) for number in range(len(streams))]
         columns = {
             "stream": pa.array(np.arange(len(streams)), pa.int32()),
@@ -224,9 +289,16 @@ class ComparisonSide:
             "has_ended": pa.array((streams.finished.row > 0) | ends.is_closed),
             "open_row": pa.array(streams.opened.row),
             "collections": pa.array(
-                [None if one.collections is None else sorted(one.collections - EVERYTHING) for one in asks], pa.list_(pa.int64())
+                [
+                    None if one.collections is None else sorted(one.collections - EVERYTHING)
+                    for one in asks
+                ],
+                pa.list_(pa.int64()),
             ),
-            "has_all": pa.array([one.collections is not None and one.collections >= EVERYTHING for one in asks], pa.bool_()),
+            "has_all": pa.array(
+                [one.collections is not None and one.collections >= EVERYTHING for one in asks],
+                pa.bool_(),
+            ),
             "system_events": pa.array([one.system_events for one in asks], pa.bool_()),
             "prepares": pa.array([one.prepares for one in asks], pa.bool_()),
             "deletions": pa.array([one.deletions for one in asks], pa.bool_()),
@@ -235,7 +307,10 @@ class ComparisonSide:
         return pa.table(columns).filter(pa.array(self._may_deliver()))
 
     def _session(self, stream: int) -> Session:
-        return self.tracker.conversation.sessions.get(int(self.streams.connection[stream])) or Session()
+        return (
+            self.tracker.conversation.sessions.get(int(self.streams.connection[stream]))
+            or Session()
+        )
 
     def _subscription(self, stream: int) -> Subscription:
         row, conversation = self.streams[stream], self.tracker.conversation
@@ -246,11 +321,17 @@ class ComparisonSide:
         return subscription(self._session(stream), filter_, is_asked=asked, is_whole=is_whole)
 
     def _requests(self) -> list[str | None]:
-        """Returns what each request asks for besides seqnos, in words; None if the request, or the open, was not captured."""
+        """Returns what each request asks for besides seqnos, in words; None if the request, or the
+        open, was not captured.
+        """
         values: Mapping[int, Any] = dict(enumerate(self.tracker.conversation.filters))
         found: list[str | None] = []
         for number, (form, filter_) in enumerate(
-            zip(self.streams.request.form.tolist(), self.streams.request.filter.tolist(), strict=True)
+            zip(
+                self.streams.request.form.tolist(),
+                self.streams.request.filter.tolist(),
+                strict=True,
+            )
         ):
             flags = self._session(number).open_flags
             if not form or filter_ == CUT_VALUE or flags is None:
@@ -258,20 +339,30 @@ class ComparisonSide:
                 continue
             value = values.get(filter_) or {}
             named = [
-                f"{name} {' '.join(map(str, value[name])) if isinstance(value[name], list) else value[name]}"
+                (
+                    f"{name} "
+                    f"{' '.join(map(str, value[name])) if isinstance(value[name], list) else value[name]}"
+                )
                 for name in _FILTERS
                 if name in value
             ]
-            found.append(f"{'; '.join(named) or 'all collections'} (opened with {', '.join(bit_names(OPEN_FLAGS, flags)) or 'no flags'})")
+            found.append(
+                f"{'; '.join(named) or 'all collections'} (opened with "
+                f"{', '.join(bit_names(OPEN_FLAGS, flags)) or 'no flags'})"
+            )
         return found
 
     def _shows(self) -> npt.NDArray[np.int32]:
-        """Returns a number for the form in which each stream is shown values; -1 if it is not known."""
+        """Returns a number for the form in which each stream is shown values; -1 if it is not
+        known.
+        """
         found = np.full(max(1, len(self.streams)), -1, dtype=np.int32)
         for number in range(len(self.streams)):
             session = self._session(number)
             if session.open_flags is not None and session.features is not None:
-                bits = sum(1 << place for place, name in enumerate(_SHOWS) if name in session.features)
+                bits = sum(
+                    1 << place for place, name in enumerate(_SHOWS) if name in session.features
+                )
                 found[number] = (session.open_flags & AS_STORED) | bits << 16
         return found
 
@@ -294,10 +385,15 @@ class ComparisonSide:
         state = self.tracker.state
         snapshots: Snapshots = state.known.snapshots
         has_range = snapshots.layout > UPR_LAYOUT
-        before = np.where(snapshots.has_before != 0, unbiased(snapshots.before), np.uint64(2**64 - 1))
+        before = np.where(
+            snapshots.has_before != 0, unbiased(snapshots.before), np.uint64(2**64 - 1)
+        )
         start = unbiased(snapshots.start)
         low = np.minimum(np.where(has_range, start - (start > 0), before), before)
-        oso_end = np.maximum(unbiased(snapshots.last), np.where(snapshots.has_advanced != 0, unbiased(snapshots.advanced), np.uint64(0)))
+        oso_end = np.maximum(
+            unbiased(snapshots.last),
+            np.where(snapshots.has_advanced != 0, unbiased(snapshots.advanced), np.uint64(0)),
+        )
         complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO))
         return pa.table(
             {
@@ -307,14 +403,24 @@ class ComparisonSide:
                 "index": pa.array(snapshots.index, pa.int32()),
                 "low": pa.array(low, pa.uint64()),
                 "start": pa.array(start, pa.uint64(), mask=~has_range),
-                "high": pa.array(np.where(has_range, unbiased(snapshots.end), oso_end), pa.uint64()),
+                "high": pa.array(
+                    np.where(has_range, unbiased(snapshots.end), oso_end), pa.uint64()
+                ),
                 "is_complete": pa.array(complete & (snapshots.is_tainted == 0)),
                 "is_tainted": pa.array(snapshots.is_tainted != 0),
                 "runs": pa.array(snapshots.state == RUNS),
-                "is_partial": pa.array((snapshots.layout == OSO_LAYOUT) | ((snapshots.flags & DISK) != 0) | (snapshots.index <= 1)),
+                "is_partial": pa.array(
+                    (snapshots.layout == OSO_LAYOUT)
+                    | ((snapshots.flags & DISK) != 0)
+                    | (snapshots.index <= 1)
+                ),
                 "has_history": pa.array((snapshots.flags & HISTORY) != 0),
                 "is_disk": pa.array((snapshots.flags & DISK) != 0),
-                "purge": pa.array(unbiased(snapshots.seqnos.purge), pa.uint64(), mask=(snapshots.seqnos.present & _HAS_PURGE) == 0),
+                "purge": pa.array(
+                    unbiased(snapshots.seqnos.purge),
+                    pa.uint64(),
+                    mask=(snapshots.seqnos.present & _HAS_PURGE) == 0,
+                ),
             }
         )
 

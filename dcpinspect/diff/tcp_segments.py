@@ -1,4 +1,6 @@
-"""Reads the TCP segments of some connections at one place again from its captures, without decoding them."""
+"""Reads the TCP segments of some connections at one place again from its captures, without decoding
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.events import hash_keys
 from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.transport.connections import AddressPairs
-from dcpinspect.transport.headers import CAPTURED, FLAGS, PAYLOAD, SEQ, SYN, UNUSUAL, WIRE, HeaderParser
+from dcpinspect.transport.headers import (
+    CAPTURED,
+    FLAGS,
+    PAYLOAD,
+    SEQ,
+    SYN,
+    UNUSUAL,
+    WIRE,
+    HeaderParser,
+)
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.unusual import UnusualPackets
 
@@ -27,7 +38,9 @@ _LAPS = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The packets that one direction of a connection sent, in order of time. A SYN counts as the byte before the first one."""
+    """The packets that one direction of a connection sent, in order of time. A SYN counts as the
+    byte before the first one.
+    """
 
     start: IntArray
     """Place of the first byte, counted in bytes from ``origin``."""
@@ -64,12 +77,16 @@ class Tap(Protocol):
         """Reads the packets once more."""
 
 
-def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple[int, int], Segments]:
+def segments_of(
+    side: Tap, origins: Mapping[int, tuple[int, int]]
+) -> dict[tuple[int, int], Segments]:
     """Returns the segments of each direction of these connections.
 
     ``origins``: for each connection, the sequence numbers that places count from.
     """
-    columns_of: dict[tuple[int, int], list[IntArray]] = {(number, direction): [] for number in origins for direction in (0, 1)}
+    columns_of: dict[tuple[int, int], list[IntArray]] = {
+        (number, direction): [] for number in origins for direction in (0, 1)
+    }
     links = {link.number: link for link in side.compared_links}
     links_between: dict[tuple[str, str], list[int]] = {}
     for number in sorted(origins):
@@ -98,19 +115,36 @@ def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple
                 for client in (0, 1):
                     for number in links_between.get((ends[client], ends[1 - client]), ()):
                         link = links[number]
-                        is_packet = says & (pair == pair_number) & (time_ns >= link.first_ns) & (time_ns <= link.last_ns)
+                        is_packet = (
+                            says
+                            & (pair == pair_number)
+                            & (time_ns >= link.first_ns)
+                            & (time_ns <= link.last_ns)
+                        )
                         for direction in (0, 1):
-                            rows = np.flatnonzero(is_packet & (sender == (client if direction == 0 else 1 - client)))
-                            columns = (tcp[rows, SEQ], tcp[rows, WIRE], time_ns[rows], hashes[rows], is_syn[rows].astype(np.int64))
+                            rows = np.flatnonzero(
+                                is_packet & (sender == (client if direction == 0 else 1 - client))
+                            )
+                            columns = (
+                                tcp[rows, SEQ],
+                                tcp[rows, WIRE],
+                                time_ns[rows],
+                                hashes[rows],
+                                is_syn[rows].astype(np.int64),
+                            )
                             columns_of[number, direction].append(np.array(columns, dtype=np.int64))
     return {
-        key: _placed(np.concatenate([np.empty((5, 0), np.int64), *batches], axis=1), origins[key[0]][key[1]])
+        key: _placed(
+            np.concatenate([np.empty((5, 0), np.int64), *batches], axis=1), origins[key[0]][key[1]]
+        )
         for key, batches in columns_of.items()
     }
 
 
 def _placed(columns: IntArray, origin: int) -> Segments:
-    """Returns the segments of one direction, with sequence numbers turned into places that do not wrap."""
+    """Returns the segments of one direction, with sequence numbers turned into places that do not
+    wrap.
+    """
     seq, size, time_ns, hashes, syn = columns
     steps = np.diff(seq, prepend=origin)
     steps = (steps + _LAPS // 2) % _LAPS - _LAPS // 2

@@ -1,4 +1,6 @@
-"""Rules about markers that ask to be acknowledged: whether the consumer acknowledges them, and when."""
+"""Rules about markers that ask to be acknowledged: whether the consumer acknowledges them, and
+when.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,21 @@ RULES = (
         "ack-missing",
         "snapshot",
         "warning",
-        "a marker asks for an acknowledgement, its snapshot is complete, and the consumer does not send one",
+        (
+            "a marker asks for an acknowledgement, its snapshot is complete, and the consumer does "
+            "not send one"
+        ),
         "incomplete snapshots; streams that the consumer closes; a hole that may hide the answer",
-        "look at the consumer; the producer waits for this answer, and during a takeover it waits forever",
+        (
+            "look at the consumer; the producer waits for this answer, and during a takeover it "
+            "waits forever"
+        ),
         whose="consumer",
-        cost=Cost("vbucket", "has a snapshot that is not acknowledged", "have snapshots that are not acknowledged"),
+        cost=Cost(
+            "vbucket",
+            "has a snapshot that is not acknowledged",
+            "have snapshots that are not acknowledged",
+        ),
     ),
     Rule(
         "ack-early",
@@ -63,24 +75,42 @@ class Acknowledged(Watcher):
 
     def __init__(self) -> None:
         self._answers: dict[int, MessagePlace | None] = {}
-        """The place of the answer, or None, by row of the marker. Markers that wait for an answer are forgotten in any case."""
+        """The place of the answer, or None, by row of the marker. Markers that wait for an answer
+        are forgotten in any case.
+        """
         self._unasked: PerConnection[int, int] = PerConnection()
-        """By connection, time of the latest answer whose marker had not been read: a hole may have held the marker back."""
+        """By connection, time of the latest answer whose marker had not been read: a hole may have
+        held the marker back.
+        """
         self._needless: PerConnection[tuple[int, int], Examples[MessagePlace]] = PerConnection()
-        """By connection and opaque: answers to markers of which no one that was read asked for an answer."""
+        """By connection and opaque: answers to markers of which no one that was read asked for an
+        answer.
+        """
         self._unread: PerConnection[tuple[int, int], bool] = PerConnection()
-        """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all."""
+        """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all.
+        """
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
-        markers = (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
+        markers = (
+            (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
+        )
         flags = decoded.numbers.get("snapshot_type")
         sent = np.flatnonzero(markers & ~decoded.is_response)
         unread = sent if flags is None else sent[~flags.known[sent]]
-        self._unread.update(dict.fromkeys(zip(batch.connection[unread].tolist(), decoded.opaque[unread].tolist(), strict=True), True))
+        self._unread.update(
+            dict.fromkeys(
+                zip(
+                    batch.connection[unread].tolist(), decoded.opaque[unread].tolist(), strict=True
+                ),
+                True,
+            )
+        )
         if len(self._unread) > MOST:
-            self._unread = PerConnection(dict.fromkeys(((connection, ANY_OPAQUE) for connection, _ in self._unread), True))
+            self._unread = PerConnection(
+                dict.fromkeys(((connection, ANY_OPAQUE) for connection, _ in self._unread), True)
+            )
         if flags is not None:
             asks = markers & ~decoded.is_response & ((flags.values.astype(np.int64) & ACK) != 0)
             self._answers.update(dict.fromkeys(batch.row[asks].tolist()))
@@ -91,7 +121,10 @@ class Acknowledged(Watcher):
             elif row is None:
                 self._unasked[int(batch.connection[index])] = int(batch.time_ns[index])
                 key = int(batch.connection[index]), int(decoded.opaque[index])
-                is_known = batch.vbucket.at(index) is not None and decoded.specific[index] == Status.SUCCESS
+                is_known = (
+                    batch.vbucket.at(index) is not None
+                    and decoded.specific[index] == Status.SUCCESS
+                )
                 if is_known and (key in self._needless or len(self._needless) < MOST):
                     few = self._needless.setdefault(key, Examples())
                     few.add(place_of(batch, index))
@@ -113,7 +146,9 @@ class Acknowledged(Watcher):
         for reading, new_numbers in zip(readings, connections, strict=True):
             for row, answer in reading._answers.items():
                 acknowledged._answers[row] = renumbered(answer, new_numbers)
-        acknowledged._answers = dict(sorted(acknowledged._answers.items(), key=lambda item: item[0])[-MOST:])
+        acknowledged._answers = dict(
+            sorted(acknowledged._answers.items(), key=lambda item: item[0])[-MOST:]
+        )
         return acknowledged
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
@@ -126,7 +161,9 @@ class Acknowledged(Watcher):
         if not self._answers:
             return
         snapshots = context.snapshots
-        is_complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED)) & (snapshots.is_tainted == 0)
+        is_complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED)) & (
+            snapshots.is_tainted == 0
+        )
         is_asked = np.isin(snapshots.place.row, list(self._answers))
         cut_off = coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
         asking_snapshots = np.flatnonzero(is_asked).tolist()
@@ -138,7 +175,10 @@ class Acknowledged(Watcher):
         for number in asking_snapshots:
             if snapshots.state[number] == CONTINUED:
                 continue  # one answer acknowledges it and the next marker
-            answers_of_stream, nth = answers[int(snapshots.stream[number])], waiting[int(snapshots.stream[number])]
+            answers_of_stream, nth = (
+                answers[int(snapshots.stream[number])],
+                waiting[int(snapshots.stream[number])],
+            )
             waiting[int(snapshots.stream[number])] += 1
             if not is_complete[number]:
                 continue
@@ -154,43 +194,78 @@ class Acknowledged(Watcher):
                 continue
             answer = self._answers[int(snapshots.place.row[number])]
             if answer is None and nth < len(answers_of_stream):
-                answer = answers_of_stream[nth]  # an answer goes to the oldest marker that waits, also if that was continued
-            reached, slowest = int(snapshots.reached_time[number]), int(context.tracker.state.connections.slowest[link.number])
+                answer = answers_of_stream[
+                    nth
+                ]  # an answer goes to the oldest marker that waits, also if that was continued
+            reached, slowest = (
+                int(snapshots.reached_time[number]),
+                int(context.tracker.state.connections.slowest[link.number]),
+            )
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
                 waited = (link.closed_ns if link.closed else link.last_ns) - reached
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
-                if waited > max(LEAST_PATIENCE_NS, 10 * slowest) and stream.closed_row < 0 and not was_answered:
-                    message = f"snapshot {start}–{end} needs an acknowledgement, and has had none for {waited / 1e9:.1f} s"
+                if (
+                    waited > max(LEAST_PATIENCE_NS, 10 * slowest)
+                    and stream.closed_row < 0
+                    and not was_answered
+                ):
+                    message = (
+                        f"snapshot {start}–{end} needs an acknowledgement, and has had none "
+                        f"for {waited / 1e9:.1f} s"
+                    )
                     yield _of("ack-missing", "warning", message, stream, (marker,), (start, end))
             elif answer.time_ns + slowest < reached:
-                message = f"snapshot {start}–{end} acknowledged {(reached - answer.time_ns) / 1e6:.0f} ms before its last message"
+                message = (
+                    f"snapshot {start}–{end} acknowledged "
+                    f"{(reached - answer.time_ns) / 1e6:.0f} ms before its last message"
+                )
                 yield _of("ack-early", "note", message, stream, (answer, marker), (start, end))
 
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
-        """Yields answers to markers without the ack flag, if all markers that they can be about were read."""
+        """Yields answers to markers without the ack flag, if all markers that they can be about
+        were read.
+        """
         if not self._needless:
             return
         streams, snapshots = context.streams, context.snapshots
         streams_of: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for number, key in enumerate(zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)):
+        for number, key in enumerate(
+            zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)
+        ):
             if key in self._needless:
                 streams_of[key].append(number)
         snapshots_of = Grouped(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
-            link, producer, stream_numbers = context.by_number.get(connection), context.producer(connection), streams_of[connection, opaque]
-            if link is None or not stream_numbers or self._unread.keys() & {(connection, opaque), (connection, ANY_OPAQUE)}:
+            link, producer, stream_numbers = (
+                context.by_number.get(connection),
+                context.producer(connection),
+                streams_of[connection, opaque],
+            )
+            if (
+                link is None
+                or not stream_numbers
+                or self._unread.keys() & {(connection, opaque), (connection, ANY_OPAQUE)}
+            ):
                 continue
             numbers = np.concatenate([snapshots_of[number] for number in stream_numbers])
-            if any(self._answers.get(row, True) is None for row in snapshots.place.row[numbers].tolist()):
-                continue  # a marker that asks for an answer has none: its answer may have been held back
-            begun_ns = int(streams.opened.time[stream_numbers].min()) if streams.request.form[stream_numbers].all() else 0
+            if any(
+                self._answers.get(row, True) is None
+                for row in snapshots.place.row[numbers].tolist()
+            ):
+                # a marker that asks for an answer has none: its answer may have been held back
+                continue
+            begun_ns = (
+                int(streams.opened.time[stream_numbers].min())
+                if streams.request.form[stream_numbers].all()
+                else 0
+            )
             for answer_place in few.told:
                 before = numbers[snapshots.place.row[numbers] < answer_place.row]
-                is_known = answer_place.direction == DIRECTIONS[1 - producer] and not context.may_lack(
-                    connection, producer, begun_ns, answer_place.time_ns
-                )
+                is_known = answer_place.direction == DIRECTIONS[
+                    1 - producer
+                ] and not context.may_lack(connection, producer, begun_ns, answer_place.time_ns)
                 if not len(before) or not is_known:
                     continue
                 number = int(before[np.argmax(snapshots.place.row[before])])
@@ -203,43 +278,84 @@ class Acknowledged(Watcher):
                     (answer_place, context.marker(number)),
                 )
                 count = few.count - len(few.told) + 1 if answer_place is few.told[0] else 1
-                rows = few.rows[(few.rows > snapshots.place.row[numbers].min()) & (few.times <= answer_place.time_ns)]
+                rows = few.rows[
+                    (few.rows > snapshots.place.row[numbers].min())
+                    & (few.times <= answer_place.time_ns)
+                ]
                 reply = _of("unexpected-reply", "warning", message, stream, evidence, seqnos)
-                yield replace(reply, cause="not-asked", next=NOT_ASKED, count=count, rows=[*rows.tolist(), answer_place.row])
+                yield replace(
+                    reply,
+                    cause="not-asked",
+                    next=NOT_ASKED,
+                    count=count,
+                    rows=[*rows.tolist(), answer_place.row],
+                )
 
 
 def _ahead(context: Context) -> Iterator[Occurrence]:
     """Replicas that acknowledge prepares which they were not sent."""
     streams = context.streams
-    # a replica may acknowledge all of a snapshot from disk, which lacks prepares that were completed
+    # a replica may acknowledge all of a snapshot from disk, which lacks prepares that were
+    # completed
     most = np.maximum.reduce((streams.prepared, streams.disk_end, streams.request.start))
-    for number in np.flatnonzero((streams.acknowledged > most) & (streams.request.form > 0) & (streams.unreadable < 0)).tolist():
+    for number in np.flatnonzero(
+        (streams.acknowledged > most) & (streams.request.form > 0) & (streams.unreadable < 0)
+    ).tolist():
         stream, connection = streams[number], int(streams.connection[number])
         if context.may_lack(connection, context.producer(connection), int(stream.opened.time)):
             continue
         acknowledged, last = plain(stream.acknowledged), plain(most[number])
         ack_place = context.said(connection, At.of(stream.acknowledged_at), of_consumer=True)
         message = f"acknowledged {acknowledged}, above all prepares, which end at {last}"
-        yield _of("seqno-ack-regress", "warning", message, stream, (ack_place,), (acknowledged, last))
+        yield _of(
+            "seqno-ack-regress", "warning", message, stream, (ack_place,), (acknowledged, last)
+        )
 
 
 def _wants(streams: Streams, watcher: Watcher | None) -> BoolArray:
-    """Returns a mask of streams with answers that nothing asked for: the marker that each answer can be about has to be found."""
+    """Returns a mask of streams with answers that nothing asked for: the marker that each answer
+    can be about has to be found.
+    """
     assert isinstance(watcher, Acknowledged)
     if not watcher.needless:
         return np.zeros(len(streams), dtype=np.bool_)
-    return np.array([key in watcher.needless for key in zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)], np.bool_)
+    return np.array(
+        [
+            key in watcher.needless
+            for key in zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)
+        ],
+        np.bool_,
+    )
 
 
-NOT_ASKED = "answer a marker only if its ack flag is set; during a takeover, the producer counts answers and may wait forever"
+NOT_ASKED = (
+    "answer a marker only if its ack flag is set; during a takeover, the producer counts "
+    "answers and may wait forever"
+)
 
 
 def _of(
-    rule: str, severity: Severity, message: str, stream: Stream, evidence: tuple[MessagePlace, ...], seqnos: tuple[int, ...]
+    rule: str,
+    severity: Severity,
+    message: str,
+    stream: Stream,
+    evidence: tuple[MessagePlace, ...],
+    seqnos: tuple[int, ...],
 ) -> Occurrence:
     sid = int(stream.sid)
     connection, vbucket = int(stream.connection), int(stream.vbucket)
-    return Occurrence(rule, severity, message, connection, evidence, vbucket, sid if sid >= 0 else None, seqnos=seqnos)
+    return Occurrence(
+        rule,
+        severity,
+        message,
+        connection,
+        evidence,
+        vbucket,
+        sid if sid >= 0 else None,
+        seqnos=seqnos,
+    )
 
 
-RULE_SET = RuleSet(RULES, watcher=Acknowledged, wants=_wants, also=("unexpected-reply", "seqno-ack-regress"))
+RULE_SET = RuleSet(
+    RULES, watcher=Acknowledged, wants=_wants, also=("unexpected-reply", "seqno-ack-regress")
+)

@@ -12,8 +12,14 @@ from dcpinspect.findings.logs.log_evidence import LogEvidence
 from dcpinspect.findings.registry import RULES
 
 
-def findings_alone(evidence: LogEvidence, rules: Collection[str], is_wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
-    """Returns what is wrong, worst first. ``rules``: ids of the rules that are asked; ``is_wanted``: cases that are told."""
+def findings_alone(
+    evidence: LogEvidence,
+    rules: Collection[str],
+    is_wanted: Callable[[Finding], bool] | None = None,
+) -> list[Finding]:
+    """Returns what is wrong, worst first. ``rules``: ids of the rules that are asked;
+    ``is_wanted``: cases that are told.
+    """
     collector = Collector({rule: RULES[rule] for rule in rules})
     for item in (*server_logs.occurrences(evidence, None), *checkpoint_rules.occurrences(evidence)):
         collector.add(item)

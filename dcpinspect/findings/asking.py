@@ -1,4 +1,6 @@
-"""What one client asked for of one vbucket, in order, so that no look-up goes over all of its streams."""
+"""What one client asked for of one vbucket, in order, so that no look-up goes over all of its
+streams.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +30,35 @@ class Bare:
     @cached_property
     def _groups(self) -> tuple[Groups, IntArray]:
         """The snapshots in groups, and the group of each stream, -1 for none."""
-        snapshots, of_stream = self._context.snapshots, np.full(len(self._context.streams), -1, dtype=np.int64)
-        groups = Groups([snapshots.stream], np.flatnonzero((snapshots.items == 0) & (snapshots.is_tainted == 0)))
+        snapshots, of_stream = (
+            self._context.snapshots,
+            np.full(len(self._context.streams), -1, dtype=np.int64),
+        )
+        groups = Groups(
+            [snapshots.stream], np.flatnonzero((snapshots.items == 0) & (snapshots.is_tainted == 0))
+        )
         of_stream[snapshots.stream[groups.rows[groups.begins]]] = np.arange(len(groups))
         return groups, of_stream
 
     def by_range(self, numbers: Sequence[int]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """Returns the snapshots of these streams by their range: each as the place of its stream among ``numbers``, and its own number."""
+        """Returns the snapshots of these streams by their range: each as the place of its stream
+        among ``numbers``, and its own number.
+        """
         snapshots_of_range: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         groups, of_stream = self._groups
         for index in np.flatnonzero(of_stream[numbers] >= 0).tolist():
             for snapshot in groups[int(of_stream[numbers[index]])]:
                 snapshot_row = self._context.snapshots[snapshot]
-                snapshots_of_range[plain(snapshot_row.start), plain(snapshot_row.end)].append((index, snapshot))
+                snapshots_of_range[plain(snapshot_row.start), plain(snapshot_row.end)].append(
+                    (index, snapshot)
+                )
         return snapshots_of_range
 
 
 class OpenedInOrder:
-    """The streams of one client and vbucket, in the order in which they were opened; no look-up goes over all of them."""
+    """The streams of one client and vbucket, in the order in which they were opened; no look-up
+    goes over all of them.
+    """
 
     def __init__(self, streams: Streams, numbers: Sequence[int], bare: Bare) -> None:
         self.numbers = numbers
@@ -62,18 +75,24 @@ class OpenedInOrder:
         """By connection, how often its node answered that it does not have the vbucket."""
 
     def wanting_more(self, index: int) -> int | None:
-        """Returns the latest stream before a place that was asked for with an end above 0; None if there is none."""
+        """Returns the latest stream before a place that was asked for with an end above 0; None if
+        there is none.
+        """
         latest = int(self._wanting[index - 1]) if index else -1
         return self.numbers[latest] if latest >= 0 else None
 
     def open_on(self, connection: int, index: int) -> int | None:
-        """Returns the latest stream before a place that is open on a connection; None if there is none."""
+        """Returns the latest stream before a place that is open on a connection; None if there is
+        none.
+        """
         indices = self._open[connection]
         before = bisect_left(indices, index)
         return self.numbers[indices[before - 1]] if before else None
 
     def since(self, index: int, time_ns: int) -> int:
-        """Returns the place of the first stream after a place that was opened at a time or later; their number if there is none."""
+        """Returns the place of the first stream after a place that was opened at a time or later;
+        their number if there is none.
+        """
         return max(index + 1, int(np.searchsorted(self._times, time_ns)))
 
     @cached_property
@@ -81,24 +100,38 @@ class OpenedInOrder:
         return self._bare.by_range(self.numbers)
 
     def bare_snapshot(self, index: int, low: int, high: int) -> int | None:
-        """Returns the number of the last snapshot with this range that came without items on a stream before a place."""
+        """Returns the number of the last snapshot with this range that came without items on a
+        stream before a place.
+        """
         candidates = self._by_range.get((low, high), [])
         before = bisect_left(candidates, (index, 0))
         return candidates[before - 1][1] if before else None
 
 
 def filter_fault(value: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Returns what a server does not accept in the value of a stream request, and what to do; None where it can be read and is right."""
+    """Returns what a server does not accept in the value of a stream request, and what to do; None
+    where it can be read and is right.
+    """
     named = value.get("collections")
     if named is not None and "scope" in value:
         return "its filter names a scope and collections", "name either a scope or collections"
     ids = (
-        Counter(uid.lower().removeprefix("0x").lstrip("0") or "0" for uid in named if isinstance(uid, str))
+        Counter(
+            uid.lower().removeprefix("0x").lstrip("0") or "0"
+            for uid in named
+            if isinstance(uid, str)
+        )
         if isinstance(named, list)
         else {}
     )
     twice = [f"0x{uid}" for uid, count in ids.items() if count > 1]
     if twice:
-        fault_text = f"its filter names collection{'s' if len(twice) > 1 else ''} {', '.join(twice[:FEW])} more than once"
-        return fault_text, "name each collection once in the filter; until then, the server refuses the request"
+        fault_text = (
+            f"its filter names collection{'s' if len(twice) > 1 else ''} "
+            f"{', '.join(twice[:FEW])} more than once"
+        )
+        return (
+            fault_text,
+            "name each collection once in the filter; until then, the server refuses the request",
+        )
     return None

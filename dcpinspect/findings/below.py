@@ -1,4 +1,6 @@
-"""Rules about trouble below DCP: servers that are not reached, ends that take nothing from their sockets, and connections of probes."""
+"""Rules about trouble below DCP: servers that are not reached, ends that take nothing from their
+sockets, and connections of probes.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,14 @@ RULES = (
         "server-not-reached",
         "session",
         "warning",
-        "the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST), or an ICMP error says that it does not"
+        "the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST), "
+        "or an ICMP error says that it does not"
         " arrive; a note where the client reaches the server later",
         "a SYN that was sent once, less than 2 s before the end; captures of one direction only",
-        "look at the way from the client to this port: firewall, security group, network policy, routes, and whether the node is up",
+        (
+            "look at the way from the client to this port: firewall, security group, network "
+            "policy, routes, and whether the node is up"
+        ),
         (UNANSWERED, REFUSED, *ERRORS, OTHER_ERROR),
         reports=("MB-63014", "sync_gateway#2514", "sdk-doctor#26", "couchbase-cxx-client#63"),
         whose="unknown",
@@ -44,10 +50,12 @@ RULES = (
         "tcp-window-zero",
         "flow",
         "warning",
-        "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; an error if this lasts to the end of the"
+        "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; "
+        "an error if this lasts to the end of the"
         " capture, a note from 1 s on",
         "shorter times, which any busy reader has",
-        "look for what keeps this process from reading its socket: a thread that hangs, garbage collection, a full queue; it is neither"
+        "look for what keeps this process from reading its socket: a thread that hangs, "
+        "garbage collection, a full queue; it is neither"
         " the network nor DCP's flow control",
         ("client", "server"),
         reports=("MB-70640",),
@@ -58,9 +66,15 @@ RULES = (
         "health-probe",
         "session",
         "note",
-        "two or more connections are opened and closed, and nobody says a byte; or a client speaks HTTP, which a server of DCP closes",
+        (
+            "two or more connections are opened and closed, and nobody says a byte; or a client "
+            "speaks HTTP, which a server of DCP closes"
+        ),
         "",
-        "nothing, if these are the checks of a load balancer, a kubelet or a monitor; else look at who connects",
+        (
+            "nothing, if these are the checks of a load balancer, a kubelet or a monitor; else "
+            "look at who connects"
+        ),
         (SILENT, HTTP),
         reports=("cilium#43528",),
         whose={SILENT: "normal", HTTP: "client"},
@@ -69,25 +83,42 @@ RULES = (
         "proxy-header",
         "session",
         "error",
-        "a PROXY header comes before the client's first byte, and the server closes the connection without an answer; a note where the"
+        "a PROXY header comes before the client's first byte, and the server closes the "
+        "connection without an answer; a note where the"
         " conversation goes on",
         "",
-        "turn the PROXY protocol off for this port in the load balancer (send-proxy, proxy_protocol): Couchbase servers do not know it",
+        (
+            "turn the PROXY protocol off for this port in the load balancer (send-proxy, "
+            "proxy_protocol): Couchbase servers do not know it"
+        ),
         (REFUSED, ACCEPTED),
         reports=("tldr.fail#17", "alexbers/mtprotoproxy#119"),
         whose={REFUSED: "unknown", ACCEPTED: "normal"},
-        cost=Cost("connection", "was closed for its PROXY header", "were closed for their PROXY header"),
+        cost=Cost(
+            "connection", "was closed for its PROXY header", "were closed for their PROXY header"
+        ),
     ),
 )
 
 LONG_NS = 3_000_000_000
-"""A reader that takes nothing for so long hangs: a buffer of TCP holds far less than the traffic of that time."""
+"""A reader that takes nothing for so long hangs: a buffer of TCP holds far less than the traffic of
+that time.
+"""
 MOST = 1000
-"""Greatest number of connections of a kind that are told one by one; the last of them counts for all others."""
+"""Greatest number of connections of a kind that are told one by one; the last of them counts for
+all others.
+"""
 _ADVICE = {
-    HTTP: "let the check only open a connection (TCP), or ask HTTP on port 8091: this port answers no HTTP, so the check always fails",
-    ACCEPTED: "nothing, if the header is taken away behind this point; a Couchbase server itself would close the connection",
-    REFUSED: "look whether the service runs on this node, and whether it listens on this port: with encryption enforced, a node closes"
+    HTTP: (
+        "let the check only open a connection (TCP), or ask HTTP on port 8091: this port answers "
+        "no HTTP, so the check always fails"
+    ),
+    ACCEPTED: (
+        "nothing, if the header is taken away behind this point; a Couchbase server itself "
+        "would close the connection"
+    ),
+    REFUSED: "look whether the service runs on this node, and whether it listens on this port: "
+    "with encryption enforced, a node closes"
     " 11210 and serves 11207 only",
     "time-exceeded": "look for a loop in the routes between the two",
 }
@@ -110,7 +141,9 @@ class StreamMessage:
 
 
 class Stops(Watcher):
-    """Remembers where the events of a connection stopped for a while: the last one before it, and the first one after it."""
+    """Remembers where the events of a connection stopped for a while: the last one before it, and
+    the first one after it.
+    """
 
     def __init__(self) -> None:
         self._last: PerConnection[int, StreamMessage] = PerConnection()
@@ -138,13 +171,19 @@ class Stops(Watcher):
         yield from ()
 
     def _note(self, connection: int, before: StreamMessage, after: StreamMessage) -> None:
-        stops = self._stops.setdefault(connection, []) if len(self._stops) < _MOST_STOPS else self._stops.get(connection, [])
+        stops = (
+            self._stops.setdefault(connection, [])
+            if len(self._stops) < _MOST_STOPS
+            else self._stops.get(connection, [])
+        )
         stops.append((before, after))
         if len(stops) > _MOST_OF_ONE:  # the longest matter
             stops.remove(min(stops, key=lambda stop: stop[1].place.time_ns - stop[0].place.time_ns))
 
     def around(self, connection: int, shut: Shut) -> tuple[StreamMessage, ...]:
-        """Returns the last event before a connection stopped, and the one that waited to be taken, if it came."""
+        """Returns the last event before a connection stopped, and the one that waited to be taken,
+        if it came.
+        """
         for before, after in self._stops.get(connection, ()):
             if before.place.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.place.time_ns:
                 return before, after
@@ -165,12 +204,18 @@ class Stops(Watcher):
     def _shut(self, context: Context, link: Link, side: int, shut: Shut) -> Occurrence:
         name, other_side = _SIDES[side], _SIDES[1 - side]
         events = self.around(link.number, shut) if side != context.producer(link.number) else ()
-        message = f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it does not read its socket"
+        message = (
+            f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it does not "
+            "read its socket"
+        )
         message += f"; the stream stops at vbucket {events[-1].vbucket}" if events else ""
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = not shut.is_over and link.closed in ("fin", "rst")
         if ends:
-            message += f", then the {_SIDES[link.closed_by]} {'reset' if link.closed == 'rst' else 'closed'} the connection"
+            message += (
+                f", then the {_SIDES[link.closed_by]} "
+                f"{'reset' if link.closed == 'rst' else 'closed'} the connection"
+            )
         is_long = shut.time_ns >= LONG_NS
         severity: Severity = "note" if not is_long else "warning" if shut.is_over else "error"
         return Occurrence(
@@ -194,13 +239,17 @@ def _host(address: str) -> str:
 
 
 def _others(links: Sequence[Link], count: int) -> Iterator[tuple[Link, int]]:
-    """Yields some of these connections, each with the number of connections for which it counts; ``count``: how many there are."""
+    """Yields some of these connections, each with the number of connections for which it counts;
+    ``count``: how many there are.
+    """
     for number, link in enumerate(links[:MOST], 1):
         yield link, 1 + max(0, count - number) if number == min(len(links), MOST) else 1
 
 
 def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrence]:
-    """Yields connections that were not opened, and those on which a host was not reached any more."""
+    """Yields connections that were not opened, and those on which a host was not reached any
+    more.
+    """
     latest: dict[tuple[str, str], int] = {}
     failed: dict[str, list[Link]] = {}
     for link in context.links:
@@ -212,14 +261,31 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
     for reason, links in failed.items():
         for link, count in _others(links, unopened.get(reason, 0)):
             is_over = latest.get((_host(link.client), link.server), 0) > link.first_ns
-            tries = f" to {counted(link.syns, 'SYN')} in {duration((link.last_ns - link.first_ns) / 1e9)}" if link.syns > 1 else ""
+            tries = (
+                (
+                    f" to {counted(link.syns, 'SYN')} in "
+                    f"{duration((link.last_ns - link.first_ns) / 1e9)}"
+                )
+                if link.syns > 1
+                else ""
+            )
             message = f"{_host(link.client)} does not reach {link.server}: {_SAYS[reason]}{tries}"
             yield _not_reached(link, reason, message, count, is_over=is_over)
     for link in context.links:
         for direction, reason in enumerate(link.unreached):
             if reason and not link.unopened:
-                ends = (_host(link.client), link.server) if direction == 0 else (_host(link.server), link.client)
-                yield _not_reached(link, reason, f"{ends[0]} does not reach {ends[1]} any more: {_SAYS[reason]}", 1, is_over=False)
+                ends = (
+                    (_host(link.client), link.server)
+                    if direction == 0
+                    else (_host(link.server), link.client)
+                )
+                yield _not_reached(
+                    link,
+                    reason,
+                    f"{ends[0]} does not reach {ends[1]} any more: {_SAYS[reason]}",
+                    1,
+                    is_over=False,
+                )
 
 
 def _not_reached(link: Link, reason: str, message: str, count: int, *, is_over: bool) -> Occurrence:
@@ -264,7 +330,12 @@ def _probe(link: Link, cause: str, message: str, count: int) -> Occurrence:
 
 def _http(finished: Finished) -> Iterator[Occurrence]:
     by_number = finished.context.by_number
-    numbers = sorted(number for number, _ in finished.coverage.ways(lambda all_: (all_.direction == 0) & (all_.http > 0)))
+    numbers = sorted(
+        number
+        for number, _ in finished.coverage.ways(
+            lambda all_: (all_.direction == 0) & (all_.http > 0)
+        )
+    )
     links = [by_number[number] for number in numbers[: 2 * MOST] if number in by_number]
     for link, count in _others(links, len(numbers)):
         yield _probe(link, HTTP, "speaks HTTP, as health checks of load balancers do", count)
@@ -274,11 +345,21 @@ def _proxied(finished: Finished) -> Iterator[Occurrence]:
     """Yields connections that begin with a PROXY header; the server closes those that reach it."""
     links = [link for link in finished.context.links if link.proxied is not None]
     numbers = np.array([link.number for link in links], np.int64)
-    answered = finished.coverage.ways(lambda all_: (all_.direction == 1) & (all_.captured > 0) & np.isin(all_.connection, numbers))
+    answered = finished.coverage.ways(
+        lambda all_: (all_.direction == 1) & (all_.captured > 0) & np.isin(all_.connection, numbers)
+    )
     for link in links:
-        is_refused = link.closed in ("fin", "rst") and link.closed_by == 1 and (link.number, 1) not in answered
+        is_refused = (
+            link.closed in ("fin", "rst")
+            and link.closed_by == 1
+            and (link.number, 1) not in answered
+        )
         cause = REFUSED if is_refused else ACCEPTED
-        client = f"{_host(link.origin)} behind the proxy {_host(link.client)}" if link.proxied else f"the proxy {_host(link.client)} itself"
+        client = (
+            f"{_host(link.origin)} behind the proxy {_host(link.client)}"
+            if link.proxied
+            else f"the proxy {_host(link.client)} itself"
+        )
         then = ", and the server closes the connection for it" if is_refused else ""
         yield Occurrence(
             "proxy-header",

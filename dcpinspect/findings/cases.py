@@ -18,7 +18,9 @@ MOST_PLACES = 24
 """Messages that a finding of several cases names: each case has its turn."""
 FEW = 3
 """Values that differ between the cases of a finding, and are named."""
-_VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d""")
+_VALUE = re.compile(
+    r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d"""
+)
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
 _SEVERAL = re.compile(r"# (\w+?)s\b")
 """How many there were of something."""
@@ -56,22 +58,36 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
 
 
 def _advice(heaps: list[Heap]) -> str | None:
-    """What to do, vbucket by vbucket and row by row where it differs; None where it differs too much, or the rule says it."""
+    """What to do, vbucket by vbucket and row by row where it differs; None where it differs too
+    much, or the rule says it.
+    """
     heaps_of_advice: dict[tuple[str | None, str], list[Heap]] = {}
     for heap in heaps:
         for advice_text, message_place in heap.advice.items():
-            row = f"row {message_place.row}" if message_place is not None and len(heap.advice) > 1 else ""
+            row = (
+                f"row {message_place.row}"
+                if message_place is not None and len(heap.advice) > 1
+                else ""
+            )
             heaps_of_advice.setdefault((advice_text, row), []).append(heap)
     different = {advice_text for advice_text, _ in heaps_of_advice}
     if len(different) == 1 or None in different or len(heaps_of_advice) > MOST_ADVICE:
         return different.pop() if len(different) == 1 else None
     vbucket_rows = [
-        (vbucket, row) for (_, row), heaps_of_text in heaps_of_advice.items() for vbucket in {heap.first.vbucket for heap in heaps_of_text}
+        (vbucket, row)
+        for (_, row), heaps_of_text in heaps_of_advice.items()
+        for vbucket in {heap.first.vbucket for heap in heaps_of_text}
     ]
-    is_clear = len(vbucket_rows) == len(set(vbucket_rows))  # else a vbucket has two pieces of advice, each on another connection
+    is_clear = len(vbucket_rows) == len(
+        set(vbucket_rows)
+    )  # else a vbucket has two pieces of advice, each on another connection
     texts = []
     for (advice_text, row), heaps_of_text in heaps_of_advice.items():
-        where = _places(heaps_of_text, heaps_of_advice.values(), by_connection=not is_clear) if len(heaps) > 1 else ""
+        where = (
+            _places(heaps_of_text, heaps_of_advice.values(), by_connection=not is_clear)
+            if len(heaps) > 1
+            else ""
+        )
         if where is None:
             return None
         label = ", ".join(filter(None, (where, row)))
@@ -79,35 +95,62 @@ def _advice(heaps: list[Heap]) -> str | None:
     return "; ".join(texts)
 
 
-def _places(heaps: Sequence[Heap], divisions: Collection[Sequence[Heap]], *, by_connection: bool) -> str | None:
-    """Where some heaps are, such as ``vb 7–8, connection 1 and vb 9, connection 2``; None if that is too much to name.
+def _places(
+    heaps: Sequence[Heap], divisions: Collection[Sequence[Heap]], *, by_connection: bool
+) -> str | None:
+    """Where some heaps are, such as ``vb 7–8, connection 1 and vb 9, connection 2``; None if that
+    is too much to name.
 
     ``divisions``: all heaps, of which these are one part.
     """
     if not by_connection and all(heap.first.vbucket is not None for heap in heaps):
-        return f"vb {ranges(sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}))}"
-    pairs = [pair for division in divisions for pair in {(heap.first.connection, heap.first.vbucket) for heap in division}]
-    is_clear = len(pairs) == len(set(pairs))  # else one stream-id of a vbucket has other advice than another one
+        return (
+            "vb "
+            f"{ranges(sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}))}"
+        )
+    pairs = [
+        pair
+        for division in divisions
+        for pair in {(heap.first.connection, heap.first.vbucket) for heap in division}
+    ]
+    is_clear = len(pairs) == len(
+        set(pairs)
+    )  # else one stream-id of a vbucket has other advice than another one
     vbuckets_of_stream: dict[tuple[int, int | None], set[int]] = defaultdict(set)
     for heap in heaps:
         vbuckets = vbuckets_of_stream[heap.first.connection, None if is_clear else heap.first.sid]
         if heap.first.vbucket is not None:
             vbuckets.add(heap.first.vbucket)
     same: dict[tuple[tuple[int, ...], int | None], list[int]] = defaultdict(list)
-    for (connection, sid), vbuckets in sorted(vbuckets_of_stream.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
+    for (connection, sid), vbuckets in sorted(
+        vbuckets_of_stream.items(), key=lambda item: (item[0][0], item[0][1] or 0)
+    ):
         same[tuple(sorted(vbuckets)), sid].append(connection)
     if len(same) > FEW:
         return None
     labels = []
     for (stream_sid, sid), connections in same.items():
-        names = f"vb {ranges(stream_sid)}{'' if sid is None else f' stream-id {sid}'}" if stream_sid else ""
-        labels.append(", ".join(filter(None, (names, f"connection {ranges(connections)}" if connections[0] > 0 else ""))))
+        names = (
+            f"vb {ranges(stream_sid)}{'' if sid is None else f' stream-id {sid}'}"
+            if stream_sid
+            else ""
+        )
+        labels.append(
+            ", ".join(
+                filter(
+                    None, (names, f"connection {ranges(connections)}" if connections[0] > 0 else "")
+                )
+            )
+        )
     return " and ".join(filter(None, labels))
 
 
 def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     """One finding of several cases."""
-    members = sorted(members, key=lambda member: (member[0].places[:1], member[1].connections, member[1].vbuckets))
+    members = sorted(
+        members,
+        key=lambda member: (member[0].places[:1], member[1].connections, member[1].vbuckets),
+    )
     heaps, cases = [heap for heap, _ in members], tuple(case for _, case in members)
     first_case = cases[0]
     vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
@@ -117,7 +160,13 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     last = max(case.last_time_ns for case in cases)
     messages = [case.message for case in cases]
     summary = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
-    on = [f"{len(vbuckets)} vbuckets"] if len(vbuckets) > 1 else [f"vb {vbuckets[0]}"] if vbuckets else []
+    on = (
+        [f"{len(vbuckets)} vbuckets"]
+        if len(vbuckets) > 1
+        else [f"vb {vbuckets[0]}"]
+        if vbuckets
+        else []
+    )
     scope = [f"{len(connections)} connections"] if len(connections) > 1 else []
     listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
     time = f" in {duration((last - first) / 1e9)}" if first else ""
@@ -128,7 +177,9 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
         first_case,
         next=_advice(heaps) or rule.next,
         what=summary,
-        message=f"{summary} on {' of '.join(on + scope)}{time}: {listed}" if on + scope else summary,
+        message=f"{summary} on {' of '.join(on + scope)}{time}: {listed}"
+        if on + scope
+        else summary,
         connections=tuple(connections),
         vbuckets=tuple(vbuckets),
         sid=sids.pop() if len(sids) == 1 else None,
@@ -148,11 +199,24 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
 
 
 def places_of(cases: Sequence[Finding]) -> tuple[tuple[MessagePlace, ...], int]:
-    """Messages that show cases, some of each where they are too many, case by case; and how many more there are."""
+    """Messages that show cases, some of each where they are too many, case by case; and how many
+    more there are.
+    """
     turns = zip_longest(*(case.places for case in cases))
-    in_turn = list(dict.fromkeys(message_place for turn in turns for message_place in turn if message_place is not None))
+    in_turn = list(
+        dict.fromkeys(
+            message_place for turn in turns for message_place in turn if message_place is not None
+        )
+    )
     named = set(in_turn[:MOST_PLACES])
-    evidence = tuple(dict.fromkeys(message_place for case in cases for message_place in case.places if message_place in named))
+    evidence = tuple(
+        dict.fromkeys(
+            message_place
+            for case in cases
+            for message_place in case.places
+            if message_place in named
+        )
+    )
     return evidence, len(in_turn) - len(named) + sum(case.left_out for case in cases)
 
 
@@ -162,27 +226,44 @@ def shape(message: str) -> str:
 
 
 def in_common(messages: Sequence[str], shared: str | None) -> str:
-    """What messages of one shape say together: ``shared`` where they differ, else with the values, if they are few."""
-    first = max(messages, key=lambda message: len(_VALUE.sub("#", message)))  # one with plurals, if there is one
+    """What messages of one shape say together: ``shared`` where they differ, else with the values,
+    if they are few.
+    """
+    first = max(
+        messages, key=lambda message: len(_VALUE.sub("#", message))
+    )  # one with plurals, if there is one
     if all(message == first for message in messages):
         return first
     if shared is not None:
         return shared
     values = [_VALUE.findall(message) for message in messages]
     different = iter(
-        [list(dict.fromkeys(message_values[position] for message_values in values)) for position in range(min(map(len, values)))]
+        [
+            list(dict.fromkeys(message_values[position] for message_values in values))
+            for position in range(min(map(len, values)))
+        ]
     )
 
     def named(_: re.Match[str]) -> str:
         distinct = sorted(next(different, ()), key=lambda value_text: (len(value_text), value_text))
-        return " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1]))) if 0 < len(distinct) <= FEW else "several"
+        return (
+            " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
+            if 0 < len(distinct) <= FEW
+            else "several"
+        )
 
     return _VALUE.sub(named, first)
 
 
 def added_up(messages: Sequence[str]) -> str:
     """What messages of one shape say together, if all their numbers count something."""
-    totals = map(sum, zip(*([number(match[1]) for match in _COUNTED.finditer(message)] for message in messages), strict=True))
+    totals = map(
+        sum,
+        zip(
+            *([number(match[1]) for match in _COUNTED.finditer(message)] for message in messages),
+            strict=True,
+        ),
+    )
     return _COUNTED.sub(lambda match: counted(next(totals), match[2]), messages[0])
 
 
@@ -197,10 +278,18 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it. Two directions have two clocks, so nothing takes less than no time."""
+    """A length of time as people say it. Two directions have two clocks, so nothing takes less than
+    no time.
+    """
     seconds = max(seconds, 0.0)
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     if seconds < 1:
         return f"{seconds * 1e3:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.1f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )

@@ -1,4 +1,6 @@
-"""All rules at work on one reading: fed with every batch, and asked at the end, or at any time while live."""
+"""All rules at work on one reading: fed with every batch, and asked at the end, or at any time
+while live.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +38,28 @@ from dcpinspect.tables.messages import MessageBatch
 if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.findings.logs.log_evidence import LogEvidence
 
-_NEEDED: Mapping[Need, type] = {"contents": Contents, "flow": FlowControl, "noops": Noops, "histories": Histories}
+_NEEDED: Mapping[Need, type] = {
+    "contents": Contents,
+    "flow": FlowControl,
+    "noops": Noops,
+    "histories": Histories,
+}
 """What trackers only follow if a rule needs it."""
 
 
 class Checker(Portable):
     """Finds what is wrong in the batches that a tracker is fed with."""
 
-    def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY, *, with_keys: bool = True, with_rows: bool = False) -> None:
-        """``rules``: ids of the rules that are wanted. ``with_keys``: findings may name documents that batches do not show.
+    def __init__(
+        self,
+        tracker: Tracker,
+        rules: Iterable[str] = ORDINARY,
+        *,
+        with_keys: bool = True,
+        with_rows: bool = False,
+    ) -> None:
+        """``rules``: ids of the rules that are wanted. ``with_keys``: findings may name documents
+        that batches do not show.
 
         ``with_rows``: findings get the rows of all messages that show them.
         """
@@ -58,9 +73,15 @@ class Checker(Portable):
         self._follow(tracker)
         self._facts = Facts()
         self._collector = Collector(self._rules, OWNS, keeps_rows=with_rows)
-        self._watchers: dict[str, Watcher] = {rule_set.name: rule_set.watcher() for rule_set in self._sets if rule_set.watcher is not None}
+        self._watchers: dict[str, Watcher] = {
+            rule_set.name: rule_set.watcher()
+            for rule_set in self._sets
+            if rule_set.watcher is not None
+        }
         self._places = SessionPlaces()
-        self._past: dict[int, tuple[Link, Session]] = {}  # connections that have left and on which something was found
+        self._past: dict[
+            int, tuple[Link, Session]
+        ] = {}  # connections that have left and on which something was found
 
     def _follow(self, tracker: Tracker) -> None:
         """Uses a tracker, which from now on follows everything that the rules need."""
@@ -74,28 +95,50 @@ class Checker(Portable):
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns what was found so far, to be joined with what was found in other readings."""
-        saved_state = {"collector": self._collector, "watchers": self._watchers, "places": self._places}
+        saved_state = {
+            "collector": self._collector,
+            "watchers": self._watchers,
+            "places": self._places,
+        }
         return {"rules": list(self._rules), "with_keys": self._with_keys, **saved_state}
 
     def __setstate__(self, saved_state: dict[str, Any]) -> None:
         self.__init__(Tracker(), saved_state["rules"], with_keys=saved_state["with_keys"])  # type: ignore[misc] # there is nothing yet
-        self._collector, self._watchers, self._places = saved_state["collector"], saved_state["watchers"], saved_state["places"]
+        self._collector, self._watchers, self._places = (
+            saved_state["collector"],
+            saved_state["watchers"],
+            saved_state["places"],
+        )
 
     def asks_as(self, other_checker: Checker) -> bool:
-        """Returns whether this checker looks for the same as another one, and tells of it in the same way."""
-        return self._rules.keys() == other_checker._rules.keys() and self._with_keys == other_checker._with_keys
+        """Returns whether this checker looks for the same as another one, and tells of it in the
+        same way.
+        """
+        return (
+            self._rules.keys() == other_checker._rules.keys()
+            and self._with_keys == other_checker._with_keys
+        )
 
     @classmethod
-    def joined(cls, readings: Sequence[Checker], connections: Sequence[RowNumbers], tracker: Tracker) -> Self:
-        """Joins what was found in readings of different connections, at least one; ``tracker``: their joined tracker.
+    def joined(
+        cls, readings: Sequence[Checker], connections: Sequence[RowNumbers], tracker: Tracker
+    ) -> Self:
+        """Joins what was found in readings of different connections, at least one; ``tracker``:
+        their joined tracker.
 
         ``connections``: for each reading, the new numbers of its connections.
         """
         checker = cls(tracker, readings[0]._rules, with_keys=readings[0]._with_keys)
-        checker._collector = Collector.joined(checker._rules, OWNS, [reading._collector for reading in readings], connections)
+        checker._collector = Collector.joined(
+            checker._rules, OWNS, [reading._collector for reading in readings], connections
+        )
         for name, watcher in checker._watchers.items():
-            checker._watchers[name] = watcher.joined([reading._watchers[name] for reading in readings], connections)
-        checker._places = SessionPlaces.joined([reading._places for reading in readings], connections)
+            checker._watchers[name] = watcher.joined(
+                [reading._watchers[name] for reading in readings], connections
+            )
+        checker._places = SessionPlaces.joined(
+            [reading._places for reading in readings], connections
+        )
         return checker
 
     def only(self, rules: Iterable[str]) -> Checker:
@@ -107,11 +150,20 @@ class Checker(Portable):
         return checker
 
     def look(self, batch: MessageBatch) -> list[Candidates]:
-        """Returns what is wrong with messages by themselves, for ``take``. It may run in any thread, since nothing else is looked at."""
-        return [candidates for rule_set in self._sets if rule_set.look is not None for candidates in rule_set.look(batch)]
+        """Returns what is wrong with messages by themselves, for ``take``. It may run in any
+        thread, since nothing else is looked at.
+        """
+        return [
+            candidates
+            for rule_set in self._sets
+            if rule_set.look is not None
+            for candidates in rule_set.look(batch)
+        ]
 
     def gather(self, batch: MessageBatch) -> None:
-        """Adds what is wrong with messages by themselves; another checker follows their connections."""
+        """Adds what is wrong with messages by themselves; another checker follows their
+        connections.
+        """
         self._collector.add_batch(batch, self.look(batch))
 
     @property
@@ -120,7 +172,9 @@ class Checker(Portable):
         return self._collector
 
     def take(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
-        """Looks at messages that the tracker was just fed with. ``alone``: what ``look`` returned for them, if it was asked."""
+        """Looks at messages that the tracker was just fed with. ``alone``: what ``look`` returned
+        for them, if it was asked.
+        """
         self._facts.take(batch, self._tracker.conversation.news, self._tracker.state.producers)
         candidates = list(self.look(batch) if alone is None else alone)
         fed = Fed(batch, self._tracker, self._facts, self._with_rows)
@@ -144,23 +198,36 @@ class Checker(Portable):
         """Whether anything was said so far that belongs to DCP."""
         state, sessions = self._tracker.state, self._tracker.conversation.sessions
         is_opened = any(session.open_row for session in sessions.values())
-        return is_opened or len(state.known.streams) > 0 or bool((state.connections.producer[state.connections.is_met != 0] >= 0).any())
+        return (
+            is_opened
+            or len(state.known.streams) > 0
+            or bool((state.connections.producer[state.connections.is_met != 0] >= 0).any())
+        )
 
     def clients(self, links: list[Link]) -> Mapping[int, str]:
-        """Returns the consumer that each connection belongs to, as the table of vbuckets names it."""
+        """Returns the consumer that each connection belongs to, as the table of vbuckets
+        names it.
+        """
         return Context(*self._tracker.counted(links)).clients
 
     def _counted(self, links: list[Link]) -> tuple[Checker, list[Link]]:
-        """Returns what was found, and the connections, without those that show what another one shows."""
+        """Returns what was found, and the connections, without those that show what another one
+        shows.
+        """
         tracker, counted = self._tracker.counted(links)
         if tracker is self._tracker:
             return self, links
         gone = {link.number for link in links} - {link.number for link in counted}
-        copy_of_checker = Checker(tracker, self._rules, with_keys=self._with_keys, with_rows=self._with_rows)
+        copy_of_checker = Checker(
+            tracker, self._rules, with_keys=self._with_keys, with_rows=self._with_rows
+        )
         copy_of_checker.evidence, copy_of_checker._past = self.evidence, self._past
         copy_of_checker._collector = self._collector.without(gone)
         same = np.arange(1 + max(max(gone), len(self._tracker.state.connections)))
-        copy_of_checker._watchers = {name: type(watcher).joined([watcher], [same]) for name, watcher in self._watchers.items()}
+        copy_of_checker._watchers = {
+            name: type(watcher).joined([watcher], [same])
+            for name, watcher in self._watchers.items()
+        }
         copy_of_checker._places = SessionPlaces.joined([self._places], [same])
         copy_of_checker._places.leave(gone)
         for watcher in copy_of_checker._watchers.values():
@@ -176,10 +243,12 @@ class Checker(Portable):
         apart: bool = False,
         is_wanted: Callable[[Finding], bool] | None = None,
     ) -> list[Finding]:
-        """Returns everything that was found so far, worst first; ``links``: the connections as they are now.
+        """Returns everything that was found so far, worst first; ``links``: the connections as they
+        are now.
 
-        ``is_whole``: the reading has come to its end; otherwise connections may be further than the messages that were taken. ``apart``:
-        each vbucket of each connection gets a finding of its own. ``is_wanted``: cases that are told.
+        ``is_whole``: the reading has come to its end; otherwise connections may be further than the
+        messages that were taken. ``apart``: each vbucket of each connection gets a finding of its
+        own. ``is_wanted``: cases that are told.
         """
         context, collector = self._found(links, coverage, is_whole=is_whole)
         outcomes = Outcomes(context, self._past)
@@ -203,40 +272,73 @@ class Checker(Portable):
         context, collector = self._found(links, coverage, is_whole=True)
         outcomes = Outcomes(context, self._past)
         cases = collector.cases(SILENCES, SILENCES_OF_CONNECTION, judged=outcomes.judged)
-        links_and_sessions = ((link, context.session(link.number)) for link in links if link.number in connections)
+        links_and_sessions = (
+            (link, context.session(link.number)) for link in links if link.number in connections
+        )
         leaving = {
-            link.number: (link, Session(name=session.name, service=session.service, agent=session.agent))
+            link.number: (
+                link,
+                Session(name=session.name, service=session.service, agent=session.agent),
+            )
             for link, session in links_and_sessions
         }
         hosts = {number: owner.host for number, owner in context.owners.items()}
-        left_numbers = self._tracker.let_go(connections, hosts, [link.number for link in links if link.closed])
+        left_numbers = self._tracker.let_go(
+            connections, hosts, [link.number for link in links if link.closed]
+        )
         self._collector.let_go(connections, left_numbers, cases)
         kept_connections = {key for _, case in self._collector.past for key in case.connections}
-        self._past = {number: past_link for number, past_link in (self._past | leaving).items() if number in kept_connections}
+        self._past = {
+            number: past_link
+            for number, past_link in (self._past | leaving).items()
+            if number in kept_connections
+        }
         self._facts.leave(connections)
         self._places.leave(connections)
         for watcher in self._watchers.values():
             watcher.leave(connections)
-        _, collector = self._found([link for link in links if link.number not in connections], coverage, is_whole=True)
+        _, collector = self._found(
+            [link for link in links if link.number not in connections], coverage, is_whole=True
+        )
         self._collector.found_again(collector, SILENCES, SILENCES_OF_CONNECTION)
 
-    def _found(self, links: list[Link], coverage: Coverage, *, is_whole: bool) -> tuple[Context, Collector]:
-        """Returns the context, and everything that was found so far on connections that are still in memory and count."""
+    def _found(
+        self, links: list[Link], coverage: Coverage, *, is_whole: bool
+    ) -> tuple[Context, Collector]:
+        """Returns the context, and everything that was found so far on connections that are still
+        in memory and count.
+        """
         counted, counted_links = self._counted(links)
         copies = self._tracker.copies.among(links)
         if counted is not self:
-            coverage = coverage.without(copies, Counter(link.unopened for link in links if link.number in copies))
+            coverage = coverage.without(
+                copies, Counter(link.unopened for link in links if link.number in copies)
+            )
         return counted._found_on(counted_links, coverage, copies, is_whole=is_whole)
 
-    def _found_on(self, links: list[Link], coverage: Coverage, copies: Mapping[int, Copy], *, is_whole: bool) -> tuple[Context, Collector]:
-        tables = self._tracker.tables(links)  # first, because it adds the connections without messages
+    def _found_on(
+        self, links: list[Link], coverage: Coverage, copies: Mapping[int, Copy], *, is_whole: bool
+    ) -> tuple[Context, Collector]:
+        tables = self._tracker.tables(
+            links
+        )  # first, because it adds the connections without messages
         context = Context(self._tracker, links, copies)
         collector = self._collector.copy()
         for watcher in self._watchers.values():
             watcher.reconsider(context, collector)
         place_of_row, faulty = self._places.by_row, collector.offenders(SILENCES)
         for occurrence in self._occurrences(
-            Finished(context, tables, coverage, place_of_row, faulty, collector, is_whole, self._with_keys, self.evidence)
+            Finished(
+                context,
+                tables,
+                coverage,
+                place_of_row,
+                faulty,
+                collector,
+                is_whole,
+                self._with_keys,
+                self.evidence,
+            )
         ):
             collector.add(occurrence)
         return context, collector
@@ -249,7 +351,9 @@ class Checker(Portable):
                 yield from rule_set.findings(finished)
 
     def verdicts(self, links: list[Link]) -> list[lint.Verdict]:
-        """Returns what the lint rules say of each connection, whatever it is; nothing if they are not wanted."""
+        """Returns what the lint rules say of each connection, whatever it is; nothing if they are
+        not wanted.
+        """
         if not any(rule.id in self._rules for rule in lint.RULES):
             return []
         tracker, counted = self._tracker.counted(links)

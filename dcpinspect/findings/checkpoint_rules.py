@@ -25,13 +25,26 @@ RULES = (
         "checkpoint-rollback",
         "log",
         "warning",
-        "a stream request from the checkpoint has to roll back, by the vbucket's failover log, its high seqno and its purge seqno; or the"
+        "a stream request from the checkpoint has to roll back, by the vbucket's failover log, "
+        "its high seqno and its purge seqno; or the"
         " server's log has that it was rolled back before",
-        "checkpoints on the newest branch where the high seqno is not known; streams of collections that have nothing above the seqno",
+        (
+            "checkpoints on the newest branch where the high seqno is not known; streams of "
+            "collections that have nothing above the seqno"
+        ),
         "undo what the consumer has above the seqno, and resume there",
         whose="normal",
         cost=Cost("vbucket", "will be rolled back", "will be rolled back"),
-        causes=("strict-uuid", "unknown-uuid", "no-uuid", "leading-consumer", "snapshot-mismatch", "purge", "consumer-ahead", "unknown"),
+        causes=(
+            "strict-uuid",
+            "unknown-uuid",
+            "no-uuid",
+            "leading-consumer",
+            "snapshot-mismatch",
+            "purge",
+            "consumer-ahead",
+            "unknown",
+        ),
     ),
     Rule(
         "checkpoint-range",
@@ -39,9 +52,16 @@ RULES = (
         "error",
         "the seqno of a checkpoint is outside its snapshot",
         "",
-        "do not resume from it: servers answer such a request with ERANGE; find out how it came to be saved",
+        (
+            "do not resume from it: servers answer such a request with ERANGE; find out how it "
+            "came to be saved"
+        ),
         whose="client",
-        cost=Cost("vbucket", "has a checkpoint that servers refuse", "have checkpoints that servers refuse"),
+        cost=Cost(
+            "vbucket",
+            "has a checkpoint that servers refuse",
+            "have checkpoints that servers refuse",
+        ),
     ),
     Rule(
         "checkpoint-unchecked",
@@ -49,7 +69,10 @@ RULES = (
         "note",
         "nothing that was given decides whether a checkpoint can be resumed from",
         "",
-        "add the failover logs and seqnos of the vbuckets with --log: the output of cbstats failovers and of cbstats vbucket-seqno",
+        (
+            "add the failover logs and seqnos of the vbuckets with --log: the output of cbstats "
+            "failovers and of cbstats vbucket-seqno"
+        ),
         whose="capture",
     ),
 )
@@ -66,7 +89,10 @@ def occurrences(evidence: LogEvidence) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     for checkpoint in evidence.checkpoints:
         if not checkpoint.is_in_snapshot:
-            message = f"seqno {checkpoint.seqno} is outside the snapshot {checkpoint.snapshot_start}–{checkpoint.snapshot_end}"
+            message = (
+                f"seqno {checkpoint.seqno} is outside the snapshot "
+                f"{checkpoint.snapshot_start}–{checkpoint.snapshot_end}"
+            )
             yield _occurrence(
                 evidence,
                 checkpoint,
@@ -79,8 +105,18 @@ def occurrences(evidence: LogEvidence) -> Iterator[Occurrence]:
             resumed = evidence.resumed(checkpoint)
         except UndecidedError:
             history = evidence.history_of(checkpoint)
-            reason = "the failover log is not known" if history is None else "the high seqno is not known"
-            yield _occurrence(evidence, checkpoint, "checkpoint-unchecked", f"the checkpoint could not be checked: {reason}", None)
+            reason = (
+                "the failover log is not known"
+                if history is None
+                else "the high seqno is not known"
+            )
+            yield _occurrence(
+                evidence,
+                checkpoint,
+                "checkpoint-unchecked",
+                f"the checkpoint could not be checked: {reason}",
+                None,
+            )
             continue
         if resumed is not None:
             yield _rolled(evidence, resumed)
@@ -88,8 +124,13 @@ def occurrences(evidence: LogEvidence) -> Iterator[Occurrence]:
 
 def _rolled(evidence: LogEvidence, resumed: Resumed) -> Occurrence:
     checkpoint = resumed.checkpoint
-    message = f"resuming from {checkpoint.seqno} will be rolled back to {resumed.to}: {escape(resumed.text)} (by {escape(resumed.source)})"
-    above = f"what the consumer has above {resumed.to}" if resumed.to else "all that the consumer has"
+    message = (
+        f"resuming from {checkpoint.seqno} will be rolled back to {resumed.to}: "
+        f"{escape(resumed.text)} (by {escape(resumed.source)})"
+    )
+    above = (
+        f"what the consumer has above {resumed.to}" if resumed.to else "all that the consumer has"
+    )
     branch = "" if resumed.resume_uuid is None else f" with uuid 0x{resumed.resume_uuid:016x}"
     return _occurrence(
         evidence,
@@ -139,7 +180,9 @@ def _occurrence(
 
 
 def _learn(evidence: LogEvidence, context: Context) -> None:
-    """Adds the histories that the capture shows, where no file has them: the latest failover log of each vbucket."""
+    """Adds the histories that the capture shows, where no file has them: the latest failover log of
+    each vbucket.
+    """
     from dcpinspect.findings.logs.log_evidence import LogHistory  # loaded by who made the evidence
 
     latest: dict[tuple[int, str | None], KnownLog] = {}
@@ -156,7 +199,9 @@ def _learn(evidence: LogEvidence, context: Context) -> None:
             reached[branch] = max(reached.get(branch, 0), plain(int(streams.last[number])))
     for (vbucket, bucket), log in latest.items():
         high = reached.get((vbucket, log.entries[0][0]))
-        evidence.know(vbucket, bucket, LogHistory(log.entries, f"row {log.at.row} of the capture", high))
+        evidence.know(
+            vbucket, bucket, LogHistory(log.entries, f"row {log.at.row} of the capture", high)
+        )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

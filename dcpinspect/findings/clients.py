@@ -1,4 +1,6 @@
-"""One client over all its connections: what it asked for again, how long that took, and what of it the capture may lack."""
+"""One client over all its connections: what it asked for again, how long that took, and what of it
+the capture may lack.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +28,34 @@ from dcpinspect.streams.transitions import ENDED
 
 PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
-"""Range of the reasons of stream ends after which a client that goes on asks for the vbucket again."""
+"""Range of the reasons of stream ends after which a client that goes on asks for the vbucket again.
+"""
 MOVED = 2
-"""The reason of a stream end if the vbucket is active on another node, where perhaps nobody captures."""
+"""The reason of a stream end if the vbucket is active on another node, where perhaps nobody
+captures.
+"""
 MOST_EARLIER = 64
 """Number of earlier streams of a vbucket that are asked what the client received on them."""
 _DEVIATIONS = 3
-"""Standard deviations by which the vbuckets that did not come back must be fewer than a node's even share, to be too few for a node."""
+"""Standard deviations by which the vbuckets that did not come back must be fewer than a node's even
+share, to be too few for a node.
+"""
 
 
-REFUSED_FOR_NOW = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL, Status.ENOMEM, Status.COLLECTIONS_MANIFEST_IS_AHEAD)
+REFUSED_FOR_NOW = (
+    Status.NOT_MY_VBUCKET,
+    Status.ETMPFAIL,
+    Status.ENOMEM,
+    Status.COLLECTIONS_MANIFEST_IS_AHEAD,
+)
 """Statuses of refused stream requests after which a client asks again later, or another node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """An event that leaves the client without a stream until it asks again: a rollback, a stream end, or a refusal for now."""
+    """An event that leaves the client without a stream until it asks again: a rollback, a stream
+    end, or a refusal for now.
+    """
 
     stream: int
     time_ns: int
@@ -64,30 +78,52 @@ class Turns:
 
     @cached_property
     def _reactions(self) -> tuple[list[int], list[int]]:
-        """The times when the client had asked again, in order, and its slowest reaction up to each of them."""
-        done = sorted((turn.time_ns + turn.reaction_ns, turn.reaction_ns) for turn in self.all if turn.reaction_ns is not None)
+        """The times when the client had asked again, in order, and its slowest reaction up to each
+        of them.
+        """
+        done = sorted(
+            (turn.time_ns + turn.reaction_ns, turn.reaction_ns)
+            for turn in self.all
+            if turn.reaction_ns is not None
+        )
         slowest = np.maximum.accumulate([reaction for _, reaction in done]).tolist() if done else []
         return [time_ns for time_ns, _ in done], slowest
 
     @cached_property
     def _asked_again(self) -> list[int]:
-        """The latest time when the client had asked again after each turn or an earlier one; 0 for never."""
-        return list(accumulate((turn.time_ns + turn.reaction_ns if turn.reaction_ns is not None else 0 for turn in self.all), max))
+        """The latest time when the client had asked again after each turn or an earlier one; 0 for
+        never.
+        """
+        return list(
+            accumulate(
+                (
+                    turn.time_ns + turn.reaction_ns if turn.reaction_ns is not None else 0
+                    for turn in self.all
+                ),
+                max,
+            )
+        )
 
     def patience_ns(self, time_ns: int) -> int:
-        """Returns how long the client may take from a time on: 2 s, or ten times the longest that it took before."""
+        """Returns how long the client may take from a time on: 2 s, or ten times the longest that
+        it took before.
+        """
         times, slowest = self._reactions
         before = bisect_left(times, time_ns)
         return max(PATIENCE_NS, 10 * slowest[before - 1]) if before else PATIENCE_NS
 
     def last_reaction_ns(self, time_ns: int) -> int:
-        """Returns when the client last asked again for something that it was told by ``time_ns`` plus ``PATIENCE_NS``; 0 for never."""
+        """Returns when the client last asked again for something that it was told by ``time_ns``
+        plus ``PATIENCE_NS``; 0 for never.
+        """
         until = bisect_right(self.all, time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
         return self._asked_again[until - 1] if until else 0
 
 
 class Reopened(NamedTuple):
-    """The streams that a client was granted again after they had ended, or were refused, in order of time."""
+    """The streams that a client was granted again after they had ended, or were refused, in order
+    of time.
+    """
 
     turns: list[Turn]
     vbucket: RowNumbers
@@ -97,7 +133,9 @@ class Reopened(NamedTuple):
 
 
 class _VBucketRequest(NamedTuple):
-    """What was asked of one vbucket and stream-id on a connection, or on several; the number of the connection is that of one of them."""
+    """What was asked of one vbucket and stream-id on a connection, or on several; the number of the
+    connection is that of one of them.
+    """
 
     connection: int
     row: int
@@ -111,12 +149,17 @@ class _VBucketRequest(NamedTuple):
 
 
 def _latest(requests: Sequence[_VBucketRequest]) -> _VBucketRequest:
-    return _VBucketRequest(*map(max, zip(*requests, strict=True))) if requests else _VBucketRequest(-1, -1, -1, 0, 0)
+    return (
+        _VBucketRequest(*map(max, zip(*requests, strict=True)))
+        if requests
+        else _VBucketRequest(-1, -1, -1, 0, 0)
+    )
 
 
 _Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
-"""By vbucket: when servers last said where it is active, and at which node. And of these nodes, by name, those to which a client has
-captured connections, each with its address."""
+"""By vbucket: when servers last said where it is active, and at which node. And of these nodes, by
+name, those to which a client has captured connections, each with its address.
+"""
 
 
 class Clients:
@@ -127,10 +170,14 @@ class Clients:
         self._of_host: dict[str, list[int]] = defaultdict(list)
         self._of_name: dict[str, list[int]] = defaultdict(list)
         self._nameless: dict[str, list[int]] = defaultdict(list)
-        self._latest: dict[tuple[int, frozenset[int]], tuple[_VBucketRequest, list[_VBucketRequest]]] = {}
+        self._latest: dict[
+            tuple[int, frozenset[int]], tuple[_VBucketRequest, list[_VBucketRequest]]
+        ] = {}
         """What was asked on some connections, and the two of these whose streams lasted longest."""
         self._shows_moves: dict[tuple[str, int, bool], bool] = {}
-        """By client and server, for ended streams or for refusals: whether the client could have reopened all that moved away."""
+        """By client and server, for ended streams or for refusals: whether the client could have
+        reopened all that moved away.
+        """
         self._moves: dict[str, _Moves] = {}
         self._may_be: dict[tuple[str | None, str], frozenset[int]] = {}
         for number, owner in context.owners.items():
@@ -143,13 +190,19 @@ class Clients:
     def turns(self) -> dict[str, Turns]:
         """The rollbacks and stream ends of each client."""
         streams = self._context.streams
-        are_ended = (streams.state == ENDED) & (streams.reason >= FIRST_BAD_END) & (streams.reason <= LAST_BAD_END)
+        are_ended = (
+            (streams.state == ENDED)
+            & (streams.reason >= FIRST_BAD_END)
+            & (streams.reason <= LAST_BAD_END)
+        )
         are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
         return self._turns(are_rolled | (are_ended & (streams.closed_row < 0)))
 
     @cached_property
     def refusals(self) -> dict[str, Turns]:
-        """The stream requests of each client that were refused for now. They are apart, because clients wait before they ask again."""
+        """The stream requests of each client that were refused for now. They are apart, because
+        clients wait before they ask again.
+        """
         streams = self._context.streams
         is_refused = (streams.answer == w.A_REFUSED) & (streams.request.form > 0)
         return self._turns(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
@@ -160,88 +213,161 @@ class Clients:
         for numbers in groups.having(are_turns):
             client = self._context.clients[streams[numbers[0]].connection]
             times = streams.opened.time[numbers]
-            in_order = np.sort(times)  # requests may have been read before what the server had said earlier
+            in_order = np.sort(
+                times
+            )  # requests may have been read before what the server had said earlier
             granted = np.array(numbers, dtype=np.int64)[streams.answer[numbers] == w.A_ACCEPTED]
             granted_ns = streams.opened.time[granted]
             for index, number in enumerate(numbers):
                 if not are_turns[number]:
                     continue
                 row = streams[number]
-                end_place = row.answered if row.answer in (w.A_ROLLBACK, w.A_REFUSED) else row.finished
+                end_place = (
+                    row.answered if row.answer in (w.A_ROLLBACK, w.A_REFUSED) else row.finished
+                )
                 time_ns = end_place.time
                 later = int(np.searchsorted(in_order, time_ns, side="right"))
                 if time_ns in times[index + 1 : index + 2]:
                     later = index + 1
-                reaction, again = (int(times[later]) - time_ns, numbers[later]) if later < len(numbers) else (None, -1)
+                reaction, again = (
+                    (int(times[later]) - time_ns, numbers[later])
+                    if later < len(numbers)
+                    else (None, -1)
+                )
                 first = int(np.searchsorted(granted_ns, time_ns))
                 then = int(granted[first]) if first < len(granted) else -1
-                turns_of_client[client].append(Turn(number, time_ns, end_place.row, row.answer == w.A_ROLLBACK, reaction, again, then))
+                turns_of_client[client].append(
+                    Turn(
+                        number,
+                        time_ns,
+                        end_place.row,
+                        row.answer == w.A_ROLLBACK,
+                        reaction,
+                        again,
+                        then,
+                    )
+                )
         return {client: Turns(turns) for client, turns in turns_of_client.items()}
 
     def reopened(self, turns: Turns) -> Reopened:
-        """Returns which of the streams that ended, or were refused, the client was granted again."""
-        those = [turn for turn in turns.all if turn.reaction_ns is not None and turn.granted >= 0 and not turn.is_rollback]
+        """Returns which of the streams that ended, or were refused, the client was granted
+        again.
+        """
+        those = [
+            turn
+            for turn in turns.all
+            if turn.reaction_ns is not None and turn.granted >= 0 and not turn.is_rollback
+        ]
         vbuckets = self._context.streams.vbucket[[turn.stream for turn in those]].astype(np.int64)
-        servers = self.servers.of[self._context.streams.connection[[turn.granted for turn in those]]]
-        return Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers)
+        servers = self.servers.of[
+            self._context.streams.connection[[turn.granted for turn in those]]
+        ]
+        return Reopened(
+            those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers
+        )
 
     def has_moved(self, turn: Turn) -> bool:
-        """Returns whether a client was told at a turn that the vbucket is active on another node."""
+        """Returns whether a client was told at a turn that the vbucket is active on another
+        node.
+        """
         row = self._context.streams[turn.stream]
-        return bool(row.status == Status.NOT_MY_VBUCKET if row.answer == w.A_REFUSED else not turn.is_rollback and row.reason == MOVED)
+        return bool(
+            row.status == Status.NOT_MY_VBUCKET
+            if row.answer == w.A_REFUSED
+            else not turn.is_rollback and row.reason == MOVED
+        )
 
     def shows_moves(self, client: str, turns: Turns, connection: int) -> bool:
-        """Returns whether a client could have reopened all vbuckets that moved from the server of a connection, by what it did reopen.
+        """Returns whether a client could have reopened all vbuckets that moved from the server of a
+        connection, by what it did reopen.
 
-        Perhaps nobody captures where they moved to. If some were reopened on other nodes, an unseen node may have taken the rest, unless
-        that is far less than an even share. If they only came back to this server, they show it once they are as many as the rest.
+        Perhaps nobody captures where they moved to. If some were reopened on other nodes, an unseen
+        node may have taken the rest, unless that is far less than an even share. If they only came
+        back to this server, they show it once they are as many as the rest.
         """
         server = int(self.servers.of[connection])
         key = client, server, turns is self.turns.get(client)
         if key not in self._shows_moves:
             streams = self._context.streams
             moved_turns = [turn for turn in turns.all if self.has_moved(turn)]
-            moved_turns = [turn for turn in moved_turns if int(self.servers.of[streams.connection[turn.stream]]) == server]
-            again = [int(self.servers.of[streams.connection[turn.granted]]) for turn in moved_turns if turn.granted >= 0]
+            moved_turns = [
+                turn
+                for turn in moved_turns
+                if int(self.servers.of[streams.connection[turn.stream]]) == server
+            ]
+            again = [
+                int(self.servers.of[streams.connection[turn.granted]])
+                for turn in moved_turns
+                if turn.granted >= 0
+            ]
             elsewhere, missing = (
                 [other_server for other_server in again if other_server != server],
                 sum(turn.reaction_ns is None for turn in moved_turns),
             )
             share = (len(elsewhere) + missing) / (len(set(elsewhere)) + 1)
-            is_shown = missing + _DEVIATIONS * sqrt(share) < share if elsewhere else len(again) >= missing
+            is_shown = (
+                missing + _DEVIATIONS * sqrt(share) < share if elsewhere else len(again) >= missing
+            )
             self._shows_moves[key] = is_shown
         return self._shows_moves[key]
 
     def moved_to(self, client: str, turn: Turn) -> tuple[str, bool] | None:
-        """Returns to which node a vbucket moved, by what servers said of it, and whether a client has captured connections to that node;
-        None if nothing tells where it moved to."""
+        """Returns to which node a vbucket moved, by what servers said of it, and whether a client
+        has captured connections to that node; None if nothing tells where it moved to.
+        """
         row = self._context.streams[turn.stream]
         if client not in self._moves:
             self._moves[client] = self._told_moves(client)
         node_moves, server_of_node = self._moves[client]
         time_ns, node = node_moves.get(int(row.vbucket), (0, ""))
-        is_old = time_ns <= turn.time_ns and row.answer != w.A_REFUSED  # the refusal itself brings the map
-        if not node or is_old or server_of_node.get(node) == self._context.by_number[int(row.connection)].server:
+        is_old = (
+            time_ns <= turn.time_ns and row.answer != w.A_REFUSED
+        )  # the refusal itself brings the map
+        if (
+            not node
+            or is_old
+            or server_of_node.get(node) == self._context.by_number[int(row.connection)].server
+        ):
             return None  # not told, or told by who did not know yet that it moved
         return node, node in server_of_node
 
     def _told_moves(self, client: str) -> _Moves:
-        """Returns what servers said of where the vbuckets in the bucket of a client are active; nothing if they name no node as the capture
-        does."""
-        sessions, links, own_connections = self._context.tracker.conversation.sessions, self._context.by_number, self._of_name[client]
+        """Returns what servers said of where the vbuckets in the bucket of a client are active;
+        nothing if they name no node as the capture does.
+        """
+        sessions, links, own_connections = (
+            self._context.tracker.conversation.sessions,
+            self._context.by_number,
+            self._of_name[client],
+        )
         buckets = {self._context.session(number).bucket for number in own_connections} - {None}
-        those = [number for number, item in sessions.items() if number in links and (number in own_connections or item.bucket in buckets)]
+        those = [
+            number
+            for number, item in sessions.items()
+            if number in links and (number in own_connections or item.bucket in buckets)
+        ]
         listings = [(number, listing) for number in those for listing in sessions[number].listings]
         moves: dict[int, tuple[int, str]] = {}
         for number, (nodes, nodes_listing) in sorted(listings, key=lambda item: item[1].at.time_ns):
             server = links[number].server
-            moves |= {vbucket: (nodes_listing.time_ns, (node or server).replace("$HOST", _host(server))) for vbucket, node in nodes.items()}
+            moves |= {
+                vbucket: (nodes_listing.time_ns, (node or server).replace("$HOST", _host(server)))
+                for vbucket, node in nodes.items()
+            }
         named = {node for _, node in moves.values()}
         if len({_host(node) for node in named}) == len(named):  # a map names the port without TLS
-            by_host = {_host(links[number].server): links[number].server for number in own_connections}
-            server_of_node = {node: by_host[_host(node)] for node in named if _host(node) in by_host}
+            by_host = {
+                _host(links[number].server): links[number].server for number in own_connections
+            }
+            server_of_node = {
+                node: by_host[_host(node)] for node in named if _host(node) in by_host
+            }
         else:
-            server_of_node = {links[number].server: links[number].server for number in own_connections if links[number].server in named}
+            server_of_node = {
+                links[number].server: links[number].server
+                for number in own_connections
+                if links[number].server in named
+            }
         return (moves, server_of_node) if server_of_node else ({}, {})
 
     @cached_property
@@ -257,7 +383,9 @@ class Clients:
         return int(rows.time.array.max())
 
     def may_be(self, connection: int) -> frozenset[int]:
-        """Returns the connections of the client of a connection, and those that may be its own because their beginning was not captured."""
+        """Returns the connections of the client of a connection, and those that may be its own
+        because their beginning was not captured.
+        """
         owner = self._context.owners[connection]
         key = owner.name if owner.is_named else None, owner.host
         if key not in self._may_be:
@@ -268,24 +396,34 @@ class Clients:
     @cached_property
     def _incomplete(self) -> frozenset[int]:
         """Connections of which the capture lacks something."""
-        return frozenset(number for number in self._context.owners if not self._context.sight.is_complete(number))
+        return frozenset(
+            number for number in self._context.owners if not self._context.sight.is_complete(number)
+        )
 
     def is_whole(self, connection: int) -> bool:
-        """Returns whether the capture lacks nothing of the client of a connection, on any of its connections."""
+        """Returns whether the capture lacks nothing of the client of a connection, on any of its
+        connections.
+        """
         return self._incomplete.isdisjoint(self.may_be(connection))
 
     @cached_property
     def _by_connection(self) -> tuple[Groups, Groups, Sequence[RowNumbers]]:
-        """Streams by vbucket and stream-id; the rows of what was asked on each connection by such a group; and its columns, as ``_Asked``
-        has them."""
+        """Streams by vbucket and stream-id; the rows of what was asked on each connection by such a
+        group; and its columns, as ``_Asked`` has them.
+        """
         streams, by_number = self._context.streams, self._context.by_number
         is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
-        until = np.where(is_denied, 0, np.where(streams.finished.row > 0, streams.finished.time, GREATEST))
+        until = np.where(
+            is_denied, 0, np.where(streams.finished.row > 0, streams.finished.time, GREATEST)
+        )
         closed = np.full(len(self._context.tracker.state.connections), GREATEST)
         for number, link in by_number.items():
             closed[number] = link.closed_ns if link.closed else GREATEST
         is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
-        groups, by_connection = Groups([streams.vbucket, streams.sid]), Groups([streams.vbucket, streams.sid, streams.connection])
+        groups, by_connection = (
+            Groups([streams.vbucket, streams.sid]),
+            Groups([streams.vbucket, streams.sid, streams.connection]),
+        )
         first = by_connection.rows[by_connection.begins]
         columns = (
             streams.opened.row,
@@ -293,10 +431,16 @@ class Clients:
             np.minimum(until, closed[streams.connection]),
             np.where(is_granted, streams.latest.time, 0),
         )
-        return groups, Groups([groups.of[first]]), [streams.connection[first].astype(np.int64), *map(by_connection.greatest, columns)]
+        return (
+            groups,
+            Groups([groups.of[first]]),
+            [streams.connection[first].astype(np.int64), *map(by_connection.greatest, columns)],
+        )
 
     def _asked(self, stream: int) -> tuple[_VBucketRequest, _VBucketRequest]:
-        """Returns what the client of a stream, and who may be that client, asked of its vbucket: on all connections, and on all others."""
+        """Returns what the client of a stream, and who may be that client, asked of its vbucket: on
+        all connections, and on all others.
+        """
         groups, of_group, columns = self._by_connection
         connection = int(self._context.streams.connection[stream])
         group, own_connections = int(groups.of[stream]), self.may_be(connection)
@@ -313,7 +457,9 @@ class Clients:
         return latest, _latest([request for request in lasting if request.connection != connection])
 
     def may_have_asked(self, turn: Turn) -> bool:
-        """Returns whether the client of a turn asked again, or may have asked where the capture does not show it."""
+        """Returns whether the client of a turn asked again, or may have asked where the capture
+        does not show it.
+        """
         if self._context.unread_requests.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
@@ -326,49 +472,78 @@ class Clients:
         return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
 
     def may_be_granted_after(self, stream: int) -> bool:
-        """Returns whether the client of a stream request, or who may be that client, has a stream of the vbucket later."""
-        return self._asked(stream)[0].granted_until_ns > int(self._context.streams.answered.time[stream])
+        """Returns whether the client of a stream request, or who may be that client, has a stream
+        of the vbucket later.
+        """
+        return self._asked(stream)[0].granted_until_ns > int(
+            self._context.streams.answered.time[stream]
+        )
 
-    def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
-        """Returns whether the client of a connection may have asked for a vbucket, on any of its connections, in a request that cannot be
-        read."""
+    def may_have_said(
+        self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int
+    ) -> bool:
+        """Returns whether the client of a connection may have asked for a vbucket, on any of its
+        connections, in a request that cannot be read.
+        """
         context = self._context
-        if context.unread_requests.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
+        if context.unread_requests.asked_between(
+            context.clients[connection], vbucket, since_ns, until_ns
+        ):
             return True
         return any(
-            context.may_lack(incomplete, 1 - context.producer(incomplete), since_ns, until_ns, REQUEST)
+            context.may_lack(
+                incomplete, 1 - context.producer(incomplete), since_ns, until_ns, REQUEST
+            )
             for incomplete in self._incomplete & self.may_be(connection)
         )
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
-        """Returns whether the client of a connection may have been sent a failover log, on any of its connections, that was not captured.
+        """Returns whether the client of a connection may have been sent a failover log, on any of
+        its connections, that was not captured.
 
         A log answers a request: that was not captured either, or it has no answer.
         """
         context, streams = self._context, self._context.streams
         for incomplete in self._incomplete & self.may_be(connection):
-            if context.may_lack(incomplete, context.producer(incomplete), since_ns, until_ns, ANSWER):
-                is_asked = bool(((streams.connection == incomplete) & (streams.answer == w.A_UNKNOWN)).any())
+            if context.may_lack(
+                incomplete, context.producer(incomplete), since_ns, until_ns, ANSWER
+            ):
+                is_asked = bool(
+                    ((streams.connection == incomplete) & (streams.answer == w.A_UNKNOWN)).any()
+                )
                 is_asked |= any(map(context.session(incomplete).waits_for, FAILOVER_LOGS))
-                if is_asked or context.may_lack(incomplete, 1 - context.producer(incomplete), since_ns, until_ns):
+                if is_asked or context.may_lack(
+                    incomplete, 1 - context.producer(incomplete), since_ns, until_ns
+                ):
                     return True
         return False
 
     def received_before(self, stream: int) -> int | None:
-        """Returns the seqno, biased, up to which the client of a stream had come in the vbucket when it asked for the stream, on earlier
-        ones; None where there is none, or where nobody can tell."""
+        """Returns the seqno, biased, up to which the client of a stream had come in the vbucket
+        when it asked for the stream, on earlier ones; None where there is none, or where nobody can
+        tell.
+        """
         context, streams = self._context, self._context.streams
         before = context.of_client.before(stream, MOST_EARLIER)
         earlier = np.asarray(before, dtype=np.int64)[streams.has_position[before] != 0]
         if not 0 < len(earlier) < MOST_EARLIER:
             return None
-        for number in earlier[np.isin(streams.connection[earlier], list(self._incomplete))].tolist():
+        for number in earlier[
+            np.isin(streams.connection[earlier], list(self._incomplete))
+        ].tolist():
             row = streams[number]
-            if context.sight.may_move(int(row.connection), row, context.snapshots, int(row.position_losses)):
+            if context.sight.may_move(
+                int(row.connection), row, context.snapshots, int(row.position_losses)
+            ):
                 return None
         since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])
-        other_connections = self.may_be(int(streams.connection[stream])) - {*streams.connection[earlier].tolist()}
-        if any(context.sight.may_stream(incomplete, since_ns, until_ns) for incomplete in self._incomplete & other_connections):
+        other_connections = self.may_be(int(streams.connection[stream])) - {
+            *streams.connection[earlier].tolist()
+        }
+        if any(
+            context.sight.may_stream(incomplete, since_ns, until_ns)
+            for incomplete in self._incomplete & other_connections
+        ):
             return None
         return int(streams.position[earlier].max())
 

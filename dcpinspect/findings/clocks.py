@@ -1,6 +1,8 @@
-"""The rule about the time in a CAS: its upper 48 bits are nanoseconds of a clock, and no change can be younger than the capture of it.
+"""The rule about the time in a CAS: its upper 48 bits are nanoseconds of a clock, and no change can
+be younger than the capture of it.
 
-A capture's clock may be wrong, too. It is not where changes of the same server have a CAS of about the time at which they are sent.
+A capture's clock may be wrong, too. It is not where changes of the same server have a CAS of about
+the time at which they are sent.
 """
 
 from __future__ import annotations
@@ -28,10 +30,15 @@ RULES = (
         "cas-ahead",
         "snapshot",
         "warning",
-        "the CAS of a change has a time more than 65 min after its capture. Other changes of the server, which are more, have the time of "
+        "the CAS of a change has a time more than 65 min after its capture. Other changes of "
+        "the server, which are more, have the time of "
         "their capture; or it is 100 years after, which no clock shows",
-        "captures whose clock may be wrong, because most changes that are as new as the capture are ahead",
-        "find the node whose clock was ahead when it wrote the document; where the latest change wins, as in XDCR by timestamp, this one "
+        (
+            "captures whose clock may be wrong, because most changes that are as new as the "
+            "capture are ahead"
+        ),
+        "find the node whose clock was ahead when it wrote the document; where the latest "
+        "change wins, as in XDCR by timestamp, this one "
         "wins over all others until that time",
         (AHEAD, IMPOSSIBLE),
         ("MB-62383",),
@@ -51,7 +58,9 @@ _IS_CHANGE[[*_CHANGES]] = True
 
 
 class Clocks(Watcher):
-    """Counts, for each connection, changes whose CAS is about as new as the capture, and those that are ahead of it."""
+    """Counts, for each connection, changes whose CAS is about as new as the capture, and those that
+    are ahead of it.
+    """
 
     def __init__(self) -> None:
         self._counts: PerConnection[int, tuple[int, int]] = PerConnection()
@@ -59,22 +68,42 @@ class Clocks(Watcher):
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Returns changes whose CAS is ahead."""
         batch, decoded = fed.batch, fed.batch.decoded
-        is_change = _IS_CHANGE[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
+        is_change = (
+            _IS_CHANGE[decoded.opcode]
+            & ~decoded.is_response
+            & ~decoded.is_server
+            & decoded.has_magic
+        )
         rows = np.flatnonzero(is_change)
         cas, time_ns = decoded.cas[rows].astype(np.uint64), batch.time_ns[rows].astype(np.uint64)
-        is_ahead, is_impossible = cas > time_ns + np.uint64(LIMIT_NS), cas > time_ns + np.uint64(IMPOSSIBLE_NS)
-        is_recent, is_ahead = ~is_ahead & (cas + np.uint64(LIMIT_NS) > time_ns), is_ahead & ~is_impossible
+        is_ahead, is_impossible = (
+            cas > time_ns + np.uint64(LIMIT_NS),
+            cas > time_ns + np.uint64(IMPOSSIBLE_NS),
+        )
+        is_recent, is_ahead = (
+            ~is_ahead & (cas + np.uint64(LIMIT_NS) > time_ns),
+            is_ahead & ~is_impossible,
+        )
         connection = batch.connection[rows]
         some = is_recent | is_ahead
         numbers, connection_index = np.unique(connection[some], return_inverse=True)
-        more = (np.bincount(connection_index, is_chosen[some]).astype(np.int64).tolist() for is_chosen in (is_recent, is_ahead))
+        more = (
+            np.bincount(connection_index, is_chosen[some]).astype(np.int64).tolist()
+            for is_chosen in (is_recent, is_ahead)
+        )
         for number, *counts in zip(numbers.tolist(), *more, strict=True):
             recent, ahead = self._counts.get(number, (0, 0))
             self._counts[number] = recent + counts[0], ahead + counts[1]
         for cause, is_chosen in ((AHEAD, is_ahead), (IMPOSSIBLE, is_impossible)):
             if is_chosen.any():
                 words = partial(_words, batch, cause)
-                yield Candidates("cas-ahead", rows[is_chosen], words, seqnos=lambda row: (batch.number("by_seqno", row) or 0,), cause=cause)
+                yield Candidates(
+                    "cas-ahead",
+                    rows[is_chosen],
+                    words,
+                    seqnos=lambda row: (batch.number("by_seqno", row) or 0,),
+                    cause=cause,
+                )
 
     def reconsider(self, context: Context, collector: Collector) -> None:
         """Drops what the clock of the capture alone may have made ahead."""
@@ -82,7 +111,10 @@ class Clocks(Watcher):
         for link in context.links:
             of_server.setdefault(link.server, []).append(link.number)
         for numbers in of_server.values():
-            recent, ahead = (sum(self._counts.get(number, (0, 0))[count_index] for number in numbers) for count_index in (0, 1))
+            recent, ahead = (
+                sum(self._counts.get(number, (0, 0))[count_index] for number in numbers)
+                for count_index in (0, 1)
+            )
             if ahead >= recent:
                 collector.drop("cas-ahead", numbers, AHEAD)
 
@@ -93,7 +125,9 @@ def _words(batch: MessageBatch, cause: str, row: int) -> str:
     if cause == IMPOSSIBLE:
         return f"{cas_text} has an impossible time, in the year {1970 + cas // _YEAR_NS}"
     ahead_ns = cas - time_ns
-    span = duration(ahead_ns / 1e9) if ahead_ns < 2 * _DAY_NS else f"{round(ahead_ns / _DAY_NS)} days"
+    span = (
+        duration(ahead_ns / 1e9) if ahead_ns < 2 * _DAY_NS else f"{round(ahead_ns / _DAY_NS)} days"
+    )
     span = span if ahead_ns < 2 * _YEAR_NS else f"{round(ahead_ns / _YEAR_NS)} years"
     return f"{cas_text} is {span} ahead of the capture's clock"
 

@@ -1,9 +1,11 @@
-"""Connections that are closed while they have streams, and earlier faults for which servers close a connection.
+"""Connections that are closed while they have streams, and earlier faults for which servers close a
+connection.
 
-kv_engine tells what a server closes a connection for. daemon/connection_libevent.cc closes it where a header has no legal magic, where its
-lengths do not fit together, and above the greatest size of a packet. engines/ep/src/dcp/connhandler.cc closes it where a command is not for
-the role of the connection. engines/ep/src/dcp/producer.cc closes it where a noop is answered with another opaque, and where nothing comes
-while noops are on. The server answers everything else with a status.
+kv_engine tells what a server closes a connection for. daemon/connection_libevent.cc closes it where
+a header has no legal magic, where its lengths do not fit together, and above the greatest size of a
+packet. engines/ep/src/dcp/connhandler.cc closes it where a command is not for the role of the
+connection. engines/ep/src/dcp/producer.cc closes it where a noop is answered with another opaque,
+and where nothing comes while noops are on. The server answers everything else with a status.
 """
 
 from __future__ import annotations
@@ -29,9 +31,15 @@ RULES = (
         "connection-closed",
         "session",
         "note",
-        "a connection is closed while streams are open; if the server closes it because of another finding, that rule is named",
+        (
+            "a connection is closed while streams are open; if the server closes it because of "
+            "another finding, that rule is named"
+        ),
         "",
-        "find in the log of the side that closed it why it did; the messages just before show what it had asked and got",
+        (
+            "find in the log of the side that closed it why it did; the messages just before show "
+            "what it had asked and got"
+        ),
         ("by-client", "by-server", "reset"),
         whose={"by-client": "client", "by-server": "server", "reset": "unknown"},
     ),
@@ -41,9 +49,16 @@ SERVER = 1
 """The direction of the server."""
 
 _NEXT = {
-    "by-client": "nothing, if the client was stopped; else its log says why it closed, and the messages just before show what it had got",
-    "by-server": "the server's memcached.log says why it closed; a client has to connect again, and to resume its streams where they were",
-    "reset": "look whether the process of the {side} ended, or a device between cut the connection; a client has to connect again, and to"
+    "by-client": (
+        "nothing, if the client was stopped; else its log says why it closed, and the "
+        "messages just before show what it had got"
+    ),
+    "by-server": (
+        "the server's memcached.log says why it closed; a client has to connect again, "
+        "and to resume its streams where they were"
+    ),
+    "reset": "look whether the process of the {side} ended, or a device between cut the "
+    "connection; a client has to connect again, and to"
     " resume its streams where they were",
 }
 """What to do about a close, by its cause."""
@@ -60,17 +75,27 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         faults.setdefault(fault[1].connections[0], []).append(fault)
     explained = finished.so_far.explained
     for link in context.links:
-        yield from _closed(context, link, faults.get(link.number, ()), noops, explained.get(link.number))
+        yield from _closed(
+            context, link, faults.get(link.number, ()), noops, explained.get(link.number)
+        )
 
 
 def _closed(
-    context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None, cause_key: FindingKey | None
+    context: Context,
+    link: Link,
+    faults: Iterable[_Fault],
+    noops: Noops | None,
+    cause_key: FindingKey | None,
 ) -> Iterator[Occurrence]:
-    """Yields the close of a connection that has streams. ``cause_key``: what another rule says that it was closed for."""
+    """Yields the close of a connection that has streams. ``cause_key``: what another rule says that
+    it was closed for.
+    """
     if link.closed not in ("fin", "rst"):
         return
     streams, own_streams = context.streams, context.streams_of(link.number)
-    runs = own_streams[(streams.state[own_streams] >= ACCEPTED) & (streams.state[own_streams] <= STREAMING)]
+    runs = own_streams[
+        (streams.state[own_streams] >= ACCEPTED) & (streams.state[own_streams] <= STREAMING)
+    ]
     if not len(runs):
         return
     last = streams[runs[np.argmax(streams.latest.row[runs])]]
@@ -78,14 +103,23 @@ def _closed(
     side = SIDES[link.closed_by] if link.closed_by >= 0 else ""
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
-    message = f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
+    message = (
+        f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs)} "
+        f"stream{'s' if len(runs) != 1 else ''} open"
+    )
     evidence = [latest] if latest is not None else []
-    explanation = _why(context, link, faults, noops) if link.closed_by in (SERVER, context.producer(link.number)) else None
+    explanation = (
+        _why(context, link, faults, noops)
+        if link.closed_by in (SERVER, context.producer(link.number))
+        else None
+    )
     if cause_key is not None:
         message += f", after {cause_key[0]}"
     elif explanation is not None:
         (cause_key, fault), fault_place = explanation
-        message += f", after {fault.rule}" + (f" (row {fault_place.row})" if fault_place is not None else "")
+        message += f", after {fault.rule}" + (
+            f" (row {fault_place.row})" if fault_place is not None else ""
+        )
         evidence += [fault_place] if fault_place is not None else []
     distinct_places = tuple(dict.fromkeys(evidence))
     next_ = _NEXT[cause].format(side=side or "side that sent it") if cause else None
@@ -102,25 +136,49 @@ def _closed(
     )
 
 
-def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, MessagePlace | None] | None:
-    """Returns the latest fault for which one side closed a connection, and the message that shows it, if there is one."""
+def _why(
+    context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None
+) -> tuple[_Fault, MessagePlace | None] | None:
+    """Returns the latest fault for which one side closed a connection, and the message that shows
+    it, if there is one.
+    """
     explanations = []
     for key, fault in faults:
-        faulty_direction = DIRECTIONS[link.closed_by if CLOSES[fault.rule] == SILENT else 1 - link.closed_by]
+        faulty_direction = DIRECTIONS[
+            link.closed_by if CLOSES[fault.rule] == SILENT else 1 - link.closed_by
+        ]
         fault_place = max(
-            (fault_place for fault_place in fault.places if fault_place.direction == faulty_direction),
+            (
+                fault_place
+                for fault_place in fault.places
+                if fault_place.direction == faulty_direction
+            ),
             key=lambda fault_place: fault_place.row,
             default=None,
         )
         if _is_why(context, link, fault, fault_place, noops):
             explanations.append(((key, fault), fault_place))
-    return max(explanations, key=lambda explanation: explanation[1].row if explanation[1] is not None else link.closed_packet, default=None)
+    return max(
+        explanations,
+        key=lambda explanation: (
+            explanation[1].row if explanation[1] is not None else link.closed_packet
+        ),
+        default=None,
+    )
 
 
-def _is_why(context: Context, link: Link, fault: Finding, fault_place: MessagePlace | None, noops: Noops | None) -> bool:
+def _is_why(
+    context: Context,
+    link: Link,
+    fault: Finding,
+    fault_place: MessagePlace | None,
+    noops: Noops | None,
+) -> bool:
     kind = CLOSES[fault.rule]
     if kind == AT_ONCE:
-        if fault_place is None:  # everything that the other side sent after its last message was no message
+        if (
+            fault_place is None
+        ):  # everything that the other side sent after its last message was no message
             return fault.cause == DIRECTIONS[1 - link.closed_by] and not fault.places
         return 0 <= link.closed_ns - _time_ns(context, fault_place) <= PATIENCE_NS
     if noops is None or fault_place is None:
@@ -129,14 +187,19 @@ def _is_why(context: Context, link: Link, fault: Finding, fault_place: MessagePl
     if kind == UNANSWERED:
         return bool(peer.is_waiting or (peer.open.place.row and peer.undecided.place.row))
     interval = noop_interval(context.session(link.number))
-    is_over = interval is not None and link.closed_ns - max(fault_place.time_ns, peer.consumer_time) >= interval * 1e9
+    is_over = (
+        interval is not None
+        and link.closed_ns - max(fault_place.time_ns, peer.consumer_time) >= interval * 1e9
+    )
     return fault.severity == "error" and is_over
 
 
 def _time_ns(context: Context, message_place: MessagePlace) -> int:
     """Returns the time of a message; a place behind a loss does not keep it."""
     losses = context.tracker.state.known.losses
-    return message_place.time_ns or int(losses.after_time[losses.after_row == message_place.row].max(initial=0))
+    return message_place.time_ns or int(
+        losses.after_time[losses.after_row == message_place.row].max(initial=0)
+    )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

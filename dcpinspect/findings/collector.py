@@ -1,9 +1,11 @@
-"""Puts occurrences together: one finding for one thing, however often, on however many vbuckets and connections it happened.
+"""Puts occurrences together: one finding for one thing, however often, on however many vbuckets and
+connections it happened.
 
-Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences. Of each such key the first three
-occurrences and the last are kept. On one connection up to ``MOST_APART`` vbuckets and stream-ids are told apart: peers may name any. A
-caller that wants to mark each message gets the rows of all messages, up to ``MOST_ROWS``. With more, the rule with the most rows forgets
-its earliest ones.
+Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences. Of
+each such key the first three occurrences and the last are kept. On one connection up to
+``MOST_APART`` vbuckets and stream-ids are told apart: peers may name any. A caller that wants to
+mark each message gets the rows of all messages, up to ``MOST_ROWS``. With more, the rule with the
+most rows forgets its earliest ones.
 """
 
 from __future__ import annotations
@@ -32,9 +34,13 @@ from dcpinspect.streams.grouping import Groups
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 MOST_PAST = 1000
-"""Number of cases of one kind that are kept of connections that have left: the first and the latest. The first counts for those between."""
+"""Number of cases of one kind that are kept of connections that have left: the first and the
+latest. The first counts for those between.
+"""
 MOST_APART = 1 << 12
-"""Number of vbuckets and stream-ids of a connection that are told apart in one thing; later ones are told together."""
+"""Number of vbuckets and stream-ids of a connection that are told apart in one thing; later ones
+are told together.
+"""
 MOST_ROWS = 1 << 21
 """Greatest number of rows kept for callers that want the rows of all messages: 16 MiB."""
 
@@ -59,9 +65,15 @@ def place_of(batch: MessageBatch, index: int) -> MessagePlace:
 class Collector(Portable):
     """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
 
-    def __init__(self, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]] | None = None, *, keeps_rows: bool = False) -> None:
-        """``rules``: the rules that are wanted; occurrences of other rules are dropped. ``owns``: for each rule, the rules whose findings
-        are its effects.
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        owns: Mapping[str, Collection[str]] | None = None,
+        *,
+        keeps_rows: bool = False,
+    ) -> None:
+        """``rules``: the rules that are wanted; occurrences of other rules are dropped. ``owns``:
+        for each rule, the rules whose findings are its effects.
 
         ``keeps_rows``: findings get the rows of all messages that show them.
         """
@@ -73,9 +85,12 @@ class Collector(Portable):
         self._apart: Counter[tuple[object, ...]] = Counter()
         """Number of heaps for different vbuckets, by rule, severity, cause and connection."""
         self._causes: dict[tuple[str, int], FindingKey] = {}
-        """By rule and stream: the key of what the rule's findings about the stream are effects of."""
+        """By rule and stream: the key of what the rule's findings about the stream are effects of.
+        """
         self._past: dict[tuple[*FindingKey, FindingKey | None], tuple[Heap, Finding]] = {}
-        """What was found on connections that have left, as it was told last; the keys are as in ``_heaps``."""
+        """What was found on connections that have left, as it was told last; the keys are as in
+        ``_heaps``.
+        """
         self.explained: dict[int, FindingKey] = {}
         """By connection: the key of what some rule says that it was closed for."""
 
@@ -102,35 +117,49 @@ class Collector(Portable):
             self.explained[occurrence.closes] = cause or occurrence.key
 
     def _cause(self, occurrence: Occurrence) -> FindingKey | None:
-        """Returns the key of what an occurrence is an effect of, by the table ``OWNS``. Nothing is an effect of something milder."""
+        """Returns the key of what an occurrence is an effect of, by the table ``OWNS``. Nothing is
+        an effect of something milder.
+        """
         cause = occurrence.effect_of
         if cause is None and occurrence.stream is not None:
             cause = self._causes.get((occurrence.rule, occurrence.stream))
         if cause is None or occurrence.rule not in self._owns.get(cause[0], ()):
             return None
-        return cause if SEVERITIES.index(cause[1]) <= SEVERITIES.index(occurrence.severity) else None
+        return (
+            cause if SEVERITIES.index(cause[1]) <= SEVERITIES.index(occurrence.severity) else None
+        )
 
     def add_batch(self, batch: MessageBatch, all_candidates: Iterable[Candidates]) -> None:
-        """Adds everything that was found in the messages of a batch: it is counted in bulk, and only explained where it is shown."""
+        """Adds everything that was found in the messages of a batch: it is counted in bulk, and
+        only explained where it is shown.
+        """
         by_rule: dict[str, list[Candidates]] = {}
         for candidates in all_candidates:
             if candidates.rule in self._rules and len(candidates.rows):
                 by_rule.setdefault(candidates.rule, []).append(candidates)
         for name, several in by_rule.items():
             rule = self._rules[name]
-            kinds = [(candidates.severity or rule.severity, candidates.cause) for candidates in several]
+            kinds = [
+                (candidates.severity or rule.severity, candidates.cause) for candidates in several
+            ]
             for kind in dict.fromkeys(kinds):
                 self._add_rows(
                     batch,
                     rule,
                     kind,
-                    [candidates for candidates, kind_of_candidates in zip(several, kinds, strict=True) if kind_of_candidates == kind],
+                    [
+                        candidates
+                        for candidates, kind_of_candidates in zip(several, kinds, strict=True)
+                        if kind_of_candidates == kind
+                    ],
                 )
         if self._keeps_rows:
             self._forget_rows()
 
     def _forget_rows(self) -> None:
-        """If too many rows are kept, has the rule with the most rows forget its earlier half, until they are few enough."""
+        """If too many rows are kept, has the rule with the most rows forget its earlier half, until
+        they are few enough.
+        """
         counts = Counter[str]()
         for key, heap in self._heaps.items():
             counts[key[0]] += len(heap.rows or ())
@@ -142,31 +171,49 @@ class Collector(Portable):
                     del heap.rows[: (len(heap.rows) + 1) // 2]
                     counts[rule] += len(heap.rows)
 
-    def _add_rows(self, batch: MessageBatch, rule: Rule, kind: _Kind, several: Sequence[Candidates]) -> None:
-        """Adds what one rule found of one kind, in order of rows wherever it was found, so that nothing depends on batches."""
+    def _add_rows(
+        self, batch: MessageBatch, rule: Rule, kind: _Kind, several: Sequence[Candidates]
+    ) -> None:
+        """Adds what one rule found of one kind, in order of rows wherever it was found, so that
+        nothing depends on batches.
+        """
         rows = np.concatenate([candidates.rows for candidates in several])
-        source = np.repeat(np.arange(len(several)), [len(candidates.rows) for candidates in several])
+        source = np.repeat(
+            np.arange(len(several)), [len(candidates.rows) for candidates in several]
+        )
         if len(several) > 1:
             by_row = np.argsort(rows, kind="stable")
             rows, source = rows[by_row], source[by_row]
-        vbucket = np.where(_has_vbucket(batch, rows), batch.vbucket.values[rows].astype(np.int64), -1)
+        vbucket = np.where(
+            _has_vbucket(batch, rows), batch.vbucket.values[rows].astype(np.int64), -1
+        )
         sids = batch.decoded.sid.take(rows)
         sid = np.where(sids.known, sids.values.astype(np.int64), -1)
         connection = batch.connection[rows]
         groups = Groups([connection, vbucket, sid])
         first = groups.rows[groups.begins]
-        is_apart = self._are_apart(rule.id, kind, connection[first].tolist(), vbucket[first].tolist(), sid[first].tolist())
+        is_apart = self._are_apart(
+            rule.id, kind, connection[first].tolist(), vbucket[first].tolist(), sid[first].tolist()
+        )
         if not all(is_apart):
             late = ~np.array(is_apart)[groups.of]
             vbucket[late] = sid[late] = -1
             groups = Groups([connection, vbucket, sid])
         for begin, count in zip(groups.begins.tolist(), groups.counts.tolist(), strict=True):
             group_rows = groups.rows[begin : begin + count]
-            key = int(connection[group_rows[0]]), int(vbucket[group_rows[0]]), int(sid[group_rows[0]])
+            key = (
+                int(connection[group_rows[0]]),
+                int(vbucket[group_rows[0]]),
+                int(sid[group_rows[0]]),
+            )
             self._add_same(batch, rule, kind, several, source[group_rows], rows[group_rows], key)
 
-    def _are_apart(self, rule: str, kind: _Kind, connections: list[int], vbuckets: list[int], sids: list[int]) -> list[bool]:
-        """Which of these connections, vbuckets and stream-ids are told by themselves: of each connection those that come first."""
+    def _are_apart(
+        self, rule: str, kind: _Kind, connections: list[int], vbuckets: list[int], sids: list[int]
+    ) -> list[bool]:
+        """Which of these connections, vbuckets and stream-ids are told by themselves: of each
+        connection those that come first.
+        """
         are_apart, new = [], Counter[int]()
         for connection, vbucket, sid in zip(connections, vbuckets, sids, strict=True):
             key = rule, *kind, connection, vbucket, sid if sid >= 0 else None
@@ -185,7 +232,9 @@ class Collector(Portable):
         rows: RowNumbers,
         key: tuple[int, int, int],
     ) -> None:
-        """Adds the rows of one key; ``source``: for each row, the element of ``several`` that found it."""
+        """Adds the rows of one key; ``source``: for each row, the element of ``several`` that found
+        it.
+        """
         severity, cause = kind
         connection, vbucket, sid = key[0], *(number if number >= 0 else None for number in key[1:])
         heap = self._heaps.get((rule.id, severity, cause, connection, vbucket, sid, None))
@@ -194,19 +243,30 @@ class Collector(Portable):
         if len(rows) > len(shown_indices):
             shown_indices.append(len(rows) - 1)
         for index in shown_indices:
-            row, candidates, is_last = int(rows[index]), several[int(source[index])], index == shown_indices[-1]
+            row, candidates, is_last = (
+                int(rows[index]),
+                several[int(source[index])],
+                index == shown_indices[-1],
+            )
             occurrence = Occurrence(
                 rule.id,
                 severity,
-                self._words(batch, candidates, row, severity) if index < capacity else "",  # of the last one only its place is told
+                self._words(batch, candidates, row, severity)
+                if index < capacity
+                else "",  # of the last one only its place is told
                 connection,
-                (place_of(batch, row), *(candidates.others(row) if candidates.others is not None else ())),
+                (
+                    place_of(batch, row),
+                    *(candidates.others(row) if candidates.others is not None else ()),
+                ),
                 vbucket,
                 sid,
                 cause,
                 seqnos=candidates.seqnos(row) if candidates.seqnos is not None else (),
                 shared=candidates.shared,
-                rows=batch.row[rows[len(shown_indices) - 1 :]] if is_last and self._keeps_rows else (),
+                rows=batch.row[rows[len(shown_indices) - 1 :]]
+                if is_last and self._keeps_rows
+                else (),
                 count=len(rows) - len(shown_indices) + 1 if is_last else 1,
                 last_time_ns=int(batch.time_ns[rows].max()) if is_last else 0,
             )
@@ -216,8 +276,14 @@ class Collector(Portable):
     def _words(batch: MessageBatch, candidates: Candidates, row: int, severity: Severity) -> str:
         if candidates.words is not None:
             return candidates.words if isinstance(candidates.words, str) else candidates.words(row)
-        problems = [problem for problem in batch.annotate(row).problems if problem.rule == candidates.rule]
-        return min(problems, key=lambda problem: problem.severity != severity).reason if problems else candidates.rule
+        problems = [
+            problem for problem in batch.annotate(row).problems if problem.rule == candidates.rule
+        ]
+        return (
+            min(problems, key=lambda problem: problem.severity != severity).reason
+            if problems
+            else candidates.rule
+        )
 
     def __len__(self) -> int:
         return len(self._heaps)
@@ -244,25 +310,49 @@ class Collector(Portable):
         """
         collector = cls(rules, owns)
         for reading, new_numbers in zip(readings, connections, strict=True):
-            for (rule, severity, cause, connection, vbucket, sid, _), heap in reading._heaps.items():
+            for (
+                rule,
+                severity,
+                cause,
+                connection,
+                vbucket,
+                sid,
+                _,
+            ), heap in reading._heaps.items():
                 number = int(new_numbers[connection])
-                advice = {advice_text: renumbered(message_place, new_numbers) for advice_text, message_place in heap.advice.items()}
+                advice = {
+                    advice_text: renumbered(message_place, new_numbers)
+                    for advice_text, message_place in heap.advice.items()
+                }
                 occurrences = [
-                    replace(occurrence, connection=number, places=renumbered(occurrence.places, new_numbers)) for occurrence in heap.shown
+                    replace(
+                        occurrence,
+                        connection=number,
+                        places=renumbered(occurrence.places, new_numbers),
+                    )
+                    for occurrence in heap.shown
                 ]
-                heap = replace(heap, shown=occurrences, last=renumbered(heap.last, new_numbers), advice=advice)
+                heap = replace(
+                    heap, shown=occurrences, last=renumbered(heap.last, new_numbers), advice=advice
+                )
                 collector._heaps[rule, severity, cause, number, vbucket, sid, None] = heap
         return collector
 
     def include(self, other_collector: Collector) -> None:
-        """Adds what was gathered from other messages of the same connections, which have the same numbers."""
+        """Adds what was gathered from other messages of the same connections, which have the same
+        numbers.
+        """
         for key, heap in other_collector._heaps.items():
             self._heaps[key] = Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
 
     def found_again(
-        self, later_collector: Collector, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]
+        self,
+        later_collector: Collector,
+        silences: Mapping[str, Collection[str]],
+        of_connection: Mapping[str, Collection[str]],
     ) -> None:
-        """Subtracts what is still found from what is kept of connections that have left, so that nothing counts twice.
+        """Subtracts what is still found from what is kept of connections that have left, so that
+        nothing counts twice.
 
         ``later_collector``: what is found once the connections have left.
         """
@@ -286,35 +376,61 @@ class Collector(Portable):
         """Returns a copy with only these rules that can go on by itself."""
         collector = Collector(rules, self._owns, keeps_rows=self._keeps_rows)
         collector._heaps = {
-            key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice), rows=heap.rows and heap.rows[:])
+            key: replace(
+                heap,
+                shown=list(heap.shown),
+                advice=dict(heap.advice),
+                rows=heap.rows and heap.rows[:],
+            )
             for key, heap in self._heaps.items()
             if key[0] in rules
         }
-        collector._apart = Counter({kind: count for kind, count in self._apart.items() if kind[0] in rules})
-        collector._past = {key: past_case for key, past_case in self._past.items() if key[0] in rules}
+        collector._apart = Counter(
+            {kind: count for kind, count in self._apart.items() if kind[0] in rules}
+        )
+        collector._past = {
+            key: past_case for key, past_case in self._past.items() if key[0] in rules
+        }
         return collector
 
     def without(self, connections: Collection[int]) -> Collector:
         """Returns a copy without what was found on these connections."""
         collector = self.copy()
-        collector._heaps = {key: heap for key, heap in collector._heaps.items() if key[3] not in connections}
+        collector._heaps = {
+            key: heap for key, heap in collector._heaps.items() if key[3] not in connections
+        }
         return collector
 
     def let_go(
-        self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], cases: Sequence[tuple[Heap, Finding]]
+        self,
+        connections: Collection[int],
+        vbuckets: Collection[tuple[int, int | None]],
+        cases: Sequence[tuple[Heap, Finding]],
     ) -> None:
-        """Lets connections leave, and streams of the vbuckets (connection, vbucket) on other connections.
+        """Lets connections leave, and streams of the vbuckets (connection, vbucket) on other
+        connections.
 
-        ``cases``: all cases. What was found on those that leave, or seen with their help, is kept as it is.
+        ``cases``: all cases. What was found on those that leave, or seen with their help, is kept
+        as it is.
         """
         self._heaps = {key: heap for key, heap in self._heaps.items() if key[3] not in connections}
-        self._apart = Counter({kind: count for kind, count in self._apart.items() if kind[3] not in connections})
+        self._apart = Counter(
+            {kind: count for kind, count in self._apart.items() if kind[3] not in connections}
+        )
         for heap, case in cases:
-            is_of = heap.first.connection in connections or (heap.first.connection, heap.first.vbucket) in vbuckets
-            if is_of or any(message_place.connection in connections for message_place in heap.places):
+            is_of = (
+                heap.first.connection in connections
+                or (heap.first.connection, heap.first.vbucket) in vbuckets
+            )
+            if is_of or any(
+                message_place.connection in connections for message_place in heap.places
+            ):
                 key = (*heap.first.key, heap.cause)
                 self._past.pop(key, None)  # to be the latest
-                without = replace(heap.changed(stream=None, explains=()), rows=heap.rows and heap.rows[-MOST_PAST:])
+                without = replace(
+                    heap.changed(stream=None, explains=()),
+                    rows=heap.rows and heap.rows[-MOST_PAST:],
+                )
                 self._past[key] = without, replace(case, rows=case.rows[-MOST_PAST:])
         kinds: dict[tuple[object, ...], list[tuple[*FindingKey, FindingKey | None]]] = {}
         for key in self._past:
@@ -330,15 +446,25 @@ class Collector(Portable):
             self._past = {first: (heap, case), **self._past}
 
     def doubt(self, rules: Collection[str], spans: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """Drops what these rules found at rows inside ``spans``, which are by connection and exclude both ends."""
+        """Drops what these rules found at rows inside ``spans``, which are by connection and
+        exclude both ends.
+        """
 
         def is_doubtful(message_place: MessagePlace) -> bool:
-            return any(low < message_place.row < high for low, high in spans.get(message_place.connection, ()))
+            return any(
+                low < message_place.row < high
+                for low, high in spans.get(message_place.connection, ())
+            )
 
         if spans:
-            kept_heaps = [(key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items()]
+            kept_heaps = [
+                (key, heap.without(is_doubtful) if key[0] in rules else heap)
+                for key, heap in self._heaps.items()
+            ]
             self._heaps = {
-                key: heap.only_rows(partial(_outside, spans=spans.get(key[3], ()))) if key[0] in rules else heap
+                key: heap.only_rows(partial(_outside, spans=spans.get(key[3], ())))
+                if key[0] in rules
+                else heap
                 for key, heap in kept_heaps
                 if heap is not None
             }
@@ -354,21 +480,38 @@ class Collector(Portable):
         self._heaps = {
             key: heap
             for key, heap in self._heaps.items()
-            if key[0] != rule or key[3] not in connections or heap.first.severity != "warning" or (cause or key[2]) != key[2]
+            if key[0] != rule
+            or key[3] not in connections
+            or heap.first.severity != "warning"
+            or (cause or key[2]) != key[2]
         }
 
     def offenders(self, silences: Mapping[str, Collection[str]]) -> dict[int, FindingKey]:
-        """Returns the rows of messages in which something worse than a note was found, each with the key of what no other rule silences."""
+        """Returns the rows of messages in which something worse than a note was found, each with
+        the key of what no other rule silences.
+        """
         offender_keys: dict[int, FindingKey] = {}
         for heap in self._heaps.values():
-            for row in {evidence[0].row for evidence in heap.named} if heap.first.severity != "note" else ():
-                if row not in offender_keys or offender_keys[row][0] in silences.get(heap.first.rule, ()):
+            for row in (
+                {evidence[0].row for evidence in heap.named}
+                if heap.first.severity != "note"
+                else ()
+            ):
+                if row not in offender_keys or offender_keys[row][0] in silences.get(
+                    heap.first.rule, ()
+                ):
                     offender_keys[row] = heap.first.key
         return offender_keys
 
     def found(self, rules: Collection[str]) -> list[tuple[FindingKey, Finding]]:
-        """Returns what these rules have found so far, vbucket by vbucket, whether another rule silences it or not."""
-        return [(heap.first.key, case_of(heap, self._rules[heap.first.rule])) for key, heap in self._heaps.items() if key[0] in rules]
+        """Returns what these rules have found so far, vbucket by vbucket, whether another rule
+        silences it or not.
+        """
+        return [
+            (heap.first.key, case_of(heap, self._rules[heap.first.rule]))
+            for key, heap in self._heaps.items()
+            if key[0] in rules
+        ]
 
     def findings(
         self,
@@ -378,35 +521,55 @@ class Collector(Portable):
         apart: bool = False,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
     ) -> list[Finding]:
-        """Returns what was found, worst first; of equal severity, first what costs somebody; then in order of the first message that shows
-        it.
+        """Returns what was found, worst first; of equal severity, first what costs somebody; then
+        in order of the first message that shows it.
 
-        ``silences``: for each rule, rules that have nothing to add about a message that it speaks of. ``of_connection``: for each rule,
-        rules that have nothing to add about its connection in the time that it speaks of. ``apart``: each vbucket of each connection gets a
-        finding of its own. ``judged``: returns a case with what the messages around it tell; None if the case is not wanted.
+        ``silences``: for each rule, rules that have nothing to add about a message that it speaks
+        of. ``of_connection``: for each rule, rules that have nothing to add about its connection in
+        the time that it speaks of. ``apart``: each vbucket of each connection gets a finding of its
+        own. ``judged``: returns a case with what the messages around it tell; None if the case is
+        not wanted.
         """
         heard = self.cases(silences, of_connection, judged=judged)
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
         """By key of a cause: the id of the finding that the cause came to be in."""
-        causes_found = self._grouped(((heap, judged_case, None) for heap, judged_case in heard if heap.cause not in causes), apart=apart)
+        causes_found = self._grouped(
+            ((heap, judged_case, None) for heap, judged_case in heard if heap.cause not in causes),
+            apart=apart,
+        )
         for finding, heaps in causes_found:
             causes.update(dict.fromkeys((heap.first.key for heap in heaps), finding.id))
         finding_of_id = {finding.id: finding for finding, _ in causes_found}
-        effect_items = ((heap, judged_case, causes[heap.cause]) for heap, judged_case in heard if heap.cause in causes)
+        effect_items = (
+            (heap, judged_case, causes[heap.cause])
+            for heap, judged_case in heard
+            if heap.cause in causes
+        )
         effect_items = (
             (heap, replace(judged_case, whose=finding_of_id[cause].whose, effect_of=cause), cause)
             for heap, judged_case, cause in effect_items
         )
         effects = self._grouped(effect_items, apart=apart)
         ordered = [finding for finding, _ in causes_found]
-        for finding, _ in effects:  # who acts on a cause acts on its effects, which are over when it is
+        for (
+            finding,
+            _,
+        ) in effects:  # who acts on a cause acts on its effects, which are over when it is
             assert finding.effect_of is not None
-            ordered.append(replace(finding, next="", over=finding_of_id[finding.effect_of].over, over_row=None))
+            ordered.append(
+                replace(finding, next="", over=finding_of_id[finding.effect_of].over, over_row=None)
+            )
         return sorted(ordered, key=self._in_order)
 
     def _in_order(self, finding: Finding) -> tuple[object, ...]:
         rule = self._rules.get(finding.rule)
-        return SEVERITIES.index(finding.severity), rule is None or rule.cost is None, finding.places[:1], finding.rule, finding.vbuckets
+        return (
+            SEVERITIES.index(finding.severity),
+            rule is None or rule.cost is None,
+            finding.places[:1],
+            finding.rule,
+            finding.vbuckets,
+        )
 
     def cases(
         self,
@@ -415,8 +578,9 @@ class Collector(Portable):
         *,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
     ) -> list[tuple[Heap, Finding]]:
-        """Returns the cases of each vbucket and connection. Cases on connections that have left are included unless they are found again.
-        The parameters are as in ``findings``."""
+        """Returns the cases of each vbucket and connection. Cases on connections that have left are
+        included unless they are found again. The parameters are as in ``findings``.
+        """
         heard = self._heard(silences, of_connection or {})
         past = dict(self._past)
         now = []
@@ -436,31 +600,46 @@ class Collector(Portable):
         judgements = ((heap, judged(case)) for heap, case in judged_cases)
         return [(heap, judged_case) for heap, judged_case in judgements if judged_case is not None]
 
-    def _grouped(self, several: Iterable[tuple[Heap, Finding, str | None]], *, apart: bool) -> list[tuple[Finding, list[Heap]]]:
-        """Puts cases that are one thing into one finding. Returns each finding with the heaps that it was made of.
+    def _grouped(
+        self, several: Iterable[tuple[Heap, Finding, str | None]], *, apart: bool
+    ) -> list[tuple[Finding, list[Heap]]]:
+        """Puts cases that are one thing into one finding. Returns each finding with the heaps that
+        it was made of.
 
         ``several``: heaps and cases, each with the id of its cause.
         """
         shared: dict[tuple[str, *tuple[object, ...]], list[tuple[Heap, Finding]]] = {}
         for number, (heap, case, cause) in enumerate(several):
             first = heap.first
-            kind: object = number if apart else (first.shared or shape(first.message), bool(case.vbuckets))
+            kind: object = (
+                number if apart else (first.shared or shape(first.message), bool(case.vbuckets))
+            )
             same = first.rule, first.cause, case.severity, case.whose, cause, kind
             shared.setdefault(same, []).append((heap, case))
         return [
-            (together(members, self._rules[kind[0]]) if len(members) > 1 else members[0][1], [heap for heap, _ in members])
+            (
+                together(members, self._rules[kind[0]]) if len(members) > 1 else members[0][1],
+                [heap for heap, _ in members],
+            )
             for kind, members in shared.items()
         ]
 
-    def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[Heap]:
+    def _heard(
+        self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]
+    ) -> list[Heap]:
         """Returns the heaps without the occurrences that a more specific rule silences."""
         spoken: dict[str, set[int]] = {}
         speakers: dict[str, list[Heap]] = {}
         for heap in self._heaps.values():
             for silent in silences.get(heap.first.rule, ()):
-                spoken.setdefault(silent, set()).update(occurrence.places[0].row for occurrence in heap.shown if occurrence.places)
+                spoken.setdefault(silent, set()).update(
+                    occurrence.places[0].row for occurrence in heap.shown if occurrence.places
+                )
                 speakers.setdefault(silent, []).append(heap)
-        rows_of = {silent: np.concatenate([as_rows(heap.rows) for heap in heaps]) for silent, heaps in speakers.items()}
+        rows_of = {
+            silent: np.concatenate([as_rows(heap.rows) for heap in heaps])
+            for silent, heaps in speakers.items()
+        }
         quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for heap in self._heaps.values():
             for silent in of_connection.get(heap.first.rule, ()):
@@ -468,7 +647,10 @@ class Collector(Portable):
         heard = []
         for heap in self._heaps.values():
             start, end = heap.span
-            if any(start <= last and first <= end for first, last in quiet.get((heap.first.rule, heap.first.connection), ())):
+            if any(
+                start <= last and first <= end
+                for first, last in quiet.get((heap.first.rule, heap.first.connection), ())
+            ):
                 continue
             rows = spoken.get(heap.first.rule)
             if rows is None:
@@ -477,7 +659,11 @@ class Collector(Portable):
             remaining = heap.without(lambda message_place, rows=rows: message_place.row in rows)  # type: ignore[misc]
             if remaining is not None:
                 other_rows = rows_of[heap.first.rule]
-                heard.append(remaining.only_rows(lambda heap_rows, other_rows=other_rows: ~np.isin(heap_rows, other_rows)))  # type: ignore[misc]
+                heard.append(
+                    remaining.only_rows(
+                        lambda heap_rows, other_rows=other_rows: ~np.isin(heap_rows, other_rows)  # type: ignore[misc]
+                    )
+                )
         return heard
 
 
@@ -489,8 +675,16 @@ def _outside(rows: RowNumbers, spans: Sequence[tuple[int, int]]) -> BoolArray:
     return mask
 
 
-def _has_vbucket(batch: MessageBatch, rows: RowNumbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Returns a mask of messages that speak of a vbucket; others may have two meaningless bytes in its place."""
+def _has_vbucket(
+    batch: MessageBatch, rows: RowNumbers
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Returns a mask of messages that speak of a vbucket; others may have two meaningless bytes in
+    its place.
+    """
     decoded = batch.decoded
-    is_known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)
+    is_known = (
+        batch.vbucket.valid[rows]
+        if batch.vbucket.valid is not None
+        else np.ones(len(rows), dtype=np.bool_)
+    )
     return np.asarray(is_known & _OF_VBUCKET[decoded.opcode[rows]] & ~decoded.is_server[rows])

@@ -31,7 +31,10 @@ RULES = (
         "control-rejected",
         "session",
         "note",
-        "a setting is answered with a status other than success; nodes that replicate ask for all settings that they know",
+        (
+            "a setting is answered with a status other than success; nodes that replicate ask for "
+            "all settings that they know"
+        ),
         "settings that dcpinspect does not know",
         "do not rely on it",
         whose="consumer",
@@ -49,9 +52,15 @@ RULES = (
         "hello-key-not-json",
         "session",
         "note",
-        "the key of a HELLO has members of JSON but is no JSON object, because its braces are missing or it was cut off",
+        (
+            "the key of a HELLO has members of JSON but is no JSON object, because its braces are "
+            "missing or it was cut off"
+        ),
         "keys that are plain text",
-        "send a JSON object with the agent as member a and the connection's id as member i; otherwise, the server does not know the id",
+        (
+            "send a JSON object with the agent as member a and the connection's id as member i; "
+            "otherwise, the server does not know the id"
+        ),
         reports=("JDCP-248",),
         whose="client",
     ),
@@ -61,7 +70,10 @@ RULES = (
         "note",
         "bytes of a connection were not captured",
         "bytes that the snapshot length cut off",
-        "capture nearer to the node, with a larger buffer; gaps that come from this have the cause capture-loss",
+        (
+            "capture nearer to the node, with a larger buffer; gaps that come from this have the "
+            "cause capture-loss"
+        ),
         whose="capture",
         cost=_LOSS,
         adds_up=True,
@@ -83,7 +95,10 @@ RULES = (
         "note",
         "the capture begins inside a connection",
         "connections that were read as a whole from there on, and carry no DCP",
-        "start the capture before the client connects; here, the settings of the connection are unknown",
+        (
+            "start the capture before the client connects; here, the settings of the connection "
+            "are unknown"
+        ),
         whose="capture",
     ),
     Rule(
@@ -102,14 +117,20 @@ RULES = (
         "note",
         "two connections show one conversation, before and after address translation or a proxy",
         "two clients that say the same at the same time; a connection that comes again",
-        "nothing; tables, counts and findings have one of the two, --copies shows both; 'connections' says which is a copy of which",
+        (
+            "nothing; tables, counts and findings have one of the two, --copies shows both; "
+            "'connections' says which is a copy of which"
+        ),
         whose="capture",
     ),
     Rule(
         "connection-reuse-inferred",
         "capture",
         "note",
-        "packets with unrelated sequence numbers come on the addresses of a connection, without a SYN",
+        (
+            "packets with unrelated sequence numbers come on the addresses of a connection, "
+            "without a SYN"
+        ),
         "",
         "nothing; they were read as a new connection, whose settings are unknown",
         whose="capture",
@@ -121,13 +142,19 @@ _SKIPS: Mapping[str, tuple[str, Severity]] = {
     BAD_MAGIC: ("bad-magic", "error"),
     ABSURD_BODY: ("oversized-body", "warning"),
 }
-"""The rule that tells of skipped bytes, with its severity, by the only reason why they were skipped."""
+"""The rule that tells of skipped bytes, with its severity, by the only reason why they were
+skipped.
+"""
 _LEAST_SEGMENT = 536
 """Fewer bytes behind an IP packet may be a trailer."""
 _OFFLOAD = (
-    "the network card cuts them into packets later: capture on the other host, or switch that off, as with ethtool -K DEV tso off gso off"
+    "the network card cuts them into packets later: capture on the other host, or switch "
+    "that off, as with ethtool -K DEV tso off gso off"
 )
-_SORT = "packets stand in the file behind those that follow them; if their times are right, reordercap puts them in order"
+_SORT = (
+    "packets stand in the file behind those that follow them; if their times are right, "
+    "reordercap puts them in order"
+)
 _CUT: tuple[str, Severity] = ("capture-cut", "note")
 """The same if all holes were made by the snapshot length."""
 
@@ -145,7 +172,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     listed = np.array([link.number for link in context.links], np.int64)
 
     def may_tell(sizes: Sizes) -> BoolArray:
-        has_any = (sizes.cut + sizes.late > 0) | ((sizes.has_fault | ~sizes.is_whole) & np.isin(sizes.connection, listed))
+        has_any = (sizes.cut + sizes.late > 0) | (
+            (sizes.has_fault | ~sizes.is_whole) & np.isin(sizes.connection, listed)
+        )
         return np.asarray((sizes.connection > 0) & has_any, dtype=np.bool_)
 
     for direction_coverage in coverage.where(may_tell):
@@ -165,35 +194,84 @@ def _of(
     whose: Whose = "unknown",
 ) -> Occurrence:
     rule_of_id = next(candidate for candidate in RULES if candidate.id == rule)
-    return Occurrence(rule, rule_of_id.severity, message, connection, evidence, cause=cause, whose=whose, next=next_, effect_of=effect_of)
+    return Occurrence(
+        rule,
+        rule_of_id.severity,
+        message,
+        connection,
+        evidence,
+        cause=cause,
+        whose=whose,
+        next=next_,
+        effect_of=effect_of,
+    )
 
 
-def _session(context: Context, link: Link, place_of_row: Mapping[int, MessagePlace]) -> Iterator[Occurrence]:
+def _session(
+    context: Context, link: Link, place_of_row: Mapping[int, MessagePlace]
+) -> Iterator[Occurrence]:
     session = context.session(link.number)
     if session.is_key_broken:
         hello_places = _known(place_of_row, session.hello_asked_row)
-        yield _of("hello-key-not-json", link.number, f"the key of HELLO is no JSON object; the agent is {session.agent}", *hello_places)
+        yield _of(
+            "hello-key-not-json",
+            link.number,
+            f"the key of HELLO is no JSON object; the agent is {session.agent}",
+            *hello_places,
+        )
     for key, control in session.controls.items():
         is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
         if is_refused and is_known:
             message = f"control {key}={control.value} was refused: {control.status}"
-            is_above = key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
+            is_above = (
+                key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
+            )
             known_key = control_key(key)
-            is_newer = known_key is not None and control.status == "einval" and context.versions(link.number).has(key) is False
-            next_ = f"ask for {MOST_WINDOW:,} bytes at most: servers from 7.6 on refuse a larger window" if is_above else None
-            next_ = f"do not rely on it; servers know it from {known_key.since} on" if known_key is not None and is_newer else next_
+            is_newer = (
+                known_key is not None
+                and control.status == "einval"
+                and context.versions(link.number).has(key) is False
+            )
+            next_ = (
+                f"ask for {MOST_WINDOW:,} bytes at most: servers from 7.6 on refuse a larger window"
+                if is_above
+                else None
+            )
+            next_ = (
+                f"do not rely on it; servers know it from {known_key.since} on"
+                if known_key is not None and is_newer
+                else next_
+            )
             whose: Whose = "normal" if session.is_replication else "unknown"
-            yield _of("control-rejected", link.number, message, *_known(place_of_row, control.row), cause=key, next_=next_, whose=whose)
+            yield _of(
+                "control-rejected",
+                link.number,
+                message,
+                *_known(place_of_row, control.row),
+                cause=key,
+                next_=next_,
+                whose=whose,
+            )
         if not is_known:
-            message = f"control {key} is not known{f', answered with {control.status}' if is_refused else ''}"
-            yield _of("control-unknown-key", link.number, message, *_known(place_of_row, control.row), cause=key)
+            message = (
+                f"control {key} is not "
+                f"known{f', answered with {control.status}' if is_refused else ''}"
+            )
+            yield _of(
+                "control-unknown-key",
+                link.number,
+                message,
+                *_known(place_of_row, control.row),
+                cause=key,
+            )
 
 
 def _unseen(link: Link) -> Occurrence:
     size = f", {counted(link.missing[link.unseen], 'byte')}" if link.missing[link.unseen] else ""
     port = link.server.rpartition(":")[2]
     next_ = (
-        f"the filter caught one direction only: capture with 'tcp port {port}', without src or dst; a tap or a mirror port may also show"
+        f"the filter caught one direction only: capture with 'tcp port {port}', without src or "
+        "dst; a tap or a mirror port may also show"
         " only one"
     )
     message = f"nothing of the {('client', 'server')[link.unseen]} was captured{size}"
@@ -204,7 +282,8 @@ def _longer(link: Link) -> Iterator[Occurrence]:
     for name, size in zip(DIRECTIONS, link.unproven, strict=True):
         if size >= _LEAST_SEGMENT:
             message = (
-                f"frames {_SENT[name]} have {counted(size, 'byte')} more than their IP headers tell: no sequence number shows what they are"
+                f"frames {_SENT[name]} have {counted(size, 'byte')} more than their IP "
+                "headers tell: no sequence number shows what they are"
             )
             yield _of("capture-hole", link.number, message, cause="longer-frames", next_=_OFFLOAD)
 
@@ -213,32 +292,59 @@ _SENT = {"c2s": "sent by the client", "s2c": "sent by the server"}
 
 
 def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
-    name, lost = DIRECTIONS[direction_coverage.direction], max(0, direction_coverage.lost - direction_coverage.cut)
+    name, lost = (
+        DIRECTIONS[direction_coverage.direction],
+        max(0, direction_coverage.lost - direction_coverage.cut),
+    )
     if (
         lost + direction_coverage.filled
         and direction_coverage.connection in context.by_number
-        and not _is_told(context.by_number[direction_coverage.connection], direction_coverage.direction)
+        and not _is_told(
+            context.by_number[direction_coverage.connection], direction_coverage.direction
+        )
     ):
         # nobody counts which holes snaplen made
-        where = f" in {counted(direction_coverage.holes, 'hole')}" if not direction_coverage.cut else " beside what was cut off"
-        late = [f"{counted(direction_coverage.filled, 'byte')} came too late to be read"] if direction_coverage.filled else []
-        message = ", ".join([*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name]])
+        where = (
+            f" in {counted(direction_coverage.holes, 'hole')}"
+            if not direction_coverage.cut
+            else " beside what was cut off"
+        )
+        late = (
+            [f"{counted(direction_coverage.filled, 'byte')} came too late to be read"]
+            if direction_coverage.filled
+            else []
+        )
+        message = ", ".join(
+            [*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name]]
+        )
         evidence, next_ = (
             context.first_losses(direction_coverage.connection, direction_coverage.direction),
             _SORT if direction_coverage.filled else None,
         )
-        yield _of("capture-hole", direction_coverage.connection, message, *evidence, cause=name, next_=next_)
+        yield _of(
+            "capture-hole",
+            direction_coverage.connection,
+            message,
+            *evidence,
+            cause=name,
+            next_=next_,
+        )
     if direction_coverage.cut:
         yield _of(
             "capture-cut",
             direction_coverage.connection,
-            f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length, {_SENT[name]}",
+            (
+                f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length, "
+                f"{_SENT[name]}"
+            ),
             cause=name,
         )
 
 
 def _is_told(link: Link, direction: int) -> bool:
-    """Returns whether a reason is told why bytes of a direction are missing, and it is none of the capture's size."""
+    """Returns whether a reason is told why bytes of a direction are missing, and it is none of the
+    capture's size.
+    """
     return link.unseen == direction or link.unproven[direction] >= _LEAST_SEGMENT
 
 
@@ -249,7 +355,12 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
         direction_coverage.late - direction_coverage.filled,
     )
     if link is not None and unplaced:
-        yield _of("undecoded-bytes", link.number, f"{counted(unplaced, 'byte')} {UNPLACED}, {_SENT[name]}", cause=f"{name}-unplaced")
+        yield _of(
+            "undecoded-bytes",
+            link.number,
+            f"{counted(unplaced, 'byte')} {UNPLACED}, {_SENT[name]}",
+            cause=f"{name}-unplaced",
+        )
     skipped = sum(direction_coverage.skipped.values())  # other rules tell of other protocols
     if link is not None and skipped:
         reason = (
@@ -257,9 +368,19 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
             if len(direction_coverage.skipped) == 1 and not direction_coverage.not_decodable
             else ""
         )
-        cause = _CUT if reason == HOLE and direction_coverage.missing == direction_coverage.cut else _SKIPS.get(reason)
+        cause = (
+            _CUT
+            if reason == HOLE and direction_coverage.missing == direction_coverage.cut
+            else _SKIPS.get(reason)
+        )
         message = f"{counted(skipped, 'byte')} in no message, {_SENT[name]}"
-        yield _of("undecoded-bytes", link.number, message, cause=name, effect_of=(*cause, name, link.number, None, None) if cause else None)
+        yield _of(
+            "undecoded-bytes",
+            link.number,
+            message,
+            cause=name,
+            effect_of=(*cause, name, link.number, None, None) if cause else None,
+        )
 
 
 def _known(place_of_row: Mapping[int, MessagePlace], row: int) -> list[MessagePlace]:
@@ -274,19 +395,32 @@ def _copy(numbered: tuple[int, Copy]) -> Occurrence:
         message = f"connection {number} is connection {copy.of} {where}"
     else:
         where = f"{side} a proxy"
-        message = f"connection {number} is the leg {where} of connection {copy.of} ({abs(copy.delay_ns) / 1e6:.1f} ms {when})"
+        message = (
+            f"connection {number} is the leg {where} of connection {copy.of} "
+            f"({abs(copy.delay_ns) / 1e6:.1f} ms {when})"
+        )
     message += "; each of the two has capture loss" * copy.both_lack
-    shared = f"the conversation of another connection, {where}" + "; each of the two has capture loss" * copy.both_lack
-    return Occurrence("seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared)
+    shared = (
+        f"the conversation of another connection, {where}"
+        + "; each of the two has capture loss" * copy.both_lack
+    )
+    return Occurrence(
+        "seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared
+    )
 
 
 def _without_syn(context: Context) -> Iterator[Occurrence]:
-    """Yields connections that begin without a SYN, and those of them that were taken for new connections."""
+    """Yields connections that begin without a SYN, and those of them that were taken for new
+    connections.
+    """
     latest: dict[tuple[str, str], int] = {}
     for link in context.links:
         before = latest.get((link.client, link.server))
         if before is not None and not link.has_handshake:
-            message = f"sequence numbers jump by {link.jump:,} bytes on the addresses of connection {before}: taken as a new connection"
+            message = (
+                f"sequence numbers jump by {link.jump:,} bytes on the addresses of "
+                f"connection {before}: taken as a new connection"
+            )
             yield (cause := _of("connection-reuse-inferred", link.number, message))
             yield _mid_stream(link, cause.key)
         elif not link.has_handshake and not _is_without_dcp(context, link):
@@ -295,13 +429,24 @@ def _without_syn(context: Context) -> Iterator[Occurrence]:
 
 
 def _is_without_dcp(context: Context, link: Link) -> bool:
-    """Returns whether a connection carries no DCP, and nothing in it that was not read could be DCP."""
-    is_read = link.tls is None and link.lost_at_end == (None, None) and not any((*link.missing, *link.skipped))
+    """Returns whether a connection carries no DCP, and nothing in it that was not read could be
+    DCP.
+    """
+    is_read = (
+        link.tls is None
+        and link.lost_at_end == (None, None)
+        and not any((*link.missing, *link.skipped))
+    )
     return is_read and not context.tracker.speaks_dcp(link.number)
 
 
 def _mid_stream(link: Link, cause: FindingKey | None = None) -> Occurrence:
-    return _of("mid-stream-start", link.number, "capture begins inside the connection, so its settings are unknown", effect_of=cause)
+    return _of(
+        "mid-stream-start",
+        link.number,
+        "capture begins inside the connection, so its settings are unknown",
+        effect_of=cause,
+    )
 
 
 def _faults(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
@@ -313,14 +458,28 @@ def _faults(context: Context, direction_coverage: DirectionCoverage) -> Iterator
     evidence = context.first_losses(direction_coverage.connection, direction_coverage.direction)[:1]
     cause = DIRECTIONS[direction_coverage.direction]
     if header[0] in MAGIC_DOCS:
-        name = opcode_name(header[1], server=header[0] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))
+        name = opcode_name(
+            header[1], server=header[0] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
+        )
         size = int.from_bytes(header[8:12], "big")
         message = f"{name} announces {size / (1 << 20):,.0f} MiB"
-        yield Occurrence("oversized-body", "warning", message, direction_coverage.connection, tuple(evidence), cause=cause)
+        yield Occurrence(
+            "oversized-body",
+            "warning",
+            message,
+            direction_coverage.connection,
+            tuple(evidence),
+            cause=cause,
+        )
         return
     skipped = sum(direction_coverage.skipped.values())
-    message = f"byte 0x{header[0]:02x} at offset {offset:,} begins no message; {skipped:,} bytes skipped, {cause}"
-    yield Occurrence("bad-magic", "error", message, direction_coverage.connection, tuple(evidence), cause=cause)
+    message = (
+        f"byte 0x{header[0]:02x} at offset {offset:,} begins no message; {skipped:,} bytes "
+        f"skipped, {cause}"
+    )
+    yield Occurrence(
+        "bad-magic", "error", message, direction_coverage.connection, tuple(evidence), cause=cause
+    )
 
 
 RULE_SET = RuleSet(RULES, findings=findings, also=("bad-magic", "oversized-body"))

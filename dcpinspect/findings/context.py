@@ -1,4 +1,6 @@
-"""What rules over a finished reading look at: the tracker's tables, the connections, and the places of messages."""
+"""What rules over a finished reading look at: the tracker's tables, the connections, and the places
+of messages.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,15 @@ from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog, LogsInOrder
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
-from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, LEAST, SeqnoLoss, Snapshots, Stream, Streams
+from dcpinspect.streams.records import (
+    CUT_VALUE,
+    FILE_SHIFT,
+    LEAST,
+    SeqnoLoss,
+    Snapshots,
+    Stream,
+    Streams,
+)
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.room import MESSAGE
 from dcpinspect.streams.server_reports import At
@@ -106,19 +116,25 @@ class Context:
         return max((link.last_ns for link in self.links), default=0)
 
     def until_ns(self, link: Link) -> int:
-        """Returns the time up to which a connection is known to have been there: its end, or the end of the capture.
+        """Returns the time up to which a connection is known to have been there: its end, or the
+        end of the capture.
 
-        What another capture has says nothing of the connection, unless connections run from one capture into the other.
+        What another capture has says nothing of the connection, unless connections run from one
+        capture into the other.
         """
         return link.closed_ns if link.closed else self._until[link.first_file]
 
     @cached_property
     def _until(self) -> Mapping[int, int]:
-        """By file: time of the last packet of the connections that begin in it, and of those that go on meanwhile."""
+        """By file: time of the last packet of the connections that begin in it, and of those that
+        go on meanwhile.
+        """
         until_of: dict[int, int] = {}
         together: set[int] = set()
         until = 0
-        for first_ns, last_ns, file in sorted((link.first_ns, link.last_ns, link.first_file) for link in self.links):
+        for first_ns, last_ns, file in sorted(
+            (link.first_ns, link.last_ns, link.first_file) for link in self.links
+        ):
             if first_ns > until:  # nothing was captured in between
                 until_of |= dict.fromkeys(together, until)
                 together.clear()
@@ -140,29 +156,46 @@ class Context:
         return False if is_whole else None  # no HELLO was sent
 
     def tells_hidden(self, connection: int) -> bool | None:
-        """Returns whether the producer says, by a SeqnoAdvanced, where a snapshot ends that ends in what the client may not see; None where
-        nobody can know."""
+        """Returns whether the producer says, by a SeqnoAdvanced, where a snapshot ends that ends in
+        what the client may not see; None where nobody can know.
+        """
         has_collections = self.has_collections(connection)
-        return False if has_collections and self.versions(connection).has(SEQNO_ADVANCED) is False else has_collections
+        return (
+            False
+            if has_collections and self.versions(connection).has(SEQNO_ADVANCED) is False
+            else has_collections
+        )
 
     def versions(self, connection: int) -> Versions:
-        """Returns the versions that the producer of a connection may have, by what its server shows on any connection."""
-        return self._versions[self.by_number[connection].server] if self.producer(connection) == 1 else Versions()
+        """Returns the versions that the producer of a connection may have, by what its server shows
+        on any connection.
+        """
+        return (
+            self._versions[self.by_number[connection].server]
+            if self.producer(connection) == 1
+            else Versions()
+        )
 
     @cached_property
     def _versions(self) -> Mapping[str, Versions]:
-        first = self.snapshots[(self.snapshots.index == 1) & (self.snapshots.layout >= 0)]  # these stay in the tables, whatever leaves
+        first = self.snapshots[
+            (self.snapshots.index == 1) & (self.snapshots.layout >= 0)
+        ]  # these stay in the tables, whatever leaves
         sent: dict[int, list[str]] = defaultdict(list)
         for pair in np.unique(self.streams.connection[first.stream] << 8 | first.layout).tolist():
             sent[pair >> 8] += w.SNAPSHOT_LAYOUTS[pair & 255 : (pair & 255) + 1]
         versions_of: dict[str, list[Versions]] = defaultdict(list)
         for link in self.links:
-            by_markers = versions_by_markers(sent[link.number] if self.producer(link.number) == 1 else ())
+            by_markers = versions_by_markers(
+                sent[link.number] if self.producer(link.number) == 1 else ()
+            )
             versions_of[link.server] += [self.session(link.number).versions, by_markers]
         return {server: Versions().narrowed(versions) for server, versions in versions_of.items()}
 
     def is_filtered(self, stream: int) -> bool | None:
-        """Returns whether a stream was asked for with a filter of collections; None where nobody can know."""
+        """Returns whether a stream was asked for with a filter of collections; None where nobody
+        can know.
+        """
         row = self.streams[stream]
         if not row.request.form or row.request.filter == CUT_VALUE:
             return None
@@ -170,7 +203,9 @@ class Context:
         return value is not None and ("collections" in value or "scope" in value)
 
     def value(self, stream: int) -> Mapping[str, Any] | None:
-        """What the value of a stream request says; None where it has none, or nobody can read it."""
+        """What the value of a stream request says; None where it has none, or nobody can
+        read it.
+        """
         number = int(self.streams.request.filter[stream])
         return self.tracker.conversation.filters[number] if number >= 0 else None
 
@@ -179,17 +214,25 @@ class Context:
         direction = int(self.tracker.state.connections.producer[connection])
         return direction if direction >= 0 else 1
 
-    def place(self, stream: Stream, message: r.MessageRow, *, of_consumer: bool = False) -> MessagePlace | None:
-        """Returns the place of a message that a stream's record keeps in ``message``; None if there is none."""
+    def place(
+        self, stream: Stream, message: r.MessageRow, *, of_consumer: bool = False
+    ) -> MessagePlace | None:
+        """Returns the place of a message that a stream's record keeps in ``message``; None if there
+        is none.
+        """
         if message.row <= 0:
             return None
         producer = self.producer(stream.connection)
-        return place_at(stream.connection, 1 - producer if of_consumer else producer, At.of(message))
+        return place_at(
+            stream.connection, 1 - producer if of_consumer else producer, At.of(message)
+        )
 
     def in_order(self, is_chosen: BoolArray) -> list[int]:
         """Returns the numbers of the chosen snapshots in the order of their markers."""
         numbers = np.flatnonzero(is_chosen)
-        by_marker: list[int] = numbers[np.argsort(self.snapshots.place.row[numbers], kind="stable")].tolist()
+        by_marker: list[int] = numbers[
+            np.argsort(self.snapshots.place.row[numbers], kind="stable")
+        ].tolist()
         return by_marker
 
     def marker(self, snapshot: int) -> MessagePlace:
@@ -216,11 +259,22 @@ class Context:
         """Returns the place of the first message behind a loss; its time is not kept."""
         connection, direction = int(loss.connection), int(loss.direction)
         frame = int(loss.after_frame)
-        return MessagePlace(int(loss.after_row), connection, DIRECTIONS[direction], int(loss.end), frame >> FILE_SHIFT, frame & _FRAME, 0)
+        return MessagePlace(
+            int(loss.after_row),
+            connection,
+            DIRECTIONS[direction],
+            int(loss.end),
+            frame >> FILE_SHIFT,
+            frame & _FRAME,
+            0,
+        )
 
     def first_losses(self, connection: int, direction: int) -> list[MessagePlace]:
         """Returns the places of the messages behind the first losses of a direction."""
-        losses, numbers = self.tracker.state.known.losses, self._losses.get((connection, direction), ())
+        losses, numbers = (
+            self.tracker.state.known.losses,
+            self._losses.get((connection, direction), ()),
+        )
         return [self.behind(losses[number]) for number in numbers]
 
     @cached_property
@@ -228,7 +282,12 @@ class Context:
         """The first three losses of each direction that has some."""
         losses = self.tracker.state.known.losses
         groups = Groups([losses.connection, losses.direction])
-        return {(int(losses.connection[loss_rows[0]]), int(losses.direction[loss_rows[0]])): loss_rows[:3] for loss_rows in groups.values()}
+        return {
+            (int(losses.connection[loss_rows[0]]), int(losses.direction[loss_rows[0]])): loss_rows[
+                :3
+            ]
+            for loss_rows in groups.values()
+        }
 
     @cached_property
     def names(self) -> NameNumbers:
@@ -237,10 +296,12 @@ class Context:
 
     @cached_property
     def of_client(self) -> Groups:
-        """Streams by client, vbucket and stream-id, in the order in which they were opened; a hole may have held requests back.
+        """Streams by client, vbucket and stream-id, in the order in which they were opened; a hole
+        may have held requests back.
 
-        A stream whose stream-id nobody knows is alone. A proxy opens two connections of one name, from the producer and to the consumer,
-        and passes on what each says: what it says on one of them was not asked again.
+        A stream whose stream-id nobody knows is alone. A proxy opens two connections of one name,
+        from the producer and to the consumer, and passes on what each says: what it says on one of
+        them was not asked again.
         """
         streams = self.streams
         client = self.names.of[streams.connection]
@@ -261,17 +322,26 @@ class Context:
 
     @cached_property
     def _sent(self) -> tuple[IntArray, LogsInOrder]:
-        """Client and vbucket of each failover log, as one number, and the logs. Both are sorted by that number, then by time."""
+        """Client and vbucket of each failover log, as one number, and the logs. Both are sorted by
+        that number, then by time.
+        """
         all_logs = self.logs.told
         key = self.names.of[all_logs.connection] << VBUCKET_BITS | all_logs.vbucket
         order = np.lexsort((all_logs.place.row, all_logs.place.time, key))
         return key[order], LogsInOrder(self.logs, order)
 
     def sent(self, stream: int) -> LogsInOrder:
-        """Returns the failover logs of a stream's vbucket that its client was sent, in the order in which they were told."""
+        """Returns the failover logs of a stream's vbucket that its client was sent, in the order in
+        which they were told.
+        """
         keys, logs = self._sent
-        key = self.names.of[self.streams.connection[stream]] << VBUCKET_BITS | self.streams.vbucket[stream]
-        return logs[int(np.searchsorted(keys, key, "left")) : int(np.searchsorted(keys, key, "right"))]
+        key = (
+            self.names.of[self.streams.connection[stream]] << VBUCKET_BITS
+            | self.streams.vbucket[stream]
+        )
+        return logs[
+            int(np.searchsorted(keys, key, "left")) : int(np.searchsorted(keys, key, "right"))
+        ]
 
     @property
     def rollbacks(self) -> Rollbacks:
@@ -293,17 +363,29 @@ class Context:
 
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
-        """Connection and vbucket of streams whose server is known to have the vbucket as a replica."""
+        """Connection and vbucket of streams whose server is known to have the vbucket as a
+        replica.
+        """
         replicas = self.tables.seen.replicas
-        return frozenset(zip(self.streams.connection[replicas].tolist(), self.streams.vbucket[replicas].tolist(), strict=True))
+        return frozenset(
+            zip(
+                self.streams.connection[replicas].tolist(),
+                self.streams.vbucket[replicas].tolist(),
+                strict=True,
+            )
+        )
 
     @cached_property
     def blind(self) -> frozenset[int]:
-        """Connections on which something of the consumer's was not captured, perhaps what it asked about its vbuckets."""
+        """Connections on which something of the consumer's was not captured, perhaps what it asked
+        about its vbuckets.
+        """
         return frozenset(np.flatnonzero(self.sight.incomplete_consumers).tolist())
 
     def is_heard_after(self, connection: int, row: int) -> bool:
-        """Returns whether the server of a connection said anything behind this row, on any connection to it."""
+        """Returns whether the server of a connection said anything behind this row, on any
+        connection to it.
+        """
         return self._latest_of[self.by_number[connection].server] > row
 
     @cached_property
@@ -311,39 +393,66 @@ class Context:
         """Row of the latest message that each server sent."""
         connections, latest = self.tracker.state.connections, defaultdict[str, int](int)
         for link in self.links:
-            latest[link.server] = max(latest[link.server], int(connections[link.number].last_row[self.producer(link.number)]))
+            latest[link.server] = max(
+                latest[link.server],
+                int(connections[link.number].last_row[self.producer(link.number)]),
+            )
         return latest
 
     def runs_whole(self, stream: int) -> bool:
-        """Returns whether a stream is open, and nothing that could have ended it is missing in either direction."""
+        """Returns whether a stream is open, and nothing that could have ended it is missing in
+        either direction.
+        """
         row = self.streams[stream]
         connection = int(row.connection)
-        connection_row, link = self.tracker.state.connections[connection], self.by_number[connection]
+        connection_row, link = (
+            self.tracker.state.connections[connection],
+            self.by_number[connection],
+        )
         producer = self.producer(connection)
         if not ACCEPTED <= row.state <= STREAMING or connection_row.losses[producer] != row.losses:
             return False
         if link.lost_at_end != (None, None) or connection_row.closed_time >= row.opened.time:
             return False
         last = int(connection_row.last_loss[1 - producer])
-        return last < 0 or int(self.tracker.state.known.losses.after_row[last]) < int(row.opened.row)
+        return last < 0 or int(self.tracker.state.known.losses.after_row[last]) < int(
+            row.opened.row
+        )
 
     def is_brought(self, stream: int, seqno: int) -> bool:
-        """Returns whether a later stream of a stream's client has come to a seqno of the vbucket."""
+        """Returns whether a later stream of a stream's client has come to a seqno of the
+        vbucket.
+        """
         return bool(self._reached_later[stream] >= seqno + LEAST)
 
     @cached_property
     def _reached_later(self) -> IntArray:
-        """For each stream, the greatest seqno, biased, to which later streams of its client and vbucket have come."""
+        """For each stream, the greatest seqno, biased, to which later streams of its client and
+        vbucket have come.
+        """
         streams = self.streams
-        return self.of_client.greatest_later(np.where(streams.has_position != 0, streams.position, LEAST), LEAST)
+        return self.of_client.greatest_later(
+            np.where(streams.has_position != 0, streams.position, LEAST), LEAST
+        )
 
-    def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None, least: int = MESSAGE) -> bool:
-        """Returns whether a side may have said something between two times that was not captured; without ``until_ns``, at any time after
-        the first. ``least``: bytes of the shortest message that counts."""
+    def may_lack(
+        self,
+        connection: int,
+        direction: int,
+        since_ns: int,
+        until_ns: int | None = None,
+        least: int = MESSAGE,
+    ) -> bool:
+        """Returns whether a side may have said something between two times that was not captured;
+        without ``until_ns``, at any time after the first. ``least``: bytes of the shortest message
+        that counts.
+        """
         return self.sight.between(connection, direction, since_ns, until_ns, least) != "complete"
 
     def patience_ns(self, stream: int) -> int:
-        """Returns how long a reaction may take before its absence is reported: 2 s, or ten times the slowest seen before."""
+        """Returns how long a reaction may take before its absence is reported: 2 s, or ten times
+        the slowest seen before.
+        """
         return max(2_000_000_000, 10 * int(self.streams.patience[stream]))
 
 
@@ -361,7 +470,9 @@ def place_at(connection: int, direction: int, message: At) -> MessagePlace:
 
 
 def reached(row: Stream) -> tuple[int, ...]:
-    """Returns the seqno that a stream has come to: its last one, or where it started; nothing if unknown."""
+    """Returns the seqno that a stream has come to: its last one, or where it started; nothing if
+    unknown.
+    """
     if row.seen:
         return (plain(row.last),)
     if row.has_position:
@@ -394,7 +505,9 @@ def occurrence(
         severity,
         message,
         int(row.connection),
-        tuple(dict.fromkeys(message_place for message_place in evidence if message_place is not None)),
+        tuple(
+            dict.fromkeys(message_place for message_place in evidence if message_place is not None)
+        ),
         int(row.vbucket),
         sid if sid >= 0 else None,
         cause,

@@ -1,7 +1,8 @@
-"""What findings cost, in plain words that make the first line of a report: ``3 vbuckets lost data``.
+"""What findings cost, in plain words that make the first line of a report: ``3 vbuckets lost
+data``.
 
-A rule of errors or warnings names its cost where it is declared, and so do a few rules of notes. Here are the words, and the costs that
-several rules share.
+A rule of errors or warnings names its cost where it is declared, and so do a few rules of notes.
+Here are the words, and the costs that several rules share.
 """
 
 from __future__ import annotations
@@ -31,11 +32,23 @@ class Cost:
 
 LOST = Cost("vbucket", "lost data", "lost data")
 REFUSED = Cost("vbucket", "was refused", "were refused", is_usual=True)
-WRONG_DATA = Cost("vbucket", "has messages that break the protocol", "have messages that break the protocol")
+WRONG_DATA = Cost(
+    "vbucket", "has messages that break the protocol", "have messages that break the protocol"
+)
 BROKEN_MESSAGES = Cost("connection", "has broken messages", "have broken messages")
-WRONG_DOCUMENTS = Cost("vbucket", "has documents with a wrong datatype or xattrs", "have documents with a wrong datatype or xattrs")
+WRONG_DOCUMENTS = Cost(
+    "vbucket",
+    "has documents with a wrong datatype or xattrs",
+    "have documents with a wrong datatype or xattrs",
+)
 STUCK = Cost("vbucket", "receives nothing", "receive nothing", lasts=True)
 BACK = Cost("vbucket", "was rolled back", "were rolled back", is_usual=True)
 STALLED = Cost("connection", "has stalled", "have stalled", lasts=True)
-UNASKED = Cost("connection", "has messages that do not fit its settings", "have messages that do not fit their settings")
-UNMATCHED = Cost("connection", "has answers that nobody asked for", "have answers that nobody asked for")
+UNASKED = Cost(
+    "connection",
+    "has messages that do not fit its settings",
+    "have messages that do not fit their settings",
+)
+UNMATCHED = Cost(
+    "connection", "has answers that nobody asked for", "have answers that nobody asked for"
+)

@@ -21,12 +21,17 @@ RULES = (
         "diverging-history",
         "snapshot",
         "error",
-        "two streams have the same seqno of the same branch of a vbucket, but the document, the kind of change, the "
+        "two streams have the same seqno of the same branch of a vbucket, but the document, "
+        "the kind of change, the "
         "CAS or the value is different; one history cannot have both",
-        "another branch; seqnos after a failover that any log shows; CAS 0; a commit that other streams get as a mutation or deletion;"
-        " values of deletions; compressed values; values that the opens ask for in different forms; messages that are not completely"
-        " captured; events that do not fit in memory (the last vbuckets of files, the oldest events of pipes)",
-        "compare both rows, the failover logs and the nodes, and report them with the producer's version; one of the "
+        "another branch; seqnos after a failover that any log shows; CAS 0; a commit that "
+        "other streams get as a mutation or deletion;"
+        " values of deletions; compressed values; values that the opens ask for in different "
+        "forms; messages that are not completely"
+        " captured; events that do not fit in memory (the last vbuckets of files, the oldest "
+        "events of pipes)",
+        "compare both rows, the failover logs and the nodes, and report them with the "
+        "producer's version; one of the "
         "two streams is not what the vbucket has",
         CAUSES,
         needs=("histories",),
@@ -47,7 +52,9 @@ _WORDS: dict[int, str] = {
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """Yields all occurrences: for two streams, the first differences and the last one, which counts for those between."""
+    """Yields all occurrences: for two streams, the first differences and the last one, which counts
+    for those between.
+    """
     context = finished.context
     for contradiction in context.tracker.contradictions().found():
         if _are_in_two_networks(context, contradiction):
@@ -55,15 +62,23 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         for index, seqno in enumerate(contradiction.seqnos):
             if seqno in contradiction.events:
                 count = contradiction.count - SHOWN if index == SHOWN else 1
-                diverging = _occurrence(context, contradiction, seqno, count, with_keys=finished.with_keys)
+                diverging = _occurrence(
+                    context, contradiction, seqno, count, with_keys=finished.with_keys
+                )
                 yield replace(diverging, rows=contradiction.rows) if index == 0 else diverging
 
 
 def _are_in_two_networks(context: Context, contradiction: Contradiction) -> bool:
-    """Returns whether two streams are of two servers, although their addresses are the same: connections between the same ends, at the same
-    time."""
-    first_link, second_link = (context.by_number[int(context.streams.connection[stream])] for stream in contradiction.streams)
-    is_beside = max(first_link.first_ns, second_link.first_ns) < min(first_link.last_ns, second_link.last_ns)
+    """Returns whether two streams are of two servers, although their addresses are the same:
+    connections between the same ends, at the same time.
+    """
+    first_link, second_link = (
+        context.by_number[int(context.streams.connection[stream])]
+        for stream in contradiction.streams
+    )
+    is_beside = max(first_link.first_ns, second_link.first_ns) < min(
+        first_link.last_ns, second_link.last_ns
+    )
     return (
         first_link.number != second_link.number
         and (first_link.client, first_link.server) == (second_link.client, second_link.server)
@@ -71,14 +86,26 @@ def _are_in_two_networks(context: Context, contradiction: Contradiction) -> bool
     )
 
 
-def _occurrence(context: Context, contradiction: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:
-    both = sorted(zip(contradiction.streams, contradiction.events[seqno], strict=True), key=lambda stream_event: -stream_event[1].place.row)
+def _occurrence(
+    context: Context, contradiction: Contradiction, seqno: int, count: int, *, with_keys: bool
+) -> Occurrence:
+    both = sorted(
+        zip(contradiction.streams, contradiction.events[seqno], strict=True),
+        key=lambda stream_event: -stream_event[1].place.row,
+    )
     (newer_stream, newer_event), (older_stream, older_event) = both
-    beside = "another value" if contradiction.cause == "value" else _what(older_event, with_keys=with_keys)
+    beside = (
+        "another value"
+        if contradiction.cause == "value"
+        else _what(older_event, with_keys=with_keys)
+    )
     if contradiction.cause == "value":
         beside += _cas(older_event)
     other_node = elsewhere(context, newer_stream, older_stream)
-    message = f"seqno {plain(newer_event.seqno)} is {_what(newer_event, with_keys=with_keys)} here, {beside} on {other_node}"
+    message = (
+        f"seqno {plain(newer_event.seqno)} is {_what(newer_event, with_keys=with_keys)} "
+        f"here, {beside} on {other_node}"
+    )
     return occurrence(
         context,
         newer_stream,

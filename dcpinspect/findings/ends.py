@@ -1,4 +1,6 @@
-"""Rules about the end of streams that ask for a last seqno: servers that do not send the end, clients that do not wait for it."""
+"""Rules about the end of streams that ask for a last seqno: servers that do not send the end,
+clients that do not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,18 @@ RULES = (
         "stream-end-missing",
         "stream",
         "warning",
-        "a stream has reached its requested end and its snapshot is complete, but no stream end comes within 2 s, or ten times the time"
-        " that earlier ones took; or the connection closes first. It is no error, because the consumer has all that it asked for",
-        "the window is full; the consumer closed the stream, or the connection before the end could arrive; after a hole",
-        "close the stream and go on, because the consumer has all that it asked for; it is a fault of the producer, so note its version",
+        "a stream has reached its requested end and its snapshot is complete, but no stream "
+        "end comes within 2 s, or ten times the time"
+        " that earlier ones took; or the connection closes first. It is no error, because the "
+        "consumer has all that it asked for",
+        (
+            "the window is full; the consumer closed the stream, or the connection before the end "
+            "could arrive; after a hole"
+        ),
+        (
+            "close the stream and go on, because the consumer has all that it asked for; it is a "
+            "fault of the producer, so note its version"
+        ),
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
         causes=(GOES_ON, CLOSED, SILENT),
         whose={GOES_ON: "producer", CLOSED: "producer", SILENT: "unknown"},
@@ -39,8 +49,14 @@ RULES = (
         "closed-before-stream-end",
         "stream",
         "warning",
-        "the consumer closes the connection while streams with an end seqno have neither reached it nor ended",
-        "resets; connections that the producer closes; streams without an end; streams that the consumer closes; after a hole",
+        (
+            "the consumer closes the connection while streams with an end seqno have neither "
+            "reached it nor ended"
+        ),
+        (
+            "resets; connections that the producer closes; streams without an end; streams that "
+            "the consumer closes; after a hole"
+        ),
         "wait for the stream end of each stream before closing the connection",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
         whose="consumer",
@@ -58,7 +74,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     finite: dict[int, list[int]] = defaultdict(list)
     request = streams.request
     is_finite = (request.end > LEAST) & (request.end < GREATEST) & (request.flags & TO_AN_END == 0)
-    for number in np.flatnonzero((request.form > 0) & (streams.answer == w.A_ACCEPTED) & is_finite).tolist():
+    for number in np.flatnonzero(
+        (request.form > 0) & (streams.answer == w.A_ACCEPTED) & is_finite
+    ).tolist():
         finite[streams[number].connection].append(number)
     for connection, numbers in finite.items():
         link = context.by_number.get(connection)
@@ -77,37 +95,78 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
     if context.is_starved(link.number):
         return
     done = [
-        (int(streams.finished.time[candidate]), int(streams.finished.time[candidate] - streams.at.time[candidate]))
+        (
+            int(streams.finished.time[candidate]),
+            int(streams.finished.time[candidate] - streams.at.time[candidate]),
+        )
         for candidate in numbers
-        if streams.state[candidate] == ENDED and streams.reason[candidate] == 0 and _is_reached(context, candidate)
+        if streams.state[candidate] == ENDED
+        and streams.reason[candidate] == 0
+        and _is_reached(context, candidate)
     ]
     for number in numbers:
         row = streams[number]
         snapshot = int(row.snapshot)
-        is_complete = snapshot >= 0 and context.snapshots.state[snapshot] in (COMPLETE, COMPLETE_ADVANCED)
+        is_complete = snapshot >= 0 and context.snapshots.state[snapshot] in (
+            COMPLETE,
+            COMPLETE_ADVANCED,
+        )
         if not _is_reached(context, number) or not is_complete or not context.runs_whole(number):
             continue
         since = int(row.at.time)
-        patience = max(PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0))
+        patience = max(
+            PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
+        )
         until = link.closed_ns if link.closed else link.last_ns
-        allowed = int(context.tracker.state.connections.slowest[link.number])  # the end may have been under way
+        allowed = int(
+            context.tracker.state.connections.slowest[link.number]
+        )  # the end may have been under way
         by_producer = link.closed_by == context.producer(link.number)
-        if until - since <= patience and not (link.closed and (by_producer or until - since > allowed > 0)):
+        if until - since <= patience and not (
+            link.closed and (by_producer or until - since > allowed > 0)
+        ):
             continue
         end = plain(row.request.end)
-        closed = f", closed by the {SIDES[link.closed_by]}" if link.closed and until - since <= patience else ""
-        message = f"requested end {end} reached, no stream end for {duration((until - since) / 1e9)}{closed}"
+        closed = (
+            f", closed by the {SIDES[link.closed_by]}"
+            if link.closed and until - since <= patience
+            else ""
+        )
+        message = (
+            f"requested end {end} reached, no stream end for "
+            f"{duration((until - since) / 1e9)}{closed}"
+        )
         evidence = (context.place(row, row.at), context.request(number))
-        cause = CLOSED if by_producer and link.closed else GOES_ON if context.is_heard_after(link.number, int(row.at.row)) else SILENT
+        cause = (
+            CLOSED
+            if by_producer and link.closed
+            else GOES_ON
+            if context.is_heard_after(link.number, int(row.at.row))
+            else SILENT
+        )
         shared = "requested end reached, no stream end"
-        yield occurrence(context, number, "stream-end-missing", "warning", message, evidence, cause=cause, seqnos=(end,), shared=shared)
+        yield occurrence(
+            context,
+            number,
+            "stream-end-missing",
+            "warning",
+            message,
+            evidence,
+            cause=cause,
+            seqnos=(end,),
+            shared=shared,
+        )
 
 
 def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
     consumer = 1 - context.producer(link.number)
     if link.closed != "fin" or link.closed_by != consumer:
         return
-    left_streams = [number for number in numbers if not _is_reached(context, number) and context.runs_whole(number)]
+    left_streams = [
+        number
+        for number in numbers
+        if not _is_reached(context, number) and context.runs_whole(number)
+    ]
     if not left_streams:
         return
     streams = context.streams
@@ -117,9 +176,14 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
     yield Occurrence(
         "closed-before-stream-end",
         "warning",
-        f"{SIDES[consumer]} closed with {len(left_streams)} of {len(numbers)} finite streams unfinished",
+        (
+            f"{SIDES[consumer]} closed with {len(left_streams)} of {len(numbers)} finite streams "
+            "unfinished"
+        ),
         link.number,
-        tuple(dict.fromkeys(message_place for message_place in evidence if message_place is not None)),
+        tuple(
+            dict.fromkeys(message_place for message_place in evidence if message_place is not None)
+        ),
         vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left_streams})),
         time_ns=link.closed_ns,
         rows=[row for row in streams.latest.row[left_streams].tolist() if row > 0],

@@ -2,14 +2,17 @@
 
 The tables differ in what they look at, and in what they do:
 
-- ``SILENCES`` is about one message. If a rule speaks of a message, the rules listed beside it have nothing to add: their cases there are
-  dropped.
-- ``SILENCES_OF_CONNECTION`` is about a connection, in the time that a rule speaks of. Findings in that time are dropped.
-- ``CLOSES`` is about the close of a connection. ``connection-closed`` names the fault for which the server closed it.
-- ``OWNS`` is about cause and effect. What a rule finds stays a finding, and becomes an effect of the finding that explains it. It is told
-  under that finding, which also gives the advice. The rule that finds the cause says which streams it explains. Nothing is an effect of
-  something milder, so the worst finding that is told stays the worst. No effect has effects of its own: what follows from one is told with
-  its cause.
+- ``SILENCES`` is about one message. If a rule speaks of a message, the rules listed beside it have
+  nothing to add: their cases there are dropped.
+- ``SILENCES_OF_CONNECTION`` is about a connection, in the time that a rule speaks of. Findings in
+  that time are dropped.
+- ``CLOSES`` is about the close of a connection. ``connection-closed`` names the fault for which the
+  server closed it.
+- ``OWNS`` is about cause and effect. What a rule finds stays a finding, and becomes an effect of
+  the finding that explains it. It is told under that finding, which also gives the advice. The rule
+  that finds the cause says which streams it explains. Nothing is an effect of something milder, so
+  the worst finding that is told stays the worst. No effect has effects of its own: what follows
+  from one is told with its cause.
 """
 
 from __future__ import annotations
@@ -19,14 +22,37 @@ from collections.abc import Collection, Mapping
 from dcpinspect.findings import wire_rules
 
 _IN_A_STREAM = (
-    *("event-before-marker", "seqno-not-increasing", "seqno-repeated-after-advanced", "seqno-outside-snapshot"),
-    *("seqno-below-request-start", "marker-overlap", "marker-behind", "first-marker-start", "snapshot-incomplete", "gap-unexplained"),
-    *("duplicate-key-in-snapshot", "cas-regress", "commit-without-prepare", "collection-outside-filter"),
+    *(
+        "event-before-marker",
+        "seqno-not-increasing",
+        "seqno-repeated-after-advanced",
+        "seqno-outside-snapshot",
+    ),
+    *(
+        "seqno-below-request-start",
+        "marker-overlap",
+        "marker-behind",
+        "first-marker-start",
+        "snapshot-incomplete",
+        "gap-unexplained",
+    ),
+    *(
+        "duplicate-key-in-snapshot",
+        "cas-regress",
+        "commit-without-prepare",
+        "collection-outside-filter",
+    ),
     *("event-for-unknown-collection", "event-after-collection-end", "manifest-uid-backwards"),
 )
-"""Rules about a message's place in its stream: they mean nothing if it is the message of another stream."""
+"""Rules about a message's place in its stream: they mean nothing if it is the message of another
+stream.
+"""
 SILENCES: Mapping[str, Collection[str]] = {
-    **{rule.id: ("stream-refused", "open-refused") for rule in wire_rules.RULES if rule.severity != "note"},
+    **{
+        rule.id: ("stream-refused", "open-refused")
+        for rule in wire_rules.RULES
+        if rule.severity != "note"
+    },
     "bad-stream-range": ("stream-refused",),
     "duplicate-stream-request": ("stream-refused",),
     "manifest-ahead": ("stream-refused",),
@@ -35,7 +61,12 @@ SILENCES: Mapping[str, Collection[str]] = {
     "seqno-not-increasing": ("seqno-outside-snapshot",),
     "seqno-outside-snapshot": ("gap-unexplained",),
     "commit-order": ("commit-without-prepare",),
-    "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot", "gap-unexplained"),
+    "event-before-marker": (
+        "seqno-below-request-start",
+        "seqno-not-increasing",
+        "seqno-outside-snapshot",
+        "gap-unexplained",
+    ),
     "sid-missing": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
@@ -50,14 +81,29 @@ SILENCES: Mapping[str, Collection[str]] = {
 """Rules that have nothing to add about a message that a more specific rule speaks of."""
 
 SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
-    "flow-control-stall": ("stream-end-missing", "server-owes-seqno", "snapshot-stalled", "silent-connection"),
-    **dict.fromkeys(("proxy-header", "wrong-port"), ("missing-response", "tls-alert", "slow-responses")),
+    "flow-control-stall": (
+        "stream-end-missing",
+        "server-owes-seqno",
+        "snapshot-stalled",
+        "silent-connection",
+    ),
+    **dict.fromkeys(
+        ("proxy-header", "wrong-port"), ("missing-response", "tls-alert", "slow-responses")
+    ),
     "tcp-window-zero": (
-        *("flow-control-stall", "stream-end-missing", "server-owes-seqno", "snapshot-stalled", "silent-connection"),
+        *(
+            "flow-control-stall",
+            "stream-end-missing",
+            "server-owes-seqno",
+            "snapshot-stalled",
+            "silent-connection",
+        ),
         *("missing-response", "noop-unanswered", "slow-stream"),
     ),
 }
-"""Rules that have nothing to add about a connection, in the time that a more specific rule speaks of."""
+"""Rules that have nothing to add about a connection, in the time that a more specific rule speaks
+of.
+"""
 
 AT_ONCE, UNANSWERED, SILENT = range(3)
 CLOSES: Mapping[str, int] = {
@@ -68,21 +114,38 @@ CLOSES: Mapping[str, int] = {
     "noop-opaque": UNANSWERED,
     "noop-unanswered": SILENT,
 }
-"""Rules whose faults make a server close the connection, and when. AT_ONCE: at once. UNANSWERED: while it still waits for the right answer
-to a noop. SILENT: once it has waited for an answer for as long as noops are apart, and the client said nothing else."""
+"""Rules whose faults make a server close the connection, and when. AT_ONCE: at once. UNANSWERED:
+while it still waits for the right answer to a noop. SILENT: once it has waited for an answer for as
+long as noops are apart, and the client said nothing else.
+"""
 
 REFUSABLE = (
     *(rule.id for rule in wire_rules.RULES if rule.severity != "note"),
     *(rule for rule in _IN_A_STREAM if rule != "gap-unexplained"),
-    *("sid-missing", "sid-unexpected", "message-without-stream", "message-after-stream-end", "opaque-mismatch", "delete-times-mismatch"),
-    *("marker-version-not-negotiated", "oso-not-negotiated", "seqno-advanced-without-collections", "expiry-not-negotiated"),
+    *(
+        "sid-missing",
+        "sid-unexpected",
+        "message-without-stream",
+        "message-after-stream-end",
+        "opaque-mismatch",
+        "delete-times-mismatch",
+    ),
+    *(
+        "marker-version-not-negotiated",
+        "oso-not-negotiated",
+        "seqno-advanced-without-collections",
+        "expiry-not-negotiated",
+    ),
     *("prepare-not-negotiated", "oso-structure"),
 )
 """Rules about messages of a stream that a consumer may refuse."""
 
 OWNS: Mapping[str, Collection[str]] = {
     **dict.fromkeys(REFUSABLE, ("consumer-refused", "connection-closed")),
-    **dict.fromkeys(("consumer-refused", "open-twice", "flow-control-stall", "tcp-window-zero"), ("connection-closed",)),
+    **dict.fromkeys(
+        ("consumer-refused", "open-twice", "flow-control-stall", "tcp-window-zero"),
+        ("connection-closed",),
+    ),
     "name-clash": ("connection-closed", "silent-connection"),
     "rollback-loop": (
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),

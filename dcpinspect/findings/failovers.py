@@ -1,4 +1,6 @@
-"""The rule about failovers: a node has a new branch of many vbuckets at once, and the client went on with it."""
+"""The rule about failovers: a node has a new branch of many vbuckets at once, and the client went
+on with it.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,25 @@ RULES = (
         "failover",
         "stream",
         "note",
-        f"within {PATIENCE_NS // 10**9} s, one node sends a client new newest branches of {MANY_VBUCKETS} vbuckets or more; the client knew"
+        f"within {PATIENCE_NS // 10**9} s, one node sends a client new newest branches of "
+        f"{MANY_VBUCKETS} vbuckets or more; the client knew"
         " their newest branches before, and then has a stream on each new branch",
-        "one of these vbuckets is not streamed on the new branch; logs without the old branch, because that is another history",
-        "nothing is left to do, the client went on; the cluster's log shows whether a node failed over or came back from a crash",
+        (
+            "one of these vbuckets is not streamed on the new branch; logs without the old branch, "
+            "because that is another history"
+        ),
+        (
+            "nothing is left to do, the client went on; the cluster's log shows whether a node "
+            "failed over or came back from a crash"
+        ),
         is_told_once=True,
         whose="normal",
-        cost=Cost("vbucket", "has a new branch of its history", "have a new branch of their history", is_usual=True),
+        cost=Cost(
+            "vbucket",
+            "has a new branch of its history",
+            "have a new branch of their history",
+            is_usual=True,
+        ),
     ),
 )
 
@@ -69,19 +83,28 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _of_clients(context: Context) -> Iterator[tuple[str, int, Sequence[KnownLog]]]:
-    """Yields (client, vbucket, logs) by bucket, with the logs that the client was sent, in the order in which they were told.
+    """Yields (client, vbucket, logs) by bucket, with the logs that the client was sent, in the
+    order in which they were told.
 
     Logs that are all the same are left out.
     """
     logs, all_logs = context.logs, context.logs.told
-    buckets = NameNumbers({number: bucket for number, (_, bucket) in logs.origins.items()}, len(context.names.of))
+    buckets = NameNumbers(
+        {number: bucket for number, (_, bucket) in logs.origins.items()}, len(context.names.of)
+    )
     client = context.names.of[all_logs.connection]
     in_order = np.lexsort((all_logs.place.row, all_logs.place.time))
-    groups = Groups([client, buckets.of[all_logs.connection], all_logs.vbucket], in_order[client[in_order] >= 0])
+    groups = Groups(
+        [client, buckets.of[all_logs.connection], all_logs.vbucket], in_order[client[in_order] >= 0]
+    )
     before = groups.previous
     differs = (before >= 0) & (all_logs.log != all_logs.log[before])
     for rows in groups.having(differs):
-        yield context.clients[int(all_logs.connection[rows[0]])], int(all_logs.vbucket[rows[0]]), LogsInOrder(logs, np.array(rows))
+        yield (
+            context.clients[int(all_logs.connection[rows[0]])],
+            int(all_logs.vbucket[rows[0]]),
+            LogsInOrder(logs, np.array(rows)),
+        )
 
 
 def _changes(vbucket: int, logs: Sequence[KnownLog]) -> Iterator[_Change]:
@@ -118,12 +141,16 @@ class _Streams:
         rows = context.streams[np.array(numbers, dtype=np.int64)]
         self._numbers, self._opened_ns = numbers, rows.opened.time
         self._on_branch: dict[int, list[tuple[tuple[int, int], int]]] = defaultdict(list)
-        """By the newest branch of the log with which it was accepted: when and in which row each stream was accepted, and its number."""
+        """By the newest branch of the log with which it was accepted: when and in which row each
+        stream was accepted, and its number.
+        """
         is_accepted = (rows.request.form > 0) & (rows.answer == w.A_ACCEPTED)
         for index in np.flatnonzero(is_accepted).tolist():
             uuid, answer_place = context.logs.newest(numbers[index]), rows[index].answered
             if uuid is not None:
-                self._on_branch[uuid].append(((int(answer_place.time), int(answer_place.row)), numbers[index]))
+                self._on_branch[uuid].append(
+                    ((int(answer_place.time), int(answer_place.row)), numbers[index])
+                )
         for several in self._on_branch.values():
             several.sort()
 
@@ -135,7 +162,10 @@ class _Streams:
 
     def between(self, since_ns: int, until_ns: int) -> Sequence[int]:
         """Returns the streams that were opened between two times."""
-        begin, end = int(np.searchsorted(self._opened_ns, since_ns, "right")), int(np.searchsorted(self._opened_ns, until_ns, "left"))
+        begin, end = (
+            int(np.searchsorted(self._opened_ns, since_ns, "right")),
+            int(np.searchsorted(self._opened_ns, until_ns, "left")),
+        )
         return self._numbers[begin:end]
 
 
@@ -144,7 +174,10 @@ def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
     streams, client = context.streams, context.names.of[context.streams.connection]
     in_order = np.argsort(streams.opened.time, kind="stable")
     groups = Groups([client, streams.vbucket], in_order[client[in_order] >= 0])
-    return {(context.clients[streams[rows[0]].connection], streams[rows[0]].vbucket): rows for rows in groups.values()}
+    return {
+        (context.clients[streams[rows[0]].connection], streams[rows[0]].vbucket): rows
+        for rows in groups.values()
+    }
 
 
 def _occurrence(context: Context, change: _Change, number: int, streams: _Streams) -> Occurrence:
@@ -158,7 +191,9 @@ def _occurrence(context: Context, change: _Change, number: int, streams: _Stream
         if origins[int(context.streams.connection[stream])][1] == origins[change.log.connection][1]
     ]
     answer = context.answer(number)
-    message = f"a new branch 0x{uuid:016x} from {seqno}, followed" + (f" in row {answer.row}" if answer is not None else "")
+    message = f"a new branch 0x{uuid:016x} from {seqno}, followed" + (
+        f" in row {answer.row}" if answer is not None else ""
+    )
     return occurrence(
         context,
         number,

@@ -1,4 +1,6 @@
-"""What a rule found: first as single occurrences, then as findings that put like occurrences together."""
+"""What a rule found: first as single occurrences, then as findings that put like occurrences
+together.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ OVER: tuple[Over, ...] = ("recovered", "open", "unknown")
 
 
 def _no_rows() -> RowNumbers:
-    from dcpinspect.protocol.column_types import NO_ROWS  # deferred: commands that name rules start without NumPy
+    from dcpinspect.protocol.column_types import (
+        NO_ROWS,
+    )  # deferred: commands that name rules start without NumPy
 
     return NO_ROWS
 
@@ -41,7 +45,9 @@ class MessagePlace:
 
 
 FindingKey = tuple[str, Severity, str | None, int, int | None, int | None]
-"""Rule, severity, cause, connection, vbucket, stream-id: what occurrences of one thing have in common."""
+"""Rule, severity, cause, connection, vbucket, stream-id: what occurrences of one thing have in
+common.
+"""
 
 
 @dataclass(slots=True)
@@ -53,7 +59,9 @@ class Occurrence:
     message: str
     """One sentence, without the place, which every view adds in its own way."""
     connection: int
-    """Number of the connection; 0 or below: a log or a checkpoint, not a connection. Each of their clients has a number of its own."""
+    """Number of the connection; 0 or below: a log or a checkpoint, not a connection. Each of their
+    clients has a number of its own.
+    """
     places: tuple[MessagePlace, ...]
     """Messages that show the case, the offender first."""
     vbucket: int | None = None
@@ -66,7 +74,9 @@ class Occurrence:
     vbuckets: tuple[int, ...] = ()
     """Sorted vbuckets of an occurrence that is about several at once; ``vbucket`` is then None."""
     shared: str | None = None
-    """The message if many vbuckets share it, without the numbers of one vbucket; None: ``message`` itself."""
+    """The message if many vbuckets share it, without the numbers of one vbucket; None: ``message``
+    itself.
+    """
     count: int = 1
     last_time_ns: int = 0
     """Time of the last of ``count``; 0: the time of the places."""
@@ -75,7 +85,9 @@ class Occurrence:
     stream: int | None = None
     """Number of the stream that the occurrence is about."""
     explains: Collection[int] = ()
-    """Numbers of the streams whose findings are effects of this occurrence, if the rule may have such effects."""
+    """Numbers of the streams whose findings are effects of this occurrence, if the rule may have
+    such effects.
+    """
     effect_of: FindingKey | None = None
     """Key of what this occurrence is an effect of, if that is known without ``explains``."""
     facts: Mapping[str, int | str] = field(default_factory=dict)
@@ -83,7 +95,9 @@ class Occurrence:
     is_over: bool | None = None
     """Whether the trouble has ended, if the rule knows."""
     time_ns: int = 0
-    """Time when it began, if the first of ``places`` does not tell it; 0: that place tells it, or nobody knows."""
+    """Time when it began, if the first of ``places`` does not tell it; 0: that place tells it, or
+    nobody knows.
+    """
     client: str | None = None
     """The client that it is about, if no connection tells it."""
     whose: Whose = "unknown"
@@ -98,7 +112,9 @@ class Occurrence:
 
     @property
     def began_ns(self) -> int:
-        """Time when it began: other messages that show it may be older, such as the request of a stream that ended. 0: nobody knows."""
+        """Time when it began: other messages that show it may be older, such as the request of a
+        stream that ended. 0: nobody knows.
+        """
         return self.time_ns or (self.places[0].time_ns if self.places else 0)
 
 
@@ -112,7 +128,9 @@ class Finding:
     message: str
     next: str
     connections: tuple[int, ...]
-    """Numbers of the connections; empty: the finding is about a log or a checkpoint, not about a connection."""
+    """Numbers of the connections; empty: the finding is about a log or a checkpoint, not about a
+    connection.
+    """
     vbuckets: tuple[int, ...]
     """The vbuckets, sorted; empty: the whole connection."""
     sid: int | None
@@ -125,7 +143,8 @@ class Finding:
     """Time of the last message that shows it, or when it ended."""
     count: int = 1
     left_out: int = 0
-    """Number of further messages that show it, or of occurrences with no message among ``places``."""
+    """Number of further messages that show it, or of occurrences with no message among ``places``.
+    """
     effect_of: str | None = None
     """Id of the finding that is the cause of this one, and that has the advice."""
     what: str = ""
@@ -146,9 +165,13 @@ class Finding:
     latest: MessagePlace | None = None
     """The latest offender."""
     rows: RowNumbers = field(default_factory=_no_rows, compare=False, repr=False)
-    """Rows of all messages that show it, rising, if somebody asked for them (``Collector``); otherwise empty."""
+    """Rows of all messages that show it, rising, if somebody asked for them (``Collector``);
+    otherwise empty.
+    """
     cases: tuple[Finding, ...] = ()
-    """The cases, if it happened on several vbuckets or connections: one for each. Empty: the finding is one case."""
+    """The cases, if it happened on several vbuckets or connections: one for each. Empty: the
+    finding is one case.
+    """
     files: tuple[str, ...] = field(default=(), compare=False)
     """Names of the captures that ``places`` count, if a ``Recording`` gives the finding."""
 
@@ -156,7 +179,9 @@ class Finding:
         return f"<{self.severity} {self.rule}, {self.where}: {self.message}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what ``dcpinspect check --format json`` prints of the finding, as Python objects."""
+        """Returns what ``dcpinspect check --format json`` prints of the finding, as Python
+        objects.
+        """
         from dcpinspect.findings.record import finding_records  # deferred: it needs NumPy
         from dcpinspect.findings.registry import RULES
 
@@ -165,9 +190,19 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """A hash that is equal in every reading of the same captures, and differs between the findings of one reading."""
-        id_fields = (self.rule, self.cause, self.connections or self.clients, self.vbuckets, self.sid)
-        evidence = [(place.connection, place.direction, place.stream_offset) for place in self.places[:1]]
+        """A hash that is equal in every reading of the same captures, and differs between the
+        findings of one reading.
+        """
+        id_fields = (
+            self.rule,
+            self.cause,
+            self.connections or self.clients,
+            self.vbuckets,
+            self.sid,
+        )
+        evidence = [
+            (place.connection, place.direction, place.stream_offset) for place in self.places[:1]
+        ]
         return sha256(repr((*id_fields, *evidence)).encode()).hexdigest()[:12]
 
     @property
@@ -186,20 +221,37 @@ class Finding:
         connections = connections_of(self)
         if not self.vbuckets:
             return connections or "log"
-        vbuckets = f"vb {self.vbuckets[0]}" if len(self.vbuckets) == 1 else f"{len(self.vbuckets)} vbuckets"
-        return ", ".join(filter(None, [f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}", connections]))
+        vbuckets = (
+            f"vb {self.vbuckets[0]}"
+            if len(self.vbuckets) == 1
+            else f"{len(self.vbuckets)} vbuckets"
+        )
+        return ", ".join(
+            filter(
+                None,
+                [f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}", connections],
+            )
+        )
 
 
 def connections_of(finding: Finding) -> str:
     """Returns the connections of a finding by their numbers; empty if it has none."""
-    return f"connection{'s' if len(finding.connections) > 1 else ''} {ranges(finding.connections)}" if finding.connections else ""
+    return (
+        f"connection{'s' if len(finding.connections) > 1 else ''} {ranges(finding.connections)}"
+        if finding.connections
+        else ""
+    )
 
 
 def who_alone(finding: Finding) -> str:
     """Returns the clients of a finding in words, if no connection of a capture tells them."""
     if not finding.clients:
         return ""
-    return f"client {finding.clients[0]}" if len(finding.clients) == 1 else f"{len(finding.clients)} clients"
+    return (
+        f"client {finding.clients[0]}"
+        if len(finding.clients) == 1
+        else f"{len(finding.clients)} clients"
+    )
 
 
 MOST_RANGES = 12
@@ -207,7 +259,9 @@ MOST_RANGES = 12
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Returns sorted numbers as ranges (1, 5–9), and how many numbers there are beyond the first ranges."""
+    """Returns sorted numbers as ranges (1, 5–9), and how many numbers there are beyond the first
+    ranges.
+    """
     bounds: list[list[int]] = []
     for number in numbers:
         if bounds and number == bounds[-1][1] + 1:
@@ -215,5 +269,7 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             bounds.append([number, number])
     more = sum(high - low + 1 for low, high in bounds[MOST_RANGES:])
-    range_text = ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in bounds[:MOST_RANGES])
+    range_text = ", ".join(
+        str(low) if low == high else f"{low}–{high}" for low, high in bounds[:MOST_RANGES]
+    )
     return f"{range_text} and {more} more" if more else range_text

@@ -1,4 +1,6 @@
-"""Rules about flow control: windows that stay full, what goes beyond them, and consumers that count otherwise than producers."""
+"""Rules about flow control: windows that stay full, what goes beyond them, and consumers that count
+otherwise than producers.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +26,40 @@ from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 STUCK_NS = 720_000_000_000
-"""A server may disconnect a client that acknowledges nothing for this time: kv_engine ``dcp_disconnect_when_stuck_timeout_seconds``, by
-default."""
+"""A server may disconnect a client that acknowledges nothing for this time: kv_engine
+``dcp_disconnect_when_stuck_timeout_seconds``, by default.
+"""
 NO_FIT = "no-fit"
 
-_ALL_BYTES = "count all bytes of every message of a stream: header, framing extras, extras, key and value"
-_WIRE_BYTES = "count the bytes on the wire, and only those of the producer's requests that belong to streams"
+_ALL_BYTES = (
+    "count all bytes of every message of a stream: header, framing extras, extras, key and value"
+)
+_WIRE_BYTES = (
+    "count the bytes on the wire, and only those of the producer's requests that belong to streams"
+)
 _NEXT = {
-    "without-flex-frames": f"{_ALL_BYTES}; servers before 7.0 left the stream-id out of most messages themselves (MB-40277)",
-    "without-prepare-surplus": "count each prepare as header and body plus 2 bytes, because servers do; the rest is counted well",
+    "without-flex-frames": (
+        f"{_ALL_BYTES}; servers before 7.0 left the stream-id out of most "
+        "messages themselves (MB-40277)"
+    ),
+    "without-prepare-surplus": (
+        "count each prepare as header and body plus 2 bytes, because "
+        "servers do; the rest is counted well"
+    ),
 }
 
 _OVER_NODES = (
-    "a node that replicates with full eviction acknowledges a message twice if the message had to wait for the "
-    "disk (5.5 to 8.0.2, MB-72321); it acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, "
+    "a node that replicates with full eviction acknowledges a message twice if the message had "
+    "to wait for the "
+    "disk (5.5 to 8.0.2, MB-72321); it acknowledges buffered messages with a wrong size "
+    "(before 6.6.5 and 7.0.4, "
     "MB-47318)"
 )
 _UNDER_NODES = (
-    "a node that replicates does not acknowledge what it had buffered at the end of a stream (before 7.2, "
-    "MB-56275); it acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, MB-47318), and V2.2 "
+    "a node that replicates does not acknowledge what it had buffered at the end of a stream "
+    "(before 7.2, "
+    "MB-56275); it acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, "
+    "MB-47318), and V2.2 "
     "markers with the size of V2.0 (builds before 8.0.0, MB-64936)"
 )
 """Faults of servers when they are the consumer themselves, by kv_engine's history."""
@@ -63,15 +80,26 @@ RULES = (
         "flow-control-stall",
         "flow",
         "warning",
-        "the window is full, and nothing is sent or acknowledged for 5 s; an error if this lasts to the end of the "
-        "capture, a note from 1 s on. The finding names the time limit of the producer if it is reached, and a window "
+        "the window is full, and nothing is sent or acknowledged for 5 s; an error if this "
+        "lasts to the end of the "
+        "capture, a note from 1 s on. The finding names the time limit of the producer if it "
+        "is reached, and a window "
         "above 4 GiB, of which servers before 7.6 keep the lower 32 bits",
-        "after a hole, until the window is granted again; at the end of the capture if no stream is open; a window "
+        "after a hole, until the window is granted again; at the end of the capture if no "
+        "stream is open; a window "
         "above 4 GiB, if more than its lower 32 bits is in use",
-        "look for what stops the consumer from processing its messages, or for bytes that it does not count; servers "
-        "from 7.2.7, 7.6.6 and 8.0 on disconnect it after 720 s if dcp_disconnect_when_stuck_name_regex matches its "
+        "look for what stops the consumer from processing its messages, or for bytes that it "
+        "does not count; servers "
+        "from 7.2.7, 7.6.6 and 8.0 on disconnect it after 720 s if "
+        "dcp_disconnect_when_stuck_name_regex matches its "
         "name",
-        reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "couchbase/couchbase-kafka-connector#8"),
+        reports=(
+            "GOCBC-774",
+            "JDCP-83",
+            "JDCP-184",
+            "JDCP-246",
+            "couchbase/couchbase-kafka-connector#8",
+        ),
         needs=("flow",),
         whose="consumer",
         cost=STALLED,
@@ -80,12 +108,26 @@ RULES = (
         "under-acknowledged",
         "flow",
         "warning",
-        "three or more acknowledgements fit whole messages only if some bytes are left out; or they fit no whole "
-        "messages, four or more in a row do not lower the unacknowledged bytes, and the window is full in the end",
-        "acknowledgements that fit the right sizes; bytes sent before the window was granted; after a hole",
+        "three or more acknowledgements fit whole messages only if some bytes are left out; or "
+        "they fit no whole "
+        "messages, four or more in a row do not lower the unacknowledged bytes, and the window "
+        "is full in the end",
+        (
+            "acknowledgements that fit the right sizes; bytes sent before the window was granted; "
+            "after a hole"
+        ),
         _ALL_BYTES,
         (*_WHAT, NO_FIT),
-        reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "MB-40277", "MB-47318", "MB-56275", "MB-64936"),
+        reports=(
+            "GOCBC-774",
+            "JDCP-83",
+            "JDCP-184",
+            "JDCP-246",
+            "MB-40277",
+            "MB-47318",
+            "MB-56275",
+            "MB-64936",
+        ),
         needs=("flow",),
         whose="consumer",
         cost=Cost("connection", "acknowledges too few bytes", "acknowledge too few bytes"),
@@ -95,7 +137,10 @@ RULES = (
         "flow",
         "warning",
         "more bytes are acknowledged than flow control counts",
-        "bytes sent before the window was granted; the 2 extra bytes of a prepare; less than one answer time; after a hole",
+        (
+            "bytes sent before the window was granted; the 2 extra bytes of a prepare; less than "
+            "one answer time; after a hole"
+        ),
         _WIRE_BYTES,
         tuple(w.WAYS[way] for way in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
@@ -108,9 +153,13 @@ RULES = (
         "flow",
         "warning",
         "the producer begins a counted message although the window is full",
-        "one message too many; an acknowledgement comes up to one answer time later and makes room; the window became "
+        "one message too many; an acknowledgement comes up to one answer time later and makes "
+        "room; the window became "
         "smaller, or is above 4 GiB; after a hole",
-        "give the consumer more memory than its window; it is a fault of the producer, so note its version",
+        (
+            "give the consumer more memory than its window; it is a fault of the producer, so note "
+            "its version"
+        ),
         needs=("flow",),
         whose="producer",
         cost=Cost("connection", "was sent too much", "were sent too much"),
@@ -121,7 +170,10 @@ RULES = (
         "note",
         "bytes are acknowledged although flow control is off",
         "unknown settings of flow control; while the consumer is asking for a window",
-        "set connection_buffer_size, or do not acknowledge; the producer ignores acknowledgements without it",
+        (
+            "set connection_buffer_size, or do not acknowledge; the producer ignores "
+            "acknowledgements without it"
+        ),
         needs=("flow",),
         whose="consumer",
     ),
@@ -143,17 +195,29 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _overruns(context, link, watched, is_whole=is_whole)
     for number, examples in sorted(flow.unasked.items()):
         control = context.session(number).controls.get("connection_buffer_size")
-        evidence = [context.said(number, example_place, of_consumer=True) for example_place in examples.told]
+        evidence = [
+            context.said(number, example_place, of_consumer=True) for example_place in examples.told
+        ]
         asked_size = _asked_above(context, number)
-        if number in context.by_number and (control is None or evidence[0].row < control.row or asked_size is not None):
+        if number in context.by_number and (
+            control is None or evidence[0].row < control.row or asked_size is not None
+        ):
             message = "acknowledged although flow control is off"
             message += (
-                f": servers before 7.6 keep only the lower 32 bits of the window of {asked_size:,}, and these are 0"
+                (
+                    ": servers before 7.6 keep only the lower 32 bits of the window of "
+                    f"{asked_size:,}, and these are 0"
+                )
                 if asked_size is not None
                 else ""
             )
             yield from _of(
-                "ack-without-window", "note", message, [[example_place] for example_place in evidence], examples.count, rows=examples.rows
+                "ack-without-window",
+                "note",
+                message,
+                [[example_place] for example_place in evidence],
+                examples.count,
+                rows=examples.rows,
             )
 
 
@@ -171,13 +235,21 @@ def _of(
     shared: str | None = None,
     rows: RowNumbers = NO_ROWS,
 ) -> Iterator[Occurrence]:
-    """Yields occurrences for something that happened ``count`` times, of which ``evidence`` are told.
+    """Yields occurrences for something that happened ``count`` times, of which ``evidence`` are
+    told.
 
     The worst one comes first: the message is about it. ``rows``: rows of all.
     """
-    rows = np.union1d(rows, [message_places[0].row for message_places in evidence]) if len(rows) else rows
+    rows = (
+        np.union1d(rows, [message_places[0].row for message_places in evidence])
+        if len(rows)
+        else rows
+    )
     for number, message_places in enumerate(evidence):
-        times, connection = count - len(evidence) + 1 if number == 0 else 1, message_places[0].connection
+        times, connection = (
+            count - len(evidence) + 1 if number == 0 else 1,
+            message_places[0].connection,
+        )
         overrun = Occurrence(
             rule,
             severity,
@@ -200,8 +272,9 @@ def _asked_above(context: Context, number: int) -> int | None:
 
 
 def _next(context: Context, link: Link, cause: str | None) -> str | None:
-    """Returns what to do about other counting. If the consumer is a node that replicates, or nothing fits, servers' own faults are
-    named."""
+    """Returns what to do about other counting. If the consumer is a node that replicates, or
+    nothing fits, servers' own faults are named.
+    """
     if cause in w.WAYS and not context.session(link.number).is_replication:
         return _NEXT.get(cause or "")
     is_over = cause is None or cause in w.WAYS[w.OVER.start :]
@@ -222,21 +295,27 @@ def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
     return bool(((states >= ACCEPTED) & (states <= STREAMING)).any())
 
 
-def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
+def _stalls(
+    context: Context, link: Link, watched: Watched, *, is_whole: bool
+) -> Iterator[Occurrence]:
     events, count = [*watched.stalls.told], watched.stalls.count
     last = _last_stall(context, link, watched) if is_whole else None
     if last is not None:
         events.append(last)
         count += 1
     asked_size = _asked_above(context, link.number)
-    if not events or (asked_size is not None and (watched.overruns.count or watched.window.overrun.before)):
+    if not events or (
+        asked_size is not None and (watched.overruns.count or watched.window.overrun.before)
+    ):
         return
     is_closed = link.closed in ("fin", "rst") and link.closed_by == context.producer(link.number)
     is_given_up = last is not None and is_closed and last.time_ns >= STUCK_NS
     events.sort(key=lambda event: (not is_given_up or event is not last, -event.time_ns))
     worst = events[0]
     last_ack = (
-        f"last acknowledgement {duration(worst.since_ack_ns / 1e9)} before" if worst.since_ack_ns >= 0 else "never acknowledged before"
+        f"last acknowledgement {duration(worst.since_ack_ns / 1e9)} before"
+        if worst.since_ack_ns >= 0
+        else "never acknowledged before"
     )
     used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
     message = f"flow-control window full for {duration(worst.time_ns / 1e9)}, {used}, {last_ack}"
@@ -245,7 +324,10 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
     if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
     if asked_size is not None and worst.window == asked_size & MOST_WINDOW:
-        message += f"; the consumer asked for {asked_size:,}, and servers before 7.6 keep only the lower 32 bits"
+        message += (
+            f"; the consumer asked for {asked_size:,}, and servers before 7.6 keep only the "
+            "lower 32 bits"
+        )
     evidence = []
     for event in events:
         full = context.said(link.number, event.at)
@@ -278,26 +360,56 @@ def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | No
     if time_ns < w.SHORTEST_NS:
         return None
     since_ack = until - window.latest_ack.time if window.acks else -1
-    return Pressure(time_ns, window.balance, window.size, since_ack, At.of(window.latest), At.of(window.latest_ack))
+    return Pressure(
+        time_ns,
+        window.balance,
+        window.size,
+        since_ack,
+        At.of(window.latest),
+        At.of(window.latest_ack),
+    )
 
 
-def _under(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
+def _under(
+    context: Context, link: Link, watched: Watched, *, is_whole: bool
+) -> Iterator[Occurrence]:
     window, fit = watched.window, watched.fit
-    evidence = [context.said(link.number, At.of(message_place), of_consumer=True) for message_place in (window.missed, window.latest_ack)]
+    evidence = [
+        context.said(link.number, At.of(message_place), of_consumer=True)
+        for message_place in (window.missed, window.latest_ack)
+    ]
     if 0 < fit < w.OVER.start:
         watched_way, cause = watched.ways[fit], w.WAYS[fit]
-        message = f"under-acknowledged by {watched_way.less:,} bytes: {watched_way.affected:,} x {_WHAT[cause]}"
+        message = (
+            f"under-acknowledged by {watched_way.less:,} bytes: {watched_way.affected:,} x "
+            f"{_WHAT[cause]}"
+        )
         next_ = _next(context, link, cause)
-        yield from _of("under-acknowledged", "warning", message, [evidence], window.acks, cause, next_=next_)
+        yield from _of(
+            "under-acknowledged", "warning", message, [evidence], window.acks, cause, next_=next_
+        )
         return
     only_grew = watched.fits_nothing and window.acks >= w.ENOUGH_WITHOUT and not window.has_fallen
     if is_whole and only_grew and _last_stall(context, link, watched) is not None:
-        grown = f"unacknowledged bytes only grew over {window.acks:,} acknowledgements, to {window.after_ack:,}"
+        grown = (
+            f"unacknowledged bytes only grew over {window.acks:,} acknowledgements, to "
+            f"{window.after_ack:,}"
+        )
         message = f"under-acknowledged: {grown} of {window.size:,}"
-        yield from _of("under-acknowledged", "warning", message, [evidence], window.acks, NO_FIT, next_=_next(context, link, NO_FIT))
+        yield from _of(
+            "under-acknowledged",
+            "warning",
+            message,
+            [evidence],
+            window.acks,
+            NO_FIT,
+            next_=_next(context, link, NO_FIT),
+        )
 
 
-def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
+def _over(
+    context: Context, link: Link, watched: Watched, *, is_whole: bool
+) -> Iterator[Occurrence]:
     window = Window.of_bytes(Window.as_bytes(watched.window))
     if is_whole and _is_known(context, link, watched):
         w.settle_excess(context.until_ns(link), window)  # the producer sends nothing more
@@ -305,28 +417,54 @@ def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> 
     if not excess.count:
         return
     cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
-    evidence = [context.said(link.number, At.of(message_place), of_consumer=True) for message_place in (excess.first, excess.last)]
-    rows = np.append(watched.excesses.rows, excess.last.row)  # the end may have shown that this acknowledgement is too much
+    evidence = [
+        context.said(link.number, At.of(message_place), of_consumer=True)
+        for message_place in (excess.first, excess.last)
+    ]
+    rows = np.append(
+        watched.excesses.rows, excess.last.row
+    )  # the end may have shown that this acknowledgement is too much
     message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
     next_ = _next(context, link, cause)
-    yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(evidence))], excess.count, cause, next_=next_, rows=rows)
+    yield from _of(
+        "over-acknowledged",
+        "warning",
+        message,
+        [list(dict.fromkeys(evidence))],
+        excess.count,
+        cause,
+        next_=next_,
+        rows=rows,
+    )
 
 
-def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
+def _overruns(
+    context: Context, link: Link, watched: Watched, *, is_whole: bool
+) -> Iterator[Occurrence]:
     window, overrun = watched.window, watched.window.overrun
     if _asked_above(context, link.number) is not None:
         return  # this server keeps more of the window than others
     events, count = [*watched.overruns.told], watched.overruns.count
     is_late = context.until_ns(link) > overrun.at.time + window.tolerance
     if is_whole and overrun.before and is_late and _is_known(context, link, watched):
-        events.append(Pressure(0, overrun.peak, window.size, 0, At.of(overrun.at), At.of(window.latest_ack)))
+        events.append(
+            Pressure(0, overrun.peak, window.size, 0, At.of(overrun.at), At.of(window.latest_ack))
+        )
         count += 1
     if not events:
         return
     events.sort(key=lambda event: event.window - event.used)
     message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
     evidence = [[context.said(link.number, event.at)] for event in events]
-    yield from _of("flow-control-overrun", "warning", message, evidence, count, shared="bytes past the window", rows=watched.overruns.rows)
+    yield from _of(
+        "flow-control-overrun",
+        "warning",
+        message,
+        evidence,
+        count,
+        shared="bytes past the window",
+        rows=watched.overruns.rows,
+    )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

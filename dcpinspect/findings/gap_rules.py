@@ -25,11 +25,15 @@ RULES = (
         "gap-in-history-snapshot",
         "snapshot",
         "warning",
-        "seqnos are missing between two events of a snapshot with history, which has every change; a note for consumers from which"
+        "seqnos are missing between two events of a snapshot with history, which has every "
+        "change; a note for consumers from which"
         " prepares,"
         " modify events or other collections are hidden",
         "streams of some collections only; collections that keep no history; after a hole",
-        "compare with a stream from 0, and report it with the producer's version; a consumer that wants every change did not get some",
+        (
+            "compare with a stream from 0, and report it with the producer's version; a consumer "
+            "that wants every change did not get some"
+        ),
         whose="producer",
         cost=Cost("vbucket", "has a gap in its history", "have gaps in their history"),
     ),
@@ -37,13 +41,20 @@ RULES = (
         "item-missing",
         "snapshot",
         "error",
-        "another stream of the same vbucket and branch delivered a change, and this stream delivered neither the "
-        "change nor a later one of the document, although its snapshot is complete. In a first snapshot, or one from "
+        "another stream of the same vbucket and branch delivered a change, and this stream "
+        "delivered neither the "
+        "change nor a later one of the document, although its snapshot is complete. In a first "
+        "snapshot, or one from "
         "disk, this counts only for the latest change of the document up to the snapshot's end",
-        "another branch of the vbucket; changes that the consumer did not ask for, or may not see; changes that "
-        "compaction may have purged; changes that a newer one may replace after the end of the other stream; after a "
+        "another branch of the vbucket; changes that the consumer did not ask for, or may not "
+        "see; changes that "
+        "compaction may have purged; changes that a newer one may replace after the end of the "
+        "other stream; after a "
         "hole",
-        "compare both rows and the failover logs, and report them with the producer's version; the consumer did not get this change",
+        (
+            "compare both rows and the failover logs, and report them with the producer's version; "
+            "the consumer did not get this change"
+        ),
         whose="producer",
         cost=LOST,
     ),
@@ -51,9 +62,18 @@ RULES = (
         "gap-unexplained",
         "capture",
         "note",
-        "seqnos are missing and no cause fits; the messages before or after have no marker, or a marker without a range",
-        "after a hole; streams whose beginning was not captured; gaps before a message with a more specific finding",
-        "look at the messages before and after it with 'dcpinspect timeline --vbucket N --messages'",
+        (
+            "seqnos are missing and no cause fits; the messages before or after have no marker, or "
+            "a marker without a range"
+        ),
+        (
+            "after a hole; streams whose beginning was not captured; gaps before a message with a "
+            "more specific finding"
+        ),
+        (
+            "look at the messages before and after it with 'dcpinspect timeline --vbucket N "
+            "--messages'"
+        ),
         whose="unknown",
     ),
 )
@@ -63,15 +83,21 @@ MOST_SEQNOS = 1000
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """Yields all occurrences. Of gaps that only differ by place, those that are shown are yielded, with the number of the others."""
+    """Yields all occurrences. Of gaps that only differ by place, those that are shown are yielded,
+    with the number of the others.
+    """
     context, gaps = finished.context, finished.tables.all_gaps
     unexplained = gaps.unexplained
     in_history = gaps.table[unexplained.in_history]
     seeing = [number for number in context.by_number if context.session(number).sees_every_seqno]
     is_hidden = ~np.isin(context.streams.connection[in_history.stream], seeing)
-    yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history)
+    yield from _bulk(
+        context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history
+    )
     yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note", _in_history)
-    yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
+    yield from _bulk(
+        context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause
+    )
     missing = groupby(sorted(unexplained.missing, key=_between), key=_between)
     yield from (_missing(context, list(ones), with_keys=finished.with_keys) for _, ones in missing)
 
@@ -96,18 +122,38 @@ def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occur
         else context.at(missing_event.stream, At.of(missing_event.gap.ends))
         for missing_event in ones
     ]
-    other_places = [context.at(missing_event.other, At.of(missing_event.event.place)) for missing_event in ones]
-    evidence = [message_place for pair in zip(gap_places[:SHOWN], other_places, strict=False) for message_place in pair]
+    other_places = [
+        context.at(missing_event.other, At.of(missing_event.event.place)) for missing_event in ones
+    ]
+    evidence = [
+        message_place
+        for pair in zip(gap_places[:SHOWN], other_places, strict=False)
+        for message_place in pair
+    ]
     missing_documents = occurrence(
-        context, first.stream, "item-missing", "error", message, evidence, seqnos=tuple(seqnos[:MOST_SEQNOS]), count=len(seqnos)
+        context,
+        first.stream,
+        "item-missing",
+        "error",
+        message,
+        evidence,
+        seqnos=tuple(seqnos[:MOST_SEQNOS]),
+        count=len(seqnos),
     )
     return replace(missing_documents, rows=[message_place.row for message_place in gap_places])
 
 
-def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
-    """Yields, for each vbucket, stream-id and connection, the first gaps and the last one, which counts for those between."""
+def _bulk(
+    context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]
+) -> Iterator[Occurrence]:
+    """Yields, for each vbucket, stream-id and connection, the first gaps and the last one, which
+    counts for those between.
+    """
     stream = gaps.stream
-    keys = [column[stream] for column in (context.streams.connection, context.streams.vbucket, context.streams.sid)]
+    keys = [
+        column[stream]
+        for column in (context.streams.connection, context.streams.vbucket, context.streams.sid)
+    ]
     order = np.lexsort((gaps.after, gaps.ends.row, *keys))
     changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
     for numbers in np.split(order, np.flatnonzero(changes) + 1) if len(gaps) else ():
@@ -115,18 +161,41 @@ def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Ca
         for index, number in enumerate(shown_gaps):
             gap = gaps[number]
             after, before = plain(gap.after), plain(gap.before)
-            evidence = (context.at(gap.stream, At.of(message_place)) for message_place in (gap.ends, gap.begins))
+            evidence = (
+                context.at(gap.stream, At.of(message_place))
+                for message_place in (gap.ends, gap.begins)
+            )
             other_rows = gaps.ends.row[numbers[SHOWN:]] if index == SHOWN else ()
-            gap_occurrence = _occurrence(context, rule, severity, words(after, before), gap, *evidence, seqnos=(after, before))
-            yield replace(gap_occurrence, count=len(other_rows), rows=other_rows) if len(other_rows) else gap_occurrence
+            gap_occurrence = _occurrence(
+                context,
+                rule,
+                severity,
+                words(after, before),
+                gap,
+                *evidence,
+                seqnos=(after, before),
+            )
+            yield (
+                replace(gap_occurrence, count=len(other_rows), rows=other_rows)
+                if len(other_rows)
+                else gap_occurrence
+            )
 
 
 def _occurrence(
-    context: Context, rule: str, severity: Severity, message: str, gap: Gap, *evidence: MessagePlace, seqnos: tuple[int, ...]
+    context: Context,
+    rule: str,
+    severity: Severity,
+    message: str,
+    gap: Gap,
+    *evidence: MessagePlace,
+    seqnos: tuple[int, ...],
 ) -> Occurrence:
     stream = context.streams[gap.stream]
     sid = stream.sid if stream.sid >= 0 else None
-    return Occurrence(rule, severity, message, stream.connection, evidence, stream.vbucket, sid, seqnos=seqnos)
+    return Occurrence(
+        rule, severity, message, stream.connection, evidence, stream.vbucket, sid, seqnos=seqnos
+    )
 
 
 def _seqnos(after: int, before: int) -> str:
@@ -147,7 +216,11 @@ def elsewhere(context: Context, stream: int, other_stream: int) -> str:
     own_row, other_row = context.streams[stream], context.streams[other_stream]
     if own_row.connection != other_row.connection:
         return f"connection {other_row.connection}"
-    return f"stream-id {other_row.sid}" if own_row.sid != other_row.sid else f"stream #{other_row.ordinal}"
+    return (
+        f"stream-id {other_row.sid}"
+        if own_row.sid != other_row.sid
+        else f"stream #{other_row.ordinal}"
+    )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

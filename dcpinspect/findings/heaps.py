@@ -1,4 +1,6 @@
-"""Counts the occurrences of one thing on one vbucket or connection. The first three occurrences and the last one are kept."""
+"""Counts the occurrences of one thing on one vbucket or connection. The first three occurrences and
+the last one are kept.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Heap:
     cause: FindingKey | None = None
     """Key of the finding that these occurrences are effects of."""
     advice: dict[str | None, MessagePlace | None] = field(default_factory=dict)
-    """Each advice with the message that first led to it. ``MOST_ADVICE`` + 1 entries mean that there are too many to name."""
+    """Each advice with the message that first led to it. ``MOST_ADVICE`` + 1 entries mean that
+    there are too many to name.
+    """
     rows: array[int] | None = None
     """Rows of the messages that show the finding; None if they are not wanted."""
 
@@ -56,30 +60,45 @@ class Heap:
         if len(self.advice) <= MOST_ADVICE:
             self.advice.setdefault(occurrence.next, next(iter(occurrence.places), None))
         if self.rows is not None:
-            rows = occurrence.rows if len(occurrence.rows) else [message_place.row for message_place in occurrence.places[:1]]
+            rows = (
+                occurrence.rows
+                if len(occurrence.rows)
+                else [message_place.row for message_place in occurrence.places[:1]]
+            )
             self.rows.frombytes(np.asarray(rows, np.int64).tobytes())
         self.count += occurrence.count
         if len(occurrence.rows) > occurrence.count:
-            self.unnamed += len({*occurrence.rows} - {message_place.row for message_place in occurrence.places})
+            self.unnamed += len(
+                {*occurrence.rows} - {message_place.row for message_place in occurrence.places}
+            )
         times = [message_place.time_ns for message_place in occurrence.places]
-        self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, occurrence.time_ns, *times)
+        self.last_time_ns = max(
+            self.last_time_ns, occurrence.last_time_ns, occurrence.time_ns, *times
+        )
 
     @classmethod
     def joined(cls, heaps: Sequence[Heap]) -> Heap:
-        """Joins heaps that were gathered from different messages, in any order. Rows are left out."""
+        """Joins heaps that were gathered from different messages, in any order. Rows are left
+        out.
+        """
         in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
         count = sum(heap.count for heap in heaps)
         joined_heap = replace(
             in_order[0],
-            shown=sorted((item for heap in in_order for item in heap.shown), key=lambda item: item.places[:1])[:SHOWN],
-            last=max((evidence for heap in in_order for evidence in heap.named), default=()) if count > SHOWN else (),
+            shown=sorted(
+                (item for heap in in_order for item in heap.shown), key=lambda item: item.places[:1]
+            )[:SHOWN],
+            last=max((evidence for heap in in_order for evidence in heap.named), default=())
+            if count > SHOWN
+            else (),
             count=count,
             unnamed=sum(heap.unnamed for heap in heaps),
             last_time_ns=max(heap.last_time_ns for heap in heaps),
             advice={},
         )
         for advice_text, advice_place in sorted(
-            (item for heap in in_order for item in heap.advice.items()), key=lambda item: item[1].row if item[1] else 0
+            (item for heap in in_order for item in heap.advice.items()),
+            key=lambda item: item[1].row if item[1] else 0,
         ):
             if len(joined_heap.advice) <= MOST_ADVICE:
                 joined_heap.advice.setdefault(advice_text, advice_place)
@@ -93,43 +112,73 @@ class Heap:
         return replace(self, rows=array("q", rows[is_kept(rows)].tobytes()))
 
     def without(self, is_out: Callable[[MessagePlace], bool]) -> Heap | None:
-        """Returns a heap without the occurrences whose first message ``is_out``; None if no occurrence is left. Rows stay."""
-        kept_occurrences = [occurrence for occurrence in self.shown if not occurrence.places or not is_out(occurrence.places[0])]
+        """Returns a heap without the occurrences whose first message ``is_out``; None if no
+        occurrence is left. Rows stay.
+        """
+        kept_occurrences = [
+            occurrence
+            for occurrence in self.shown
+            if not occurrence.places or not is_out(occurrence.places[0])
+        ]
         is_last_out = bool(self.last) and is_out(self.last[0])
         if len(kept_occurrences) == len(self.shown) and not is_last_out:
             return self
         if not kept_occurrences:
             return None
-        remaining = len(kept_occurrences) if is_last_out else self.count - len(self.shown) + len(kept_occurrences)
+        remaining = (
+            len(kept_occurrences)
+            if is_last_out
+            else self.count - len(self.shown) + len(kept_occurrences)
+        )
         advice = {
             advice_text: advice_place
             for advice_text, advice_place in self.advice.items()
             if advice_place is None or not is_out(advice_place)
         }
-        return replace(self, shown=kept_occurrences, last=() if is_last_out else self.last, count=remaining, advice=advice)
+        return replace(
+            self,
+            shown=kept_occurrences,
+            last=() if is_last_out else self.last,
+            count=remaining,
+            advice=advice,
+        )
 
     @property
     def first_time_ns(self) -> int:
         """Time when the first occurrence began; 0: nobody knows."""
-        began = [*(occurrence.began_ns for occurrence in self.shown), *(last_place.time_ns for last_place in self.last[:1])]
+        began = [
+            *(occurrence.began_ns for occurrence in self.shown),
+            *(last_place.time_ns for last_place in self.last[:1]),
+        ]
         return min((time_ns for time_ns in began if time_ns), default=0)
 
     @property
     def span(self) -> tuple[int, int]:
         """Capture times of the first message and of the last, in nanoseconds."""
-        return min((message_place.time_ns for message_place in self.places if message_place.time_ns), default=0), self.last_time_ns
+        return min(
+            (message_place.time_ns for message_place in self.places if message_place.time_ns),
+            default=0,
+        ), self.last_time_ns
 
     @property
     def named(self) -> list[tuple[MessagePlace, ...]]:
         """The messages of each kept occurrence that has some; the offending message comes first."""
-        return [evidence for evidence in (*(occurrence.places for occurrence in self.shown), self.last) if evidence]
+        return [
+            evidence
+            for evidence in (*(occurrence.places for occurrence in self.shown), self.last)
+            if evidence
+        ]
 
     @property
     def places(self) -> tuple[MessagePlace, ...]:
         """The messages that the finding names, each once."""
-        return tuple(dict.fromkeys(message_place for evidence in self.named for message_place in evidence))
+        return tuple(
+            dict.fromkeys(message_place for evidence in self.named for message_place in evidence)
+        )
 
 
 def as_rows(rows: array[int] | None) -> RowNumbers:
-    """Returns the rows as an array. It is a copy: while an array is looked at, nothing can be added to it."""
+    """Returns the rows as an array. It is a copy: while an array is looked at, nothing can be added
+    to it.
+    """
     return NO_ROWS if rows is None else np.array(rows, np.int64)

@@ -1,4 +1,6 @@
-"""Rules about the branch of history that clients name: repeated rollbacks, the wrong entry of the log, no entry at all."""
+"""Rules about the branch of history that clients name: repeated rollbacks, the wrong entry of the
+log, no entry at all.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,15 @@ RULES = (
         "rollback-loop",
         "stream",
         "error",
-        "a consumer is rolled back to the same seqno again, after an accepted stream or with the same request; or three "
-        "times in a row to a seqno that is not lower; or its stream ends twice with reason rollback, and it does not "
+        "a consumer is rolled back to the same seqno again, after an accepted stream or with "
+        "the same request; or three "
+        "times in a row to a seqno that is not lower; or its stream ends twice with reason "
+        "rollback, and it does not "
         "ask from a higher seqno in between",
-        "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in between",
+        (
+            "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in "
+            "between"
+        ),
         "use the request that 'dcpinspect rollbacks' shows; each round sends everything again",
         ("purge", "uuid", "stream-end", "repeated"),
         ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
@@ -50,34 +57,48 @@ RULES = (
         "wrong-failover-entry",
         "stream",
         "warning",
-        "a consumer is rolled back twice; the second request has a uuid that is not the newest branch at or below its "
+        "a consumer is rolled back twice; the second request has a uuid that is not the newest "
+        "branch at or below its "
         "start in the consumer's failover log",
-        "first requests, which have the branch of their data; consumers that have no failover log yet",
+        (
+            "first requests, which have the branch of their data; consumers that have no failover "
+            "log yet"
+        ),
         "take the newest entry of the failover log whose seqno is at or below the start",
         ("not-in-log", "older-branch"),
         ("couchbase/sync_gateway#6170", "GOCBC-1401"),
         whose="consumer",
-        cost=Cost("vbucket", "was asked for on the wrong branch", "were asked for on the wrong branch"),
+        cost=Cost(
+            "vbucket", "was asked for on the wrong branch", "were asked for on the wrong branch"
+        ),
     ),
     Rule(
         "unknown-vbucket-uuid",
         "stream",
         "warning",
-        "a consumer is rolled back to 0, and its uuid is in no failover log of the capture; a note if the consumer went on, and was"
+        "a consumer is rolled back to 0, and its uuid is in no failover log of the capture; a "
+        "note if the consumer went on, and was"
         " sent no log of the vbucket before, because its uuid may be older than the capture",
-        "uuid 0; no failover log of the vbucket is in the capture; consumers that already have a failover log; consumers of which "
+        "uuid 0; no failover log of the vbucket is in the capture; consumers that already have "
+        "a failover log; consumers of which "
         "something was not captured; no vbucket of the connection has a common history",
-        "start again from 0; the checkpoint is from another bucket, from a branch that the producer has lost, or is wrong",
+        (
+            "start again from 0; the checkpoint is from another bucket, from a branch that the "
+            "producer has lost, or is wrong"
+        ),
         WRONG_UUIDS,
         ("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
         whose=dict.fromkeys(WRONG_UUIDS, "consumer"),
-        cost=Cost("vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"),
+        cost=Cost(
+            "vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"
+        ),
     ),
     Rule(
         "no-common-history",
         "stream",
         "warning",
-        "all requests of a connection that resume, for two vbuckets or more, are rolled back to 0, and no later "
+        "all requests of a connection that resume, for two vbuckets or more, are rolled back "
+        "to 0, and no later "
         "failover log has their uuids",
         "one of them is accepted, or rolled back to another seqno; no failover log comes later",
         "start again from 0; the bucket was created again, was flushed, or is in another cluster",
@@ -88,9 +109,15 @@ RULES = (
 )
 
 _ADVICE = {
-    "purge": "set control max_marker_version to 2.2 and resume with the purge seqno, or ask with ignore-purged-tombstones",
+    "purge": (
+        "set control max_marker_version to 2.2 and resume with the purge seqno, or ask with "
+        "ignore-purged-tombstones"
+    ),
     "uuid": "take the uuid of the newest entry of the failover log at or below the start",
-    "stream-end": "negotiate collections in HELLO; without them, the producer cannot stream the vbucket to the consumer",
+    "stream-end": (
+        "negotiate collections in HELLO; without them, the producer cannot stream the "
+        "vbucket to the consumer"
+    ),
     "repeated": "discard what is above the rollback seqno before asking again, from there",
 }
 
@@ -110,7 +137,11 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             if not rolled[number]:
                 continue
             before = numbers[index - 1] if index else -1
-            wrong = _wrong_entry(context, clients, number, before) if before >= 0 and rolled[before] else None
+            wrong = (
+                _wrong_entry(context, clients, number, before)
+                if before >= 0 and rolled[before]
+                else None
+            )
             if wrong is not None:
                 yield wrong
             elif number not in explained:
@@ -121,10 +152,16 @@ def loops(context: Context) -> Iterator[Sequence[int]]:
     """Yields the stream requests of each rollback-loop."""
     are_rollbacks = _are_rollbacks(context)
     for numbers in context.of_client.having(are_rollbacks, 2):
-        yield from _loops(context, InOrder(context, numbers), [number for number in numbers if are_rollbacks[number]])
+        yield from _loops(
+            context,
+            InOrder(context, numbers),
+            [number for number in numbers if are_rollbacks[number]],
+        )
 
 
-def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: BoolArray, are_ended: BoolArray) -> Iterator[Occurrence]:
+def _all_loops(
+    context: Context, numbers: Sequence[int], are_rollbacks: BoolArray, are_ended: BoolArray
+) -> Iterator[Occurrence]:
     """Yields the loops of one client and vbucket."""
     rolled = [number for number in numbers if are_rollbacks[number]]
     ended = [number for number in numbers if are_ended[number]]
@@ -138,18 +175,28 @@ def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: BoolArra
 
 def _are_rollbacks(context: Context) -> BoolArray:
     streams = context.streams
-    mask: BoolArray = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
+    mask: BoolArray = (
+        (streams.answer == w.A_ROLLBACK)
+        & (streams.request.form > 0)
+        & (streams.rollback != UNREAD_SEQNO)
+    )
     return mask
 
 
 def _ended_for_rollback(context: Context) -> BoolArray:
     streams = context.streams
-    mask: BoolArray = (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
+    mask: BoolArray = (
+        (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
+    )
     return mask
 
 
-def _wrong_entry(context: Context, clients: Clients, number: int, previous: int) -> Occurrence | None:
-    """Returns an occurrence if a request names the wrong entry. ``previous``: the client's stream before, which was rolled back."""
+def _wrong_entry(
+    context: Context, clients: Clients, number: int, previous: int
+) -> Occurrence | None:
+    """Returns an occurrence if a request names the wrong entry. ``previous``: the client's stream
+    before, which was rolled back.
+    """
     row = context.streams[number]
     uuid, start = int(row.request.uuid) & _MASK, plain(row.request.start)
     if not uuid or row.request.start > context.streams.rollback[previous]:
@@ -159,7 +206,11 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int)
     sent = context.sent(number)
     sent_before = sent.place(*request_place, side="left")
     log = next(
-        (sent[log_index] for log_index in range(sent_before - 1, -1, -1) if context.logs.origins[sent[log_index].connection][1] == bucket),
+        (
+            sent[log_index]
+            for log_index in range(sent_before - 1, -1, -1)
+            if context.logs.origins[sent[log_index].connection][1] == bucket
+        ),
         None,
     )
     right = log.newest_below(start) if log is not None else None
@@ -167,18 +218,30 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int)
         return None
     told_ns = log.at.time_ns
     is_heard = clients.may_have_heard(log.connection, told_ns, request_place[0])
-    if is_heard or clients.may_have_said(log.connection, told_ns, request_place[0], vbucket=int(row.vbucket)):
+    if is_heard or clients.may_have_said(
+        log.connection, told_ns, request_place[0], vbucket=int(row.vbucket)
+    ):
         return None  # another log, or the request is missing that tells whose log it is
-    message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
+    message = (
+        f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
+    )
     return occurrence(
         context,
         number,
         "wrong-failover-entry",
         "warning",
         message,
-        (context.request(number), context.log_place(log), context.answer(number), context.answer(previous)),
+        (
+            context.request(number),
+            context.log_place(log),
+            context.answer(number),
+            context.answer(previous),
+        ),
         cause="older-branch" if log.has(uuid) else "not-in-log",
-        next_=f"ask from {start} with uuid 0x{right:016x}, the newest entry of the failover log at or below the start",
+        next_=(
+            f"ask from {start} with uuid 0x{right:016x}, the newest entry of the failover log at "
+            "or below the start"
+        ),
         seqnos=(start,),
         shared="used uuids that the failover log does not have for their start",
     )
@@ -190,20 +253,37 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     if plain(row.rollback) or not uuid or context.logs.names(int(row.vbucket), uuid):
         return
     logs = context.logs.of(number)
-    if not logs or not logs.are_whole or not context.sent(number).are_whole or not clients.is_whole(int(row.connection)):
+    if (
+        not logs
+        or not logs.are_whole
+        or not context.sent(number).are_whole
+        or not clients.is_whole(int(row.connection))
+    ):
         return  # a log that was not captured may name it
     log = context.logs.nearest(number) or logs[-1]
-    # without a log that told the client better, the uuid may be right, and older than the capture: a failover may have lost its branch
-    is_older = not context.sent(number).place(int(row.opened.time), int(row.opened.row), side="left")
+    # without a log that told the client better, the uuid may be right, and older than the capture:
+    # a failover may have lost its branch
+    is_older = not context.sent(number).place(
+        int(row.opened.time), int(row.opened.row), side="left"
+    )
     severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
-    entries = ", ".join(f"0x{entry_uuid:016x} from {seqno}" for entry_uuid, seqno in log.entries[:SHOWN])
+    entries = ", ".join(
+        f"0x{entry_uuid:016x} from {seqno}" for entry_uuid, seqno in log.entries[:SHOWN]
+    )
     more = ", …" if len(log.entries) > SHOWN else ""
     message = f"uuid 0x{uuid:016x} is unknown to the producer (log: {entries}{more})"
     evidence = (context.request(number), context.answer(number), context.log_place(log))
     start = plain(row.request.start)
     facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
-    wrong, shared = wrong_position(context, clients, number, "unknown-uuid"), "uuids are unknown to the producer"
-    message, shared = (message, shared) if wrong is None else (f"{message}; {wrong.text}", f"{shared}; {wrong.shared}")
+    wrong, shared = (
+        wrong_position(context, clients, number, "unknown-uuid"),
+        "uuids are unknown to the producer",
+    )
+    message, shared = (
+        (message, shared)
+        if wrong is None
+        else (f"{message}; {wrong.text}", f"{shared}; {wrong.shared}")
+    )
     yield occurrence(
         context,
         number,
@@ -221,13 +301,19 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
 def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:
     """Yields occurrences, each with the requests that it is about."""
     streams = context.streams
-    goes_on = (streams.request.form > 0) & (streams.request.uuid != 0) & (streams.request.start > LEAST)
+    goes_on = (
+        (streams.request.form > 0) & (streams.request.uuid != 0) & (streams.request.start > LEAST)
+    )
     are_rollbacks = _are_rollbacks(context)
     for numbers in Groups([streams.connection], np.flatnonzero(goes_on)).having(are_rollbacks, 2):
         connection, answers = int(streams.connection[numbers[0]]), streams.answer[numbers]
         rolled = [number for number in numbers if are_rollbacks[number]]
         vbuckets = sorted({int(streams.vbucket[number]) for number in rolled})
-        if connection not in context.clients or len(vbuckets) < 2 or (answers == w.A_ACCEPTED).any():
+        if (
+            connection not in context.clients
+            or len(vbuckets) < 2
+            or (answers == w.A_ACCEPTED).any()
+        ):
             continue
         if any(plain(streams.rollback[number]) for number in rolled):
             continue
@@ -235,15 +321,25 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         with_log = [number for number in rolled if later[number]]
         if not with_log or not all(later[number].are_whole for number in with_log):
             continue
-        if any(context.logs.names_after(number, int(streams.request.uuid[number]) & _MASK) for number in with_log):
+        if any(
+            context.logs.names_after(number, int(streams.request.uuid[number]) & _MASK)
+            for number in with_log
+        ):
             continue
         times = [int(streams.answered.time[number]) for number in rolled]
-        message = f"{len(vbuckets)} vbuckets rolled back to 0 in {duration((max(times) - min(times)) / 1e9)}: no uuid in common"
+        message = (
+            f"{len(vbuckets)} vbuckets rolled back to 0 in "
+            f"{duration((max(times) - min(times)) / 1e9)}: no uuid in common"
+        )
         candidate_places = [
-            message_place for number in rolled[:SHOWN] for message_place in (context.request(number), context.answer(number))
+            message_place
+            for number in rolled[:SHOWN]
+            for message_place in (context.request(number), context.answer(number))
         ]
         candidate_places.append(context.log_place(later[with_log[0]][0]))
-        evidence = tuple(message_place for message_place in candidate_places if message_place is not None)
+        evidence = tuple(
+            message_place for message_place in candidate_places if message_place is not None
+        )
         yield (
             Occurrence(
                 "no-common-history",
@@ -281,31 +377,45 @@ class InOrder:
 
     @cached_property
     def _repeated(self) -> RowNumbers:
-        """How many items came again on each stream and all later ones, although the client already had items that far."""
+        """How many items came again on each stream and all later ones, although the client already
+        had items that far.
+        """
         rows = self._rows
-        high, most = (_before(np.where(rows.seen > 0, values, LEAST)) for values in (rows.last, rows.items))
+        high, most = (
+            _before(np.where(rows.seen > 0, values, LEAST)) for values in (rows.last, rows.items)
+        )
         is_again = (rows.seen > 0) & (high > rows.request.start)
-        had = high.view(np.uint64) - rows.request.start.view(np.uint64)  # more than 63 bits may be needed
+        had = high.view(np.uint64) - rows.request.start.view(
+            np.uint64
+        )  # more than 63 bits may be needed
         count = np.minimum(np.minimum(rows.items, most).astype(np.uint64), had).astype(np.int64)
         return _onward(np.add, np.where(is_again, count, 0))
 
     def repeated_since(self, number: int) -> int:
-        """Returns how many items streams after a stream delivered although the client already had items that far."""
+        """Returns how many items streams after a stream delivered although the client already had
+        items that far.
+        """
         index = self.places[number] + 1
         return int(self._repeated[index]) if index < len(self.numbers) else 0
 
     @cached_property
     def _goes_on(self) -> tuple[RowNumbers, RowNumbers]:
-        """Of each stream and all later ones: the highest start from which one was accepted, and whether one still runs."""
+        """Of each stream and all later ones: the highest start from which one was accepted, and
+        whether one still runs.
+        """
         rows, by_number = self._rows, self._context.by_number
         is_accepted = rows.answer == w.A_ACCEPTED
         start = np.where(is_accepted & (rows.request.form > 0), rows.request.start, LEAST)
         runs = is_accepted & (rows.state <= STREAMING)
-        runs[runs] = [not by_number[connection].closed for connection in rows.connection[runs].tolist()]
+        runs[runs] = [
+            not by_number[connection].closed for connection in rows.connection[runs].tolist()
+        ]
         return _onward(np.maximum, start), _onward(np.maximum, runs.astype(np.int64))
 
     def goes_on_after(self, number: int, seqno: int) -> bool | None:
-        """Returns whether a stream after a stream was accepted from above a seqno; None if none was, but one still runs."""
+        """Returns whether a stream after a stream was accepted from above a seqno; None if none
+        was, but one still runs.
+        """
         index = self.places[number] + 1
         if index == len(self.numbers):
             return False
@@ -314,19 +424,32 @@ class InOrder:
             return True
         return None if runs[index] else False
 
-    def explained(self, context: Context, rounds: Sequence[int], to: int, until: int | None) -> list[int]:
-        """Returns the streams of a loop that led to a seqno, which is biased: its rounds, the requests denied between them, and later
-        rollbacks as far down.
+    def explained(
+        self, context: Context, rounds: Sequence[int], to: int, until: int | None
+    ) -> list[int]:
+        """Returns the streams of a loop that led to a seqno, which is biased: its rounds, the
+        requests denied between them, and later rollbacks as far down.
 
-        ``until``: the stream before which the loop is over at the latest; None if it may go on until the end.
+        ``until``: the stream before which the loop is over at the latest; None if it may go on
+        until the end.
         """
         streams, between = context.streams, self.between(rounds[0], rounds[-1])
-        later = self.numbers[self.places[rounds[-1]] + 1 : len(self.numbers) if until is None else self.places[until]]
-        denied = [candidate for candidate in between if streams.answer[candidate] in (w.A_ROLLBACK, w.A_REFUSED)]
+        later = self.numbers[
+            self.places[rounds[-1]] + 1 : len(self.numbers) if until is None else self.places[until]
+        ]
+        denied = [
+            candidate
+            for candidate in between
+            if streams.answer[candidate] in (w.A_ROLLBACK, w.A_REFUSED)
+        ]
         return [
             *rounds,
             *denied,
-            *(candidate for candidate in later if streams.answer[candidate] == w.A_ROLLBACK and streams.rollback[candidate] <= to),
+            *(
+                candidate
+                for candidate in later
+                if streams.answer[candidate] == w.A_ROLLBACK and streams.rollback[candidate] <= to
+            ),
         ]
 
 
@@ -352,7 +475,10 @@ def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> 
 
 
 def _was_accepted(context: Context, in_order: InOrder, before: int, number: int) -> bool:
-    return any(context.streams.answer[stream_number] == w.A_ACCEPTED for stream_number in in_order.between(before, number))
+    return any(
+        context.streams.answer[stream_number] == w.A_ACCEPTED
+        for stream_number in in_order.between(before, number)
+    )
 
 
 def _is_other_history(context: Context, before: int, number: int) -> bool:
@@ -374,16 +500,26 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
     streams = context.streams
     first, second = (streams[number] for number in rounds)
     is_same = _asked(first) == _asked(second)
-    return bool(first.rollback == second.rollback) and (is_same or _was_accepted(context, in_order, rounds[0], rounds[1]))
+    return bool(first.rollback == second.rollback) and (
+        is_same or _was_accepted(context, in_order, rounds[0], rounds[1])
+    )
 
 
-def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int], then: int | None) -> Occurrence:
-    """Returns the occurrence of a loop. ``then``: the first round of the next one; None if there is none."""
+def _of_loop(
+    context: Context, in_order: InOrder, rounds: Sequence[int], then: int | None
+) -> Occurrence:
+    """Returns the occurrence of a loop. ``then``: the first round of the next one; None if there is
+    none.
+    """
     last = rounds[-1]
     rollback, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
     request = rollback.asked
     assert request is not None  # a loop is made of requests that were captured
-    is_wrong = rollback.resume_uuid is not None and request.start <= to and request.uuid != rollback.resume_uuid
+    is_wrong = (
+        rollback.resume_uuid is not None
+        and request.start <= to
+        and request.uuid != rollback.resume_uuid
+    )
     cause = (
         "purge"
         if rollback.why.cause == "purge"
@@ -394,10 +530,21 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int], then: i
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = in_order.repeated_since(rounds[0])
     is_over = _is_over(context, in_order, rounds)
-    right = f"; for {to}, 0x{rollback.resume_uuid:016x}" if cause == "uuid" and rollback.resume_uuid is not None else ""
-    message = f"rolled back {len(rounds)} times to {to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
+    right = (
+        f"; for {to}, 0x{rollback.resume_uuid:016x}"
+        if cause == "uuid" and rollback.resume_uuid is not None
+        else ""
+    )
+    message = (
+        f"rolled back {len(rounds)} times to {to} in "
+        f"{duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
+    )
     shown_streams = [last, *rounds[:-1][:MOST_ROUNDS]]
-    candidate_places = [message_place for number in shown_streams for message_place in (context.request(number), context.answer(number))]
+    candidate_places = [
+        message_place
+        for number in shown_streams
+        for message_place in (context.request(number), context.answer(number))
+    ]
     loop = occurrence(
         context,
         last,
@@ -411,7 +558,9 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int], then: i
         shared="rolled back again and again to the same seqno",
         facts={"asked": request.start, "told": to, "times": len(rounds), "items sent again": again},
         is_over=is_over,
-        explains=in_order.explained(context, rounds, int(context.streams.rollback[last]), last if is_over else then),
+        explains=in_order.explained(
+            context, rounds, int(context.streams.rollback[last]), last if is_over else then
+        ),
     )
     rows = _rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds])
     return replace(loop, rows=rows, time_ns=times[0])
@@ -421,16 +570,22 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
     streams = context.streams
     rounds = list(ended[:1])
     for number in [*ended[1:], None]:
-        if number is not None and streams.request.start[number] <= streams.request.start[rounds[-1]]:
+        if (
+            number is not None
+            and streams.request.start[number] <= streams.request.start[rounds[-1]]
+        ):
             rounds.append(number)
             continue
         if len(rounds) > 1:
             times = [int(streams.finished.time[stream_number]) for stream_number in rounds]
             again = in_order.repeated_since(rounds[0])
             spent = duration((times[-1] - times[0]) / 1e9)
-            message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
+            message = (
+                f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
+            )
             evidence = [
-                context.place(streams[stream_number], streams[stream_number].finished) for stream_number in (rounds[-1], *rounds[:2])
+                context.place(streams[stream_number], streams[stream_number].finished)
+                for stream_number in (rounds[-1], *rounds[:2])
             ]
             is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
             advice = _ADVICE["stream-end" if is_bare else "repeated"]
@@ -450,7 +605,11 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 seqnos=(plain(streams.request.start[rounds[-1]]),),
                 shared=shared,
                 explains=explains,
-                facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},
+                facts={
+                    "asked": plain(streams.request.start[rounds[-1]]),
+                    "times": len(rounds),
+                    "items sent again": again,
+                },
                 is_over=is_over,
             )
             yield replace(loop, rows=_rows(streams.finished.row[rounds]), time_ns=times[0])
@@ -458,10 +617,14 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
 
 
 def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool | None:
-    """Returns whether a loop has ended: the client could go on from above the seqno that it was rolled back to. None: a stream still
-    runs."""
+    """Returns whether a loop has ended: the client could go on from above the seqno that it was
+    rolled back to. None: a stream still runs.
+    """
     streams = context.streams
-    to = max(int(streams.rollback[number]) if streams.answer[number] == w.A_ROLLBACK else LEAST for number in rounds)
+    to = max(
+        int(streams.rollback[number]) if streams.answer[number] == w.A_ROLLBACK else LEAST
+        for number in rounds
+    )
     return in_order.goes_on_after(rounds[-1], max(to, LEAST))
 
 

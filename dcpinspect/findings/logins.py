@@ -1,4 +1,6 @@
-"""The rule about logins: a server refuses the password, or the bucket, and the client gets no further."""
+"""The rule about logins: a server refuses the password, or the bucket, and the client gets no
+further.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,15 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.followers import PerConnection
 
 NOT_YET, GONE, ELSEWHERE, NO_BUCKET = "not-yet", "gone", "other-nodes-only", "no-bucket"
-"""Causes of a missing bucket: the node has it later; it had it before; other nodes have it; the client selected none."""
+"""Causes of a missing bucket: the node has it later; it had it before; other nodes have it; the
+client selected none.
+"""
 
 _WHOSE: Mapping[str, Whose] = {
-    **dict.fromkeys(("auth-error", "auth-stale", "key-enoent", "eaccess", "einval", "not-supported", NO_BUCKET), "client"),
+    **dict.fromkeys(
+        ("auth-error", "auth-stale", "key-enoent", "eaccess", "einval", "not-supported", NO_BUCKET),
+        "client",
+    ),
     **dict.fromkeys((ELSEWHERE, "etmpfail", "enomem", "ebusy"), "server"),
     NOT_YET: "normal",
 }
@@ -36,11 +43,17 @@ RULES = (
         "login-refused",
         "session",
         "warning",
-        "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because no bucket was selected, and nothing of "
-        "the kind succeeds on the connection. It is a note if the client comes in with a later connection",
-        "an attempt that is followed by one that succeeds, as with another mechanism; a hole that may hide that one; requests for the "
+        "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET "
+        "because no bucket was selected, and nothing of "
+        "the kind succeeds on the connection. It is a note if the client comes in with a later "
+        "connection",
+        "an attempt that is followed by one that succeeds, as with another mechanism; a hole "
+        "that may hide that one; requests for the "
         "cluster map, which need no bucket",
-        "check user, password and mechanism, the name of the bucket, and the rights of the user on it",
+        (
+            "check user, password and mechanism, the name of the bucket, and the rights of the "
+            "user on it"
+        ),
         (*_WHOSE, GONE),
         ("kafka-connect-couchbase#57", "kafka-connect-couchbase#41", "libcouchbase#40"),
         whose=_WHOSE,
@@ -67,11 +80,20 @@ _MEANINGS = {  # of the node
     "key-enoent": "there is no bucket of that name",
 }
 _ADVICE = {
-    NOT_YET: "ask again with growing pauses; a node has a bucket only some time after the bucket was created, or the node was added",
+    NOT_YET: (
+        "ask again with growing pauses; a node has a bucket only some time after the bucket "
+        "was created, or the node was added"
+    ),
     GONE: "see in the cluster's log whether the bucket was dropped, or the node removed",
-    ELSEWHERE: "the name is right; see in the cluster why this node does not have the bucket, and ask again later",
+    ELSEWHERE: (
+        "the name is right; see in the cluster why this node does not have the bucket, and "
+        "ask again later"
+    ),
     NO_BUCKET: "send SELECT_BUCKET after the login, before the first command that needs a bucket",
-    "key-enoent": "check the name of the bucket; asking again does not help until there is a bucket of that name",
+    "key-enoent": (
+        "check the name of the bucket; asking again does not help until there is a "
+        "bucket of that name"
+    ),
 }
 
 
@@ -99,10 +121,21 @@ class Logins(Watcher):
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
-        answers = decoded.has_magic & ~decoded.is_server & decoded.is_response & (batch.direction != _CLIENT)
-        has_none = (decoded.specific == Status.NO_BUCKET) & (decoded.opcode != Opcode.GET_CLUSTER_CONFIG)
+        answers = (
+            decoded.has_magic
+            & ~decoded.is_server
+            & decoded.is_response
+            & (batch.direction != _CLIENT)
+        )
+        has_none = (decoded.specific == Status.NO_BUCKET) & (
+            decoded.opcode != Opcode.GET_CLUSTER_CONFIG
+        )
         for index in np.flatnonzero(answers & ((_STEPS[decoded.opcode] > 0) | has_none)).tolist():
-            opcode, status, connection = int(decoded.opcode[index]), int(decoded.specific[index]), int(batch.connection[index])
+            opcode, status, connection = (
+                int(decoded.opcode[index]),
+                int(decoded.specific[index]),
+                int(batch.connection[index]),
+            )
             key = connection, int(_STEPS[opcode]) or _CHOICE
             answer_place, before = place_of(batch, index), self._refused.get(key)
             if status in _GOOD:
@@ -111,7 +144,11 @@ class Logins(Watcher):
                     self._chosen.setdefault(connection, answer_place)
             elif before is not None and opcode != Opcode.SELECT_BUCKET == before.opcode:
                 pass  # why there is no bucket is known
-            elif before is not None and status == before.status and (opcode == before.opcode or status == Status.NO_BUCKET):
+            elif (
+                before is not None
+                and status == before.status
+                and (opcode == before.opcode or status == Status.NO_BUCKET)
+            ):
                 self._refused[key] = replace(before, place=answer_place, count=before.count + 1)
             elif before is not None or len(self._refused) < MOST:
                 self._refused[key] = Refused(answer_place, opcode, status, answer_place)
@@ -123,21 +160,34 @@ class Logins(Watcher):
         with_session = [
             (connection, refused)
             for (connection, _), refused in sorted(self._refused.items())
-            if connection in context.by_number and refused.place.time_ns <= context.sight.known_until_ns(connection, 1 - _CLIENT)
+            if connection in context.by_number
+            and refused.place.time_ns <= context.sight.known_until_ns(connection, 1 - _CLIENT)
         ]
         alike_of = defaultdict[tuple[object, ...], list[Refused]](list)
         for connection, refused in with_session:
-            alike_of[_who(context, connection), context.session(connection).refused_bucket, refused.status].append(refused)
+            alike_of[
+                _who(context, connection),
+                context.session(connection).refused_bucket,
+                refused.status,
+            ].append(refused)
         chosen_buckets, latest_open = _Chosen(context, self._chosen), _latest_open(context)
         for connection, refused in with_session:
             is_over = latest_open.get(context.owners[connection].name, -1) >= refused.place.time_ns
-            bucket, cause = context.session(connection).refused_bucket, status_name(refused.status).replace("_", "-")
+            bucket, cause = (
+                context.session(connection).refused_bucket,
+                status_name(refused.status).replace("_", "-"),
+            )
             if refused.opcode == Opcode.SELECT_BUCKET:
-                is_over |= chosen_buckets.latest_ns(_who(context, connection), bucket) >= refused.place.time_ns
+                is_over |= (
+                    chosen_buckets.latest_ns(_who(context, connection), bucket)
+                    >= refused.place.time_ns
+                )
                 if refused.status == Status.KEY_ENOENT:
                     cause = chosen_buckets.why_missing(connection, bucket, refused) or cause
             alike = alike_of[_who(context, connection), bucket, refused.status]
-            yield _occurrence(context, connection, refused, cause, () if is_over else alike, is_over=is_over)
+            yield _occurrence(
+                context, connection, refused, cause, () if is_over else alike, is_over=is_over
+            )
 
 
 class _Chosen:
@@ -160,7 +210,9 @@ class _Chosen:
         return self._by_client.get((*who, bucket), -1)
 
     def why_missing(self, connection: int, bucket: str | None, refused: Refused) -> str | None:
-        """Returns why a node does not have a bucket, by what connections got of it; None if nobody got a bucket of that name."""
+        """Returns why a node does not have a bucket, by what connections got of it; None if nobody
+        got a bucket of that name.
+        """
         links = self._context.by_number
         link = links[connection]
         had = [(links[number], when) for number, when in self._of_bucket.get(bucket or "", ())]
@@ -168,7 +220,11 @@ class _Chosen:
         if times_here:
             return NOT_YET if max(times_here) >= refused.place.time_ns else GONE
         host = link.client.rpartition(":")[0]
-        return ELSEWHERE if any(other_link.client.rpartition(":")[0] == host for other_link, _ in had) else None
+        return (
+            ELSEWHERE
+            if any(other_link.client.rpartition(":")[0] == host for other_link, _ in had)
+            else None
+        )
 
 
 def _who(context: Context, connection: int) -> tuple[str, ...]:
@@ -178,7 +234,9 @@ def _who(context: Context, connection: int) -> tuple[str, ...]:
 
 
 def _latest_open(context: Context) -> dict[str, int]:
-    """Returns when the latest connection began that each client opened for DCP, by name of the client."""
+    """Returns when the latest connection began that each client opened for DCP, by name of the
+    client.
+    """
     latest_of_client: dict[str, int] = {}
     for number, link in context.by_number.items():
         if context.session(number).open_status == Status.SUCCESS:
@@ -187,16 +245,35 @@ def _latest_open(context: Context) -> dict[str, int]:
     return latest_of_client
 
 
-def _occurrence(context: Context, connection: int, refused: Refused, cause: str, alike: Sequence[Refused], *, is_over: bool) -> Occurrence:
-    """``alike``: refusals of the same thing to the same client, this one among them, if the trouble is not over."""
-    bucket = context.session(connection).refused_bucket if refused.opcode == Opcode.SELECT_BUCKET else None
-    meaning = _MEANINGS.get(cause, "").format(context.by_number[connection].server) or command_status_meaning(
-        refused.opcode, refused.status
+def _occurrence(
+    context: Context,
+    connection: int,
+    refused: Refused,
+    cause: str,
+    alike: Sequence[Refused],
+    *,
+    is_over: bool,
+) -> Occurrence:
+    """``alike``: refusals of the same thing to the same client, this one among them, if the trouble
+    is not over.
+    """
+    bucket = (
+        context.session(connection).refused_bucket
+        if refused.opcode == Opcode.SELECT_BUCKET
+        else None
     )
-    message = f"{opcode_name(refused.opcode)}{f' {bucket}' if bucket else ''}: {status_name(refused.status)}, {meaning}"
+    meaning = _MEANINGS.get(cause, "").format(
+        context.by_number[connection].server
+    ) or command_status_meaning(refused.opcode, refused.status)
+    message = (
+        f"{opcode_name(refused.opcode)}{f' {bucket}' if bucket else ''}: "
+        f"{status_name(refused.status)}, {meaning}"
+    )
     count = sum(alike_refused.count for alike_refused in alike)
     if count >= _LOOP and cause != NO_BUCKET:
-        span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(alike_refused.first.time_ns for alike_refused in alike)
+        span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(
+            alike_refused.first.time_ns for alike_refused in alike
+        )
         message += f"; the client asks again every {duration(span_ns / (count - 1) / 1e9)}"
     return Occurrence(
         "login-refused",

@@ -1,4 +1,6 @@
-"""Rules about snapshots as a whole: where they begin, whether everything in them came, and where a client resumed a stream."""
+"""Rules about snapshots as a whole: where they begin, whether everything in them came, and where a
+client resumed a stream.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,22 @@ from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 
 NOT_TOLD, HIDDEN = "not-told", "hidden"
-"""Causes of incomplete snapshots: the server owes their ends; or it may hide them, and does not have to say so."""
+"""Causes of incomplete snapshots: the server owes their ends; or it may hide them, and does not
+have to say so.
+"""
 
 RULES = (
     Rule(
         "first-marker-start",
         "snapshot",
         "warning",
-        "the first marker of a stream starts neither at the start seqno of the request nor at the start of its"
+        "the first marker of a stream starts neither at the start seqno of the request nor at "
+        "the start of its"
         " snapshot; a note if it starts above",
-        "requests from the latest seqno; markers without a range; streams whose request was not captured",
+        (
+            "requests from the latest seqno; markers without a range; streams whose request was "
+            "not captured"
+        ),
         "take the marker's range as it is; it is a fault of the producer, so note its version",
         whose="producer",
         cost=WRONG_DATA,
@@ -46,11 +54,16 @@ RULES = (
         "snapshot-incomplete",
         "snapshot",
         "warning",
-        "another marker, or a stream end with reason ok, comes before the end of a snapshot; a note if collections are off or unknown, or "
+        "another marker, or a stream end with reason ok, comes before the end of a snapshot; a "
+        "note if collections are off or unknown, or "
         "the server is older than 7.0: then it does not say what it hides at the end",
-        "a second marker with the same range and history; a replica that merges snapshots; streams that reached their"
+        "a second marker with the same range and history; a replica that merges snapshots; "
+        "streams that reached their"
         " requested end; after a hole",
-        "take the snapshot as ended; with collections, a producer from 7.0 on says by a SeqnoAdvanced what the consumer cannot see",
+        (
+            "take the snapshot as ended; with collections, a producer from 7.0 on says by a "
+            "SeqnoAdvanced what the consumer cannot see"
+        ),
         (NOT_TOLD, HIDDEN),
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
         whose={NOT_TOLD: "producer", HIDDEN: "normal"},
@@ -59,23 +72,34 @@ RULES = (
 )
 
 MOST_BETWEEN = 64
-"""Greatest number of streams, opened while a client was away, that are asked whether they received what it skipped."""
+"""Greatest number of streams, opened while a client was away, that are asked whether they received
+what it skipped.
+"""
 _ACTIVE = 1
 """The number of the vbucket state "active"."""
 _NEXT = "take the snapshot as ended"
 _BARE = (
-    "negotiate collections, or take the snapshot as ended; without collections, the producer does not say which seqnos the consumer"
+    "negotiate collections, or take the snapshot as ended; without collections, the producer "
+    "does not say which seqnos the consumer"
     " cannot see"
 )
-_UNKNOWN = f"{_NEXT}; the capture does not show whether collections are on, and without them the producer does not say what is hidden"
+_UNKNOWN = (
+    f"{_NEXT}; the capture does not show whether collections are on, and without them the "
+    "producer does not say what is hidden"
+)
 _SERVER = (
-    f"{_NEXT}; the producer owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it with the producer's version, the consumer is "
+    f"{_NEXT}; the producer owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it "
+    "with the producer's version, the consumer is "
     "not at fault"
 )
-_OLD = f"{_NEXT}; producers before 7.0, as this one, do not say which seqnos the consumer cannot see"
+_OLD = (
+    f"{_NEXT}; producers before 7.0, as this one, do not say which seqnos the consumer cannot see"
+)
 _KNOWN = (
-    f"{_NEXT}; the consumer is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
-    " filtered snapshots if an item of another collection follows a prepare or abort (MB-73354). Report it for other versions"
+    f"{_NEXT}; the consumer is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 "
+    "to 8.0.2 leave the SeqnoAdvanced out of"
+    " filtered snapshots if an item of another collection follows a prepare or abort "
+    "(MB-73354). Report it for other versions"
 )
 """By kv_engine's active_stream.cc in those versions; the fix is of August 2026."""
 
@@ -86,7 +110,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     snapshots = context.snapshots
     is_incomplete = tables.snapshot_states == INCOMPLETE
     has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
-    is_first = (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, context.streams)
+    is_first = (
+        (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, context.streams)
+    )
     after = _followers(snapshots) if is_incomplete.any() else None
     for number in context.in_order(is_first | is_incomplete):
         stream = int(snapshots.stream[number])
@@ -108,43 +134,84 @@ def _of(
     next_: str | None = None,
     shared: str | None = None,
 ) -> Occurrence:
-    return occurrence(context, stream, rule, severity, message, evidence, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)), shared=shared)
+    return occurrence(
+        context,
+        stream,
+        rule,
+        severity,
+        message,
+        evidence,
+        next_=next_,
+        seqnos=tuple(dict.fromkeys(seqnos)),
+        shared=shared,
+    )
 
 
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
     """Returns a mask of snapshots that do not start where their streams were asked to."""
     request, stream = streams.request, snapshots.stream
     is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
-    mask: BoolArray = is_range[stream] & (snapshots.start != request.snapshot_start[stream]) & (snapshots.start != request.start[stream])
+    mask: BoolArray = (
+        is_range[stream]
+        & (snapshots.start != request.snapshot_start[stream])
+        & (snapshots.start != request.start[stream])
+    )
     return mask
 
 
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     stream_row, row = context.streams[stream], context.snapshots[number]
-    start, low, high = plain(row.start), plain(stream_row.request.snapshot_start), plain(stream_row.request.start)
+    start, low, high = (
+        plain(row.start),
+        plain(stream_row.request.snapshot_start),
+        plain(stream_row.request.start),
+    )
     expected = f"{high}" if low == high else f"{low} or {high}"
-    evidence = [message_place for message_place in (context.marker(number), context.request(stream)) if message_place is not None]
+    evidence = [
+        message_place
+        for message_place in (context.marker(number), context.request(stream))
+        if message_place is not None
+    ]
     message = f"first snapshot starts at {start}; {expected} expected"
-    yield _of(context, stream, "first-marker-start", "note" if start > high else "warning", message, *evidence, seqnos=(start, low, high))
+    yield _of(
+        context,
+        stream,
+        "first-marker-start",
+        "note" if start > high else "warning",
+        message,
+        *evidence,
+        seqnos=(start, low, high),
+    )
 
 
 def _is_all(stream: Stream) -> bool:
-    """Returns whether a stream has brought everything that was asked for, although its last snapshot goes further."""
-    return bool(stream.request.form > 0 and stream.reason == 0 and stream.seen > 0 and stream.last >= stream.request.end)
+    """Returns whether a stream has brought everything that was asked for, although its last
+    snapshot goes further.
+    """
+    return bool(
+        stream.request.form > 0
+        and stream.reason == 0
+        and stream.seen > 0
+        and stream.last >= stream.request.end
+    )
 
 
 def _followers(snapshots: Snapshots) -> RowNumbers:
     """Returns, for each snapshot, the next one of its stream, -1 for none."""
     order = np.lexsort((snapshots.index, snapshots.stream))
     before, then = order[:-1], order[1:]
-    follows = (snapshots.stream[then] == snapshots.stream[before]) & (snapshots.index[then] == snapshots.index[before] + 1)
+    follows = (snapshots.stream[then] == snapshots.stream[before]) & (
+        snapshots.index[then] == snapshots.index[before] + 1
+    )
     after = np.full(len(snapshots), -1, np.int64)
     after[before[follows]] = then[follows]
     return after
 
 
 def _incomplete(context: Context, number: int, after: int) -> Occurrence:
-    """Returns the occurrence of an incomplete snapshot; ``after``: the next snapshot of its stream, -1 for none."""
+    """Returns the occurrence of an incomplete snapshot; ``after``: the next snapshot of its stream,
+    -1 for none.
+    """
     row = context.snapshots[number]
     stream = int(row.stream)
     sees_all = _has_sync_writes(context, stream) and context.is_filtered(stream) is False
@@ -165,22 +232,31 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
     seqnos = tuple(dict.fromkeys((min(first, end), end)))
     cause = NOT_TOLD if is_told else HIDDEN
-    make_occurrence = partial(occurrence, context, stream, "snapshot-incomplete", severity, message, evidence, cause=cause)
+    make_occurrence = partial(
+        occurrence, context, stream, "snapshot-incomplete", severity, message, evidence, cause=cause
+    )
     return make_occurrence(seqnos=seqnos, next_=next_, shared=shared)
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:
-    return context.session(int(context.streams.connection[stream])).control("enable_sync_writes") == "true"
+    return (
+        context.session(int(context.streams.connection[stream])).control("enable_sync_writes")
+        == "true"
+    )
 
 
 def _after_incomplete(context: Context, number: int, stream: int, *, is_told: bool) -> str:
-    """Returns what to do about an incomplete snapshot, by what is known of the client. ``is_told``: the server owes the end."""
+    """Returns what to do about an incomplete snapshot, by what is known of the client. ``is_told``:
+    the server owes the end.
+    """
     has_collections = context.has_collections(int(context.streams.connection[stream]))
     if has_collections and not is_told:
         return _OLD
     if has_collections:
         is_memory = not int(context.snapshots.flags[number]) & DISK
-        is_known = is_memory and context.is_filtered(stream) and not _has_sync_writes(context, stream)
+        is_known = (
+            is_memory and context.is_filtered(stream) and not _has_sync_writes(context, stream)
+        )
         return _KNOWN if is_known else _SERVER
     return _UNKNOWN if has_collections is None else _BARE
 
@@ -200,29 +276,49 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
             continue
         if names.are_two(old, number):
             continue
-        opened_between = opened_streams.between(number, int(streams[old].at.time), int(streams[number].opened.time))
+        opened_between = opened_streams.between(
+            number, int(streams[old].at.time), int(streams[number].opened.time)
+        )
         if any(_is_handed_over(context, old, member, number) for member in opened_between):
             continue
         evidence = [
             message_place
-            for message_place in (context.request(number), context.place(streams[old], streams[old].at))
+            for message_place in (
+                context.request(number),
+                context.place(streams[old], streams[old].at),
+            )
             if message_place is not None
         ]
         start = before - 1
         width = start - after
         advice, is_elsewhere, sets = _elsewhere(context, old, number)
-        skipped_text = f"{width} seqno{'s' if width > 1 else ''} {'not in this capture' if is_elsewhere else 'never delivered'}"
+        skipped_text = (
+            f"{width} seqno{'s' if width > 1 else ''} "
+            f"{'not in this capture' if is_elsewhere else 'never delivered'}"
+        )
         message = f"resumed at {start}, received only to {after}: {skipped_text}"
         severity: Severity
         severity, cause = ("note", "not-captured") if is_elsewhere else ("warning", "not-received")
         if is_renamed and not is_elsewhere:
             severity, advice = "note", _RENAMED
         seqnos, evidence = (start, after), [*evidence, *sets]
-        yield occurrence(context, number, "resume-skipped", severity, message, evidence, cause=cause, next_=advice, seqnos=seqnos)
+        yield occurrence(
+            context,
+            number,
+            "resume-skipped",
+            severity,
+            message,
+            evidence,
+            cause=cause,
+            next_=advice,
+            seqnos=seqnos,
+        )
 
 
 def _of_programs(context: Context) -> Sequence[Extra]:
-    """Returns gaps between the streams of one program on one host, whatever its connections are named; none where all have one name."""
+    """Returns gaps between the streams of one program on one host, whatever its connections are
+    named; none where all have one name.
+    """
     programs = dict(context.owners)
     for number, owner in context.owners.items():
         session = context.session(number)
@@ -232,66 +328,116 @@ def _of_programs(context: Context) -> Sequence[Extra]:
     if len({program for program, _ in names}) == len(names):
         return ()
     by_number, unread = context.by_number, context.unread_requests
-    return resumed_gaps(context.streams, context.snapshots, programs, by_number, unread, context.sight)
+    return resumed_gaps(
+        context.streams, context.snapshots, programs, by_number, unread, context.sight
+    )
 
 
 def _is_renamed(context: Context, old: int, new: int) -> bool:
-    """Returns whether a client had all that it asked for, and its program goes on under a name that was not used for the vbucket."""
+    """Returns whether a client had all that it asked for, and its program goes on under a name that
+    was not used for the vbucket.
+    """
     before, after, of_client = context.streams[old], context.streams[new], context.of_client
-    has_all = before.request.form > 0 and before.request.end < GREATEST and before.position >= before.request.end
+    has_all = (
+        before.request.form > 0
+        and before.request.end < GREATEST
+        and before.position >= before.request.end
+    )
     clients = {context.clients[int(stream.connection)] for stream in (before, after)}
-    if not has_all or len(clients) == 1 or of_client.before(new, 1) or of_client[int(of_client.of[old])][-1] != old:
+    if (
+        not has_all
+        or len(clients) == 1
+        or of_client.before(new, 1)
+        or of_client[int(of_client.of[old])][-1] != old
+    ):
         return False
     since_ns, until_ns = int(before.at.time), int(after.opened.time)
-    return not any(context.unread_requests.asked_between(client, int(before.vbucket), since_ns, until_ns) for client in clients)
+    return not any(
+        context.unread_requests.asked_between(client, int(before.vbucket), since_ns, until_ns)
+        for client in clients
+    )
 
 
-_RENAMED = "look at how the consumer writes checkpoints; nothing is wrong if two consumers on this host have the same agent"
-_LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the consumer received there"
-_BRANCH = "look at the other nodes: one of them was promoted in between, and the capture may lack what the consumer received there"
-_GROUP = "look at the group's other members: the consumer had closed the stream, and one of them may have received these seqnos meanwhile"
+_RENAMED = (
+    "look at how the consumer writes checkpoints; nothing is wrong if two consumers on this "
+    "host have the same agent"
+)
+_LEFT = (
+    "look at the other nodes: the vbucket was on one of them in between, and the capture may "
+    "lack what the consumer received there"
+)
+_BRANCH = (
+    "look at the other nodes: one of them was promoted in between, and the capture may lack "
+    "what the consumer received there"
+)
+_GROUP = (
+    "look at the group's other members: the consumer had closed the stream, and one of them "
+    "may have received these seqnos meanwhile"
+)
 
 
-_HERE = "look at how the consumer writes checkpoints; the vbucket changed its state on this node {}, and did not leave it"
+_HERE = (
+    "look at how the consumer writes checkpoints; the vbucket changed its state on this node "
+    "{}, and did not leave it"
+)
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
 
 
 def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, list[MessagePlace]]:
-    """Returns what to look at, whether seqnos between two streams of a client may have been received where nobody captures, and the
-    messages that moved the vbucket."""
+    """Returns what to look at, whether seqnos between two streams of a client may have been
+    received where nobody captures, and the messages that moved the vbucket.
+    """
     before, after = context.streams[old], context.streams[new]
     is_later = after.opened.time - before.finished.time > PATIENCE_NS
     if is_later and before.closed_row >= 0:
         return _GROUP, True, []
-    if context.by_number[int(before.connection)].server != context.by_number[int(after.connection)].server:
+    if (
+        context.by_number[int(before.connection)].server
+        != context.by_number[int(after.connection)].server
+    ):
         return None, False, []
     has_left = before.state == ENDED and before.reason == MOVED
     branches = context.logs.newest(old), context.logs.newest(new)
     is_promoted = None not in branches and branches[0] != branches[1]
     if has_left or is_promoted:
-        evidence, may_be_away = _changed_here(context, old, new, int(before.finished.time) if has_left else 0)
+        evidence, may_be_away = _changed_here(
+            context, old, new, int(before.finished.time) if has_left else 0
+        )
         if evidence:
-            rows = f"in row{'s' if len(evidence) > 1 else ''} {' and '.join(str(message_place.row) for message_place in evidence)}"
+            rows = (
+                f"in row{'s' if len(evidence) > 1 else ''} "
+                f"{' and '.join(str(message_place.row) for message_place in evidence)}"
+            )
             return (_AWAY if may_be_away else _HERE).format(rows), may_be_away, evidence
     if is_later and has_left:
         return _LEFT, True, []
     return (_BRANCH, True, []) if is_promoted else (None, False, [])
 
 
-def _changed_here(context: Context, old: int, new: int, since_ns: int) -> tuple[list[MessagePlace], bool]:
-    """Returns the first and the last command that set the state of a vbucket on its server between two streams, and whether another node
-    may have had it meanwhile. There are none unless they made the vbucket active as often as its log has new branches.
+def _changed_here(
+    context: Context, old: int, new: int, since_ns: int
+) -> tuple[list[MessagePlace], bool]:
+    """Returns the first and the last command that set the state of a vbucket on its server between
+    two streams, and whether another node may have had it meanwhile. There are none unless they made
+    the vbucket active as often as its log has new branches.
 
     ``since_ns``: since when the vbucket is not active, 0 for active.
     """
     before, after = context.streams[old], context.streams[new]
-    server, origin = context.by_number[int(after.connection)].server, context.logs.origins[int(after.connection)]
+    server, origin = (
+        context.by_number[int(after.connection)].server,
+        context.logs.origins[int(after.connection)],
+    )
     sets, is_sure = [], True
     for link in context.links:
         session = context.session(link.number)
-        if link.server == server and (session.bucket is None or context.logs.origins[link.number] == origin):
+        if link.server == server and (
+            session.bucket is None or context.logs.origins[link.number] == origin
+        ):
             state_changes = [
-                change for change in session.states.get(int(after.vbucket), ()) if before.at.time < change.at.time_ns < after.opened.time
+                change
+                for change in session.states.get(int(after.vbucket), ())
+                if before.at.time < change.at.time_ns < after.opened.time
             ]
             sets += [(change, context.said(link.number, change.at)) for change in state_changes]
             is_sure &= not state_changes or context.logs.origins[link.number] == origin
@@ -299,19 +445,29 @@ def _changed_here(context: Context, old: int, new: int, since_ns: int) -> tuple[
     longest_ns = activations = 0
     for (state, _), set_place in sets:
         if state == _ACTIVE and since_ns:
-            longest_ns, since_ns, activations = max(longest_ns, set_place.time_ns - since_ns), 0, activations + 1
+            longest_ns, since_ns, activations = (
+                max(longest_ns, set_place.time_ns - since_ns),
+                0,
+                activations + 1,
+            )
         elif state != _ACTIVE:
             since_ns = since_ns or set_place.time_ns
     branches = [uuid for uuid, _ in context.logs.entries(int(after.log))] if after.log >= 0 else []
     newest_uuid = context.logs.newest(old)
-    if since_ns or not activations or activations < (branches.index(newest_uuid) if newest_uuid in branches else len(branches)):
+    if (
+        since_ns
+        or not activations
+        or activations < (branches.index(newest_uuid) if newest_uuid in branches else len(branches))
+    ):
         return [], True
     ends = [sets[0][1], sets[-1][1]] if len(sets) > 1 else [sets[0][1]]
     return ends, not is_sure or longest_ns > PATIENCE_NS
 
 
 class _Names:
-    """Names of connections that begin alike, and whether they are those of one client or of two, such as two replications of XDCR."""
+    """Names of connections that begin alike, and whether they are those of one client or of two,
+    such as two replications of XDCR.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -328,17 +484,29 @@ class _Names:
 
     def _key(self, connection: int) -> tuple[str, str, str | None]:
         context = self._context
-        return context.by_number[connection].server, context.clients.get(connection, ""), context.session(connection).name
+        return (
+            context.by_number[connection].server,
+            context.clients.get(connection, ""),
+            context.session(connection).name,
+        )
 
     def are_two(self, old: int, new: int) -> bool:
-        """Returns whether two streams belong to two clients: connections to one node have different names, and are open at the same time or
-        come in turn."""
+        """Returns whether two streams belong to two clients: connections to one node have different
+        names, and are open at the same time or come in turn.
+        """
         before, after = (int(self._context.streams.connection[number]) for number in (old, new))
-        keys, links = [self._key(number) for number in (before, after)], [self._context.by_number[number] for number in (before, after)]
+        keys, links = (
+            [self._key(number) for number in (before, after)],
+            [self._context.by_number[number] for number in (before, after)],
+        )
         if keys[0][0] != keys[1][0] or None in (keys[0][2], keys[1][2]) or keys[0][2] == keys[1][2]:
             return False
         is_beside = links[1].first_ns < int(self._context.streams.latest.time[old])
-        return is_beside or self._spans[keys[0]][1] > links[1].first_ns or self._spans[keys[1]][0] < links[0].first_ns
+        return (
+            is_beside
+            or self._spans[keys[0]][1] > links[1].first_ns
+            or self._spans[keys[1]][0] < links[0].first_ns
+        )
 
 
 class _Opened:
@@ -357,21 +525,38 @@ class _Opened:
             order = np.argsort(times, kind="stable")
             self._in_order[group] = times[order], numbers[order]
         times, numbers = self._in_order[group]
-        first, behind = np.searchsorted(times, since_ns, "left"), np.searchsorted(times, until_ns, "right")
+        first, behind = (
+            np.searchsorted(times, since_ns, "left"),
+            np.searchsorted(times, until_ns, "right"),
+        )
         first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
         return first_streams
 
 
 def _is_handed_over(context: Context, old: int, between_number: int, new: int) -> bool:
-    """Returns whether another member of the client's group received all that ``new`` leaves out, on a stream that it opened in between."""
+    """Returns whether another member of the client's group received all that ``new`` leaves out, on
+    a stream that it opened in between.
+    """
     before, between, after = (context.streams[number] for number in (old, between_number, new))
     if context.names.of[between.connection] == context.names.of[after.connection]:
         return False
     member, own_session = (context.session(int(stream.connection)) for stream in (between, after))
-    is_of_group = bool(own_session.service) and (member.service, member.bucket) == (own_session.service, own_session.bucket)
+    is_of_group = bool(own_session.service) and (member.service, member.bucket) == (
+        own_session.service,
+        own_session.bucket,
+    )
     is_accepted = between.answer == w.A_ACCEPTED
-    has_all = between.request.start <= before.position and between.has_position and between.position >= after.request.start
-    return bool(is_of_group and is_accepted and has_all and context.logs.newest(between_number) == context.logs.newest(new))
+    has_all = (
+        between.request.start <= before.position
+        and between.has_position
+        and between.position >= after.request.start
+    )
+    return bool(
+        is_of_group
+        and is_accepted
+        and has_all
+        and context.logs.newest(between_number) == context.logs.newest(new)
+    )
 
 
 RULE_SET = RuleSet(RULES, findings=findings, also=("resume-skipped",))

@@ -1,8 +1,10 @@
-"""Rules about what a connection has not negotiated: messages and layouts that it did not ask for, and the reverse.
+"""Rules about what a connection has not negotiated: messages and layouts that it did not ask for,
+and the reverse.
 
-What was negotiated is on, off or unknown, for each connection and from row to row. A rule fires on what is known. Nothing is known at first
-if the capture begins inside a connection. No control is known behind a hole in which another one may have been asked for. An answer that
-was not captured leaves its control unknown.
+What was negotiated is on, off or unknown, for each connection and from row to row. A rule fires on
+what is known. Nothing is known at first if the capture begins inside a connection. No control is
+known behind a hole in which another one may have been asked for. An answer that was not captured
+leaves its control unknown.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
-FAULT = "report this message, what the connection asked for, and the producer's version; it is a fault of the producer"
+FAULT = (
+    "report this message, what the connection asked for, and the producer's version; it is a "
+    "fault of the producer"
+)
 ASK = "look at the open and the controls of the connection; the sender used other settings"
 
 RULES = (
@@ -54,7 +59,8 @@ RULES = (
         "session",
         "error",
         "stream-ids are on, and a message of a stream, or a close, has none",
-        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left out of the header; broken framing "
+        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left "
+        "out of the header; broken framing "
         "extras; unknown settings",
         ASK,
         whose="sender",
@@ -74,7 +80,10 @@ RULES = (
         "marker-version-not-negotiated",
         "session",
         "warning",
-        "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without max_marker_version and without enable_sync_writes",
+        (
+            "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without "
+            "max_marker_version and without enable_sync_writes"
+        ),
         "unknown settings",
         FAULT,
         whose="producer",
@@ -114,7 +123,10 @@ RULES = (
         "delete-times-mismatch",
         "session",
         "warning",
-        "a deletion has its time although the open did not ask for it, or has no time although the open did",
+        (
+            "a deletion has its time although the open did not ask for it, or has no time although "
+            "the open did"
+        ),
         "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open",
         FAULT,
         whose="producer",
@@ -147,7 +159,11 @@ RULES = (
         "an unknown HELLO",
         "leave the feature out of HELLO; the server refuses such an open",
         whose="producer",
-        cost=Cost("connection", "opened DCP without an order of answers", "opened DCP without an order of answers"),
+        cost=Cost(
+            "connection",
+            "opened DCP without an order of answers",
+            "opened DCP without an order of answers",
+        ),
     ),
     Rule(
         "credentials-in-clear",
@@ -173,7 +189,9 @@ _EXTRAS_OF_EXPIRY = 20
 _MARKERS = {
     number: layout.generation
     for number, layout in enumerate(LAYOUTS)
-    if layout.opcode == Opcode.DCP_SNAPSHOT_MARKER and layout.side == "request" and layout.generation.startswith("v2.")
+    if layout.opcode == Opcode.DCP_SNAPSHOT_MARKER
+    and layout.side == "request"
+    and layout.generation.startswith("v2.")
 }
 
 
@@ -185,8 +203,9 @@ class Negotiation(Watcher):
         return _Against(fed.facts).candidates(fed.batch, fed.tracker)
 
     def reconsider(self, context: Context, collector: Collector) -> None:
-        """Drops findings near holes. A hole is only known once a message of its direction follows; the other direction was judged before
-        that."""
+        """Drops findings near holes. A hole is only known once a message of its direction follows;
+        the other direction was judged before that.
+        """
         collector.doubt(IDS, _doubtful(context.tracker, context.links))
 
 
@@ -202,28 +221,59 @@ class _Against:
         yield from self._of_requests(batch, producers)
         decoded = batch.decoded
         answers = decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode]
-        is_v7 = (decoded.specific == Status.DCP_STREAM_NOT_FOUND) | (decoded.specific == Status.OPAQUE_NO_MATCH)
+        is_v7 = (decoded.specific == Status.DCP_STREAM_NOT_FOUND) | (
+            decoded.specific == Status.OPAQUE_NO_MATCH
+        )
         yield self._without(
-            V7_STATUSES, OFF, "status-v7", batch, answers & is_v7, "a status of version 7, but v7_dcp_status_codes was never enabled"
+            V7_STATUSES,
+            OFF,
+            "status-v7",
+            batch,
+            answers & is_v7,
+            "a status of version 7, but v7_dcp_status_codes was never enabled",
         )
         requests = ~decoded.is_response & ~decoded.is_server
         yield self._without(
-            UNORDERED, ON, "unordered-with-dcp", batch, requests & (decoded.opcode == Opcode.DCP_OPEN), "DCP on an unordered connection"
+            UNORDERED,
+            ON,
+            "unordered-with-dcp",
+            batch,
+            requests & (decoded.opcode == Opcode.DCP_OPEN),
+            "DCP on an unordered connection",
         )
-        in_clear = [row for row in np.flatnonzero(requests & (decoded.opcode == Opcode.SASL_AUTH)).tolist() if _is_plain(batch, row)]
-        yield Candidates("credentials-in-clear", np.array(in_clear, dtype=np.int64), "a password is sent in clear (SASL PLAIN)")
+        in_clear = [
+            row
+            for row in np.flatnonzero(requests & (decoded.opcode == Opcode.SASL_AUTH)).tolist()
+            if _is_plain(batch, row)
+        ]
+        yield Candidates(
+            "credentials-in-clear",
+            np.array(in_clear, dtype=np.int64),
+            "a password is sent in clear (SASL PLAIN)",
+        )
 
     def _of_requests(self, batch: MessageBatch, producers: RowNumbers) -> Iterator[Candidates]:
         decoded = batch.decoded
-        requests = ~decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode] & _has_head(batch)
+        requests = (
+            ~decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode] & _has_head(batch)
+        )
         sent = requests & (producers == batch.direction)
         code = decoded.opcode
         has_sid = decoded.sid.known
         framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))
         name = batch.name_of
         missing = framed & ~has_sid & ~decoded.has_undeclared_sid
-        missing[faulty_frames(batch, missing).get("error", [])] = False  # what they should have held is not known
-        yield self._without(STREAM_IDS, ON, "sid-missing", batch, missing, lambda row: f"{name(row)} without the stream-id negotiated")
+        missing[faulty_frames(batch, missing).get("error", [])] = (
+            False  # what they should have held is not known
+        )
+        yield self._without(
+            STREAM_IDS,
+            ON,
+            "sid-missing",
+            batch,
+            missing,
+            lambda row: f"{name(row)} without the stream-id negotiated",
+        )
         yield self._without(
             STREAM_IDS,
             OFF,
@@ -234,25 +284,51 @@ class _Against:
         )
         yield from self._markers(batch, sent & (code == Opcode.DCP_SNAPSHOT_MARKER))
         yield self._without(
-            OUT_OF_ORDER, OFF, "oso-not-negotiated", batch, sent & (code == Opcode.DCP_OSO_SNAPSHOT), "an OSO snapshot, never enabled"
+            OUT_OF_ORDER,
+            OFF,
+            "oso-not-negotiated",
+            batch,
+            sent & (code == Opcode.DCP_OSO_SNAPSHOT),
+            "an OSO snapshot, never enabled",
         )
         is_off = decoded.collections == CollectionsState.OFF
         rows = np.flatnonzero(sent & (code == Opcode.DCP_SEQNO_ADVANCED) & is_off)
-        yield Candidates("seqno-advanced-without-collections", rows, "SeqnoAdvanced to a consumer without collections")
-        expirations = sent & (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
-        yield self._without(EXPIRIES, OFF, "expiry-not-negotiated", batch, expirations, "expiration to a consumer that did not enable them")
+        yield Candidates(
+            "seqno-advanced-without-collections",
+            rows,
+            "SeqnoAdvanced to a consumer without collections",
+        )
+        expirations = (
+            sent & (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
+        )
+        yield self._without(
+            EXPIRIES,
+            OFF,
+            "expiry-not-negotiated",
+            batch,
+            expirations,
+            "expiration to a consumer that did not enable them",
+        )
         deletions = sent & (code == Opcode.DCP_DELETION)
         for extras, requested, words in (
             (_EXTRAS_WITH_TIME, OFF, "a deletion has a time, which the open did not ask for"),
             (_EXTRAS_WITHOUT_TIME, ON, "a deletion has no time, which the open asked for"),
         ):
             rows = np.flatnonzero(deletions & (decoded.extras_size == extras))
-            rows = rows[(self.facts.at(DELETE_TIMES, batch, rows) == requested) & (self.facts.at(EXPIRIES, batch, rows) == OFF)]
+            rows = rows[
+                (self.facts.at(DELETE_TIMES, batch, rows) == requested)
+                & (self.facts.at(EXPIRIES, batch, rows) == OFF)
+            ]
             yield Candidates("delete-times-mismatch", rows, words)
         yield from self._reserved(batch, sent & decoded.fits)
         durable = sent & np.isin(code, _DURABLE)
         yield self._without(
-            SYNC_WRITES, OFF, "prepare-not-negotiated", batch, durable, lambda row: f"{name(row)} to a consumer without sync writes"
+            SYNC_WRITES,
+            OFF,
+            "prepare-not-negotiated",
+            batch,
+            durable,
+            lambda row: f"{name(row)} to a consumer without sync writes",
         )
 
     def _reserved(self, batch: MessageBatch, mask: BoolArray) -> Iterator[Candidates]:
@@ -260,34 +336,70 @@ class _Against:
         decoded = batch.decoded
         size = batch.column("nmeta")
         tail = mask & size.known & (size.values > 0)
-        yield self._without(METADATA, OFF, ALSO, batch, tail, lambda row: reserved(batch, row, "nmeta", size.values[row]))
-        rows = np.flatnonzero(mask & (decoded.opcode == Opcode.DCP_DELETION) & (decoded.extras_size == _EXTRAS_WITH_TIME))
+        yield self._without(
+            METADATA,
+            OFF,
+            ALSO,
+            batch,
+            tail,
+            lambda row: reserved(batch, row, "nmeta", size.values[row]),
+        )
+        rows = np.flatnonzero(
+            mask
+            & (decoded.opcode == Opcode.DCP_DELETION)
+            & (decoded.extras_size == _EXTRAS_WITH_TIME)
+        )
         unused = np.zeros(len(batch), dtype=np.uint64)
         unused[rows] = numbers_at(batch.data, decoded.extras_at[rows] + _EXTRAS_WITH_TIME - 1, 1)
-        yield self._without(PROTOTYPE, OFF, ALSO, batch, unused > 0, lambda row: reserved(batch, row, "unused", unused[row]))
+        yield self._without(
+            PROTOTYPE,
+            OFF,
+            ALSO,
+            batch,
+            unused > 0,
+            lambda row: reserved(batch, row, "unused", unused[row]),
+        )
 
     def _without(
-        self, fact: int, value: int, rule: str, batch: MessageBatch, mask: BoolArray, words: Callable[[int], str] | str
+        self,
+        fact: int,
+        value: int,
+        rule: str,
+        batch: MessageBatch,
+        mask: BoolArray,
+        words: Callable[[int], str] | str,
     ) -> Candidates:
         """Returns messages of a kind for which a fact has a value that it must not have."""
         rows = np.flatnonzero(mask)
-        return Candidates(rule, rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows, words)
+        return Candidates(
+            rule, rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows, words
+        )
 
     def _markers(self, batch: MessageBatch, mask: BoolArray) -> Iterator[Candidates]:
-        rows = np.flatnonzero(mask & batch.decoded.fits & np.isin(batch.decoded.layout, list(_MARKERS)))
+        rows = np.flatnonzero(
+            mask & batch.decoded.fits & np.isin(batch.decoded.layout, list(_MARKERS))
+        )
         rows = rows[~np.isin(rows, batch.missing.row)]
         if not len(rows):
             return
-        is_2_2 = np.isin(batch.decoded.layout[rows], [number for number, name in _MARKERS.items() if name.startswith("v2.2")])
+        is_2_2 = np.isin(
+            batch.decoded.layout[rows],
+            [number for number, name in _MARKERS.items() if name.startswith("v2.2")],
+        )
         is_off = self.facts.at(MARKER_2_2, batch, rows) == OFF
         wrong = rows[is_off & (is_2_2 | (self.facts.at(SYNC_WRITES, batch, rows) == OFF))]
         layout = batch.decoded.layout
-        yield Candidates("marker-version-not-negotiated", wrong, lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated")
+        yield Candidates(
+            "marker-version-not-negotiated",
+            wrong,
+            lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated",
+        )
 
 
 def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[int, int]]]:
-    """Returns, by connection, spans of rows (both ends excluded) in which the consumer may have asked for something that was not
-    captured."""
+    """Returns, by connection, spans of rows (both ends excluded) in which the consumer may have
+    asked for something that was not captured.
+    """
     state = tracker.state
     doubtful_spans: dict[int, list[tuple[int, int]]] = {}
     for loss in state.known.losses:
@@ -298,7 +410,9 @@ def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[i
         row = state.connections[link.number]
         for direction in (0, 1):
             if link.lost_at_end[direction] is not None and direction != row.producer:
-                doubtful_spans.setdefault(link.number, []).append((int(row.last_row[direction]), ALL))
+                doubtful_spans.setdefault(link.number, []).append(
+                    (int(row.last_row[direction]), ALL)
+                )
     return doubtful_spans
 
 

@@ -27,8 +27,12 @@ RULES = (
         "noop-unanswered",
         "noop",
         "warning",
-        "a noop has no answer within its interval, 5 s at most; an error if the producer then closes the connection",
-        "answers with another opaque; less than 2 s, or than ten times the slowest answer before; after a hole on the consumer's side, "
+        (
+            "a noop has no answer within its interval, 5 s at most; an error if the producer then "
+            "closes the connection"
+        ),
+        "answers with another opaque; less than 2 s, or than ten times the slowest answer "
+        "before; after a hole on the consumer's side, "
         "or without any message of the consumer",
         "answer noops at once, and do not wait for data to be processed",
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
@@ -42,7 +46,8 @@ RULES = (
         "noop",
         "warning",
         "a noop is sent while the one before has no answer",
-        "an answer that is late by no more than earlier answers took; after a hole on the consumer's side, or without any message of "
+        "an answer that is late by no more than earlier answers took; after a hole on the "
+        "consumer's side, or without any message of "
         "the consumer",
         "a fault of the producer: note its version",
         needs=("noops",),
@@ -54,8 +59,14 @@ RULES = (
         "noop",
         "warning",
         "a noop is answered with another opaque",
-        "while the noop may still get its own answer, after a hole or in a capture that begins inside the connection",
-        "repeat the four bytes of the opaque as they are; a producer closes the connection when it gets another opaque",
+        (
+            "while the noop may still get its own answer, after a hole or in a capture that begins "
+            "inside the connection"
+        ),
+        (
+            "repeat the four bytes of the opaque as they are; a producer closes the connection "
+            "when it gets another opaque"
+        ),
         reports=("gocbcore 5518977",),
         needs=("noops",),
         whose="consumer",
@@ -65,8 +76,12 @@ RULES = (
         "silent-connection",
         "noop",
         "warning",
-        "noops are on, their interval is known, and the producer sends nothing for more than two intervals",
-        "less than 2 s; while a noop waits for its answer, or has one with another opaque; at the end of the capture; "
+        (
+            "noops are on, their interval is known, and the producer sends nothing for more than "
+            "two intervals"
+        ),
+        "less than 2 s; while a noop waits for its answer, or has one with another opaque; at "
+        "the end of the capture; "
         "after a hole on the producer's side",
         "close the connection and connect again",
         needs=("noops",),
@@ -89,20 +104,39 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _unanswered(context, link, examples, peer, is_whole=is_whole)
         yield from _overlaps(context, link, examples, peer, is_whole=is_whole)
         for event in examples.opaques.told:
-            other_opaque = _other_opaque(context, link, event, _times(event, examples.opaques.told, examples.opaques.count))
+            other_opaque = _other_opaque(
+                context, link, event, _times(event, examples.opaques.told, examples.opaques.count)
+            )
             yield _with(other_opaque, examples.opaques.rows)
         cause_key = finished.so_far.explained.get(link.number)
         yield from _silences(context, link, examples, peer, cause_key, is_whole=is_whole)
 
 
 def _of(
-    rule: str, severity: Severity, message: str, evidence: Sequence[MessagePlace], count: int, until_ns: int = 0, cause: str | None = None
+    rule: str,
+    severity: Severity,
+    message: str,
+    evidence: Sequence[MessagePlace],
+    count: int,
+    until_ns: int = 0,
+    cause: str | None = None,
 ) -> Occurrence:
-    return Occurrence(rule, severity, message, evidence[0].connection, tuple(evidence), cause=cause, count=count, last_time_ns=until_ns)
+    return Occurrence(
+        rule,
+        severity,
+        message,
+        evidence[0].connection,
+        tuple(evidence),
+        cause=cause,
+        count=count,
+        last_time_ns=until_ns,
+    )
 
 
 def _times(event: Noticed, events: Sequence[Noticed], count: int) -> int:
-    """Returns how many occurrences an event stands for: the first one told also stands for those not told."""
+    """Returns how many occurrences an event stands for: the first one told also stands for those
+    not told.
+    """
     return count - len(events) + 1 if event is events[0] else 1
 
 
@@ -111,12 +145,21 @@ def _with(noop_occurrence: Occurrence, rows: RowNumbers) -> Occurrence:
     return replace(noop_occurrence, rows=[*rows.tolist(), noop_occurrence.places[0].row])
 
 
-def _certain(context: Context, link: Link, examples: Examples[Noticed], direction: int) -> RowNumbers:
+def _certain(
+    context: Context, link: Link, examples: Examples[Noticed], direction: int
+) -> RowNumbers:
     """Returns the places of kept rows that are certain: nothing uncaptured could explain them."""
-    if not len(examples.times) or not context.may_lack(link.number, direction, int(examples.times.min())):
+    if not len(examples.times) or not context.may_lack(
+        link.number, direction, int(examples.times.min())
+    ):
         return np.arange(len(examples.times))
     times = zip(examples.times.tolist(), examples.shown.tolist(), strict=True)
-    return np.flatnonzero([not context.may_lack(link.number, direction, since, until or None) for since, until in times])
+    return np.flatnonzero(
+        [
+            not context.may_lack(link.number, direction, since, until or None)
+            for since, until in times
+        ]
+    )
 
 
 def _hex(opaque: int) -> str:
@@ -126,17 +169,29 @@ def _hex(opaque: int) -> str:
 def _noticed(message: Heard, other_heard: Heard) -> Noticed:
     """Returns an event that the kernel had no reason to tell yet."""
     return Noticed(
-        other_heard.place.time - message.place.time, message.opaque, other_heard.opaque, At.of(message.place), At.of(other_heard.place)
+        other_heard.place.time - message.place.time,
+        message.opaque,
+        other_heard.opaque,
+        At.of(message.place),
+        At.of(other_heard.place),
     )
 
 
 def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> Occurrence:
-    evidence = (context.said(link.number, event.other, of_consumer=True), context.said(link.number, event.at))
+    evidence = (
+        context.said(link.number, event.other, of_consumer=True),
+        context.said(link.number, event.at),
+    )
     message = f"noop {_hex(event.opaque)} answered with opaque {_hex(event.other_opaque)}"
-    return replace(_of("noop-opaque", "warning", message, evidence, times), shared="noops are answered with other opaques")
+    return replace(
+        _of("noop-opaque", "warning", message, evidence, times),
+        shared="noops are answered with other opaques",
+    )
 
 
-def _unanswered(context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+def _unanswered(
+    context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool
+) -> Iterator[Occurrence]:
     until = context.until_ns(link)
     is_read = is_whole and _hears_consumer(context, link, peer)
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
@@ -151,10 +206,26 @@ def _unanswered(context: Context, link: Link, examples: NoopExamples, peer: Peer
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
             noop_place = context.said(link.number, At.of(noop.place))
-            yield _of("noop-unanswered", severity, message, [noop_place], 1, until, _since(link, peer, noop_place))
-    events, certain = examples.unanswered.told, _certain(context, link, examples.unanswered, 1 - peer.producer)
+            yield _of(
+                "noop-unanswered",
+                severity,
+                message,
+                [noop_place],
+                1,
+                until,
+                _since(link, peer, noop_place),
+            )
+    events, certain = (
+        examples.unanswered.told,
+        _certain(context, link, examples.unanswered, 1 - peer.producer),
+    )
     for event in events:
-        if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
+        if context.may_lack(
+            link.number,
+            1 - peer.producer,
+            event.at.time_ns,
+            event.other.time_ns if event.other.row else None,
+        ):
             continue  # perhaps the answer is only read later
         evidence = [context.said(link.number, event.at)]
         if event.other.row:
@@ -168,9 +239,14 @@ def _unanswered(context: Context, link: Link, examples: NoopExamples, peer: Peer
 
 
 def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
-    """Returns whether the capture has what the consumer says, up to the end; it may have only the producer's packets."""
+    """Returns whether the capture has what the consumer says, up to the end; it may have only the
+    producer's packets.
+    """
     consumer = 1 - peer.producer
-    return bool(context.tracker.state.connections[link.number].last_row[consumer] > 0 and link.lost_at_end[consumer] is None)
+    return bool(
+        context.tracker.state.connections[link.number].last_row[consumer] > 0
+        and link.lost_at_end[consumer] is None
+    )
 
 
 def _since(link: Link, peer: Peer, noop: MessagePlace | At) -> str:
@@ -180,7 +256,9 @@ def _since(link: Link, peer: Peer, noop: MessagePlace | At) -> str:
     return ACKNOWLEDGED if link.has_received(peer.producer, noop.stream_offset) else SILENT
 
 
-def _overlaps(context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+def _overlaps(
+    context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool
+) -> Iterator[Occurrence]:
     events, count = [*examples.overlaps.told], examples.overlaps.count
     is_read = is_whole and _hears_consumer(context, link, peer)
     if is_read and peer.is_double and context.until_ns(link) > peer.excused_until:
@@ -188,33 +266,73 @@ def _overlaps(context: Context, link: Link, examples: NoopExamples, peer: Peer, 
         count += 1
     for number, event in enumerate(events):
         message = f"noop {_hex(event.opaque)} sent while {_hex(event.other_opaque)} had no answer"
-        evidence = [context.said(link.number, event_place) for event_place in (event.at, event.other)]
-        overlap = _of("noop-overlap", "warning", message, evidence, count - len(events) + 1 if number == 0 else 1)
+        evidence = [
+            context.said(link.number, event_place) for event_place in (event.at, event.other)
+        ]
+        overlap = _of(
+            "noop-overlap",
+            "warning",
+            message,
+            evidence,
+            count - len(events) + 1 if number == 0 else 1,
+        )
         yield _with(overlap, examples.overlaps.rows)
 
 
 def _silences(
-    context: Context, link: Link, examples: NoopExamples, peer: Peer, cause_key: FindingKey | None, *, is_whole: bool
+    context: Context,
+    link: Link,
+    examples: NoopExamples,
+    peer: Peer,
+    cause_key: FindingKey | None,
+    *,
+    is_whole: bool,
 ) -> Iterator[Occurrence]:
-    """Yields times without a word of the producer. ``cause_key``: what the connection was closed for in the end."""
+    """Yields times without a word of the producer. ``cause_key``: what the connection was closed
+    for in the end.
+    """
     interval = noop_interval(context.session(link.number))
     every = f", with a noop due every {interval:g} s" if interval is not None else ""
     until, latest = context.until_ns(link), peer.latest.place
     silence = until - max(latest.time, peer.answer_time)
     is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
     is_read = is_whole and link.lost_at_end[peer.producer] is None
-    if is_read and is_heard and not peer.open.place.row and not peer.is_waiting and silence > peer.silence:
+    if (
+        is_read
+        and is_heard
+        and not peer.open.place.row
+        and not peer.is_waiting
+        and silence > peer.silence
+    ):
         message = f"nothing came for {duration(silence / 1e9)}{every}"
-        silent = _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
+        silent = _of(
+            "silent-connection",
+            "warning",
+            message,
+            [context.said(link.number, At.of(latest))],
+            1,
+            until,
+        )
         yield replace(silent, effect_of=cause_key)
-    events, certain = examples.silences.told, _certain(context, link, examples.silences, peer.producer)
+    events, certain = (
+        examples.silences.told,
+        _certain(context, link, examples.silences, peer.producer),
+    )
     for event in events:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps the silence is only explained later
-        evidence = [context.said(link.number, event_place) for event_place in (event.at, event.other)]
+        evidence = [
+            context.said(link.number, event_place) for event_place in (event.at, event.other)
+        ]
         message = f"nothing came for {duration(event.time_ns / 1e9)}{every}"
         yield _with(
-            _of("silent-connection", "warning", message, evidence, _times(event, events, examples.silences.count)),
+            _of(
+                "silent-connection",
+                "warning",
+                message,
+                evidence,
+                _times(event, events, examples.silences.count),
+            ),
             examples.silences.rows[certain],
         )
 

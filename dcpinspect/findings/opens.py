@@ -1,4 +1,6 @@
-"""Rules about DCP opens: commands before an open, a refused open, a second open, and names that two connections claim."""
+"""Rules about DCP opens: commands before an open, a refused open, a second open, and names that two
+connections claim.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ RULES = (
         "session",
         "error",
         "a client sends a DCP command, but it did not open the connection for DCP, or was refused",
-        "captures that begin inside the connection; a hole that may hide the open; commands sent before the refusal arrived",
+        (
+            "captures that begin inside the connection; a hole that may hide the open; commands "
+            "sent before the refusal arrived"
+        ),
         "open first, and wait for success; the server answers EINVAL to everything else",
         whose="client",
         cost=Cost("connection", "was not opened for DCP", "were not opened for DCP"),
@@ -60,19 +65,34 @@ RULES = (
         "name-clash",
         "session",
         "warning",
-        "a connection opens with the name of another open connection, and the server closes the older one",
-        "older connections that are already closed, or on which the server goes on to speak; another server or bucket; a refused open",
+        (
+            "a connection opens with the name of another open connection, and the server closes "
+            "the older one"
+        ),
+        (
+            "older connections that are already closed, or on which the server goes on to speak; "
+            "another server or bucket; a refused open"
+        ),
         "use a unique name for each client and connection, for instance with a uuid",
-        reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
+        reports=(
+            "couchbase/sync_gateway#2514",
+            "couchbase/sync_gateway#1406",
+            "couchbase/sync_gateway#3037",
+            "JDCP-206",
+        ),
         whose="client",
         cost=Cost("connection", "took the name of another", "took the name of another"),
     ),
 )
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10
-"""Greatest numbers of opens and early commands that are remembered, and of early commands of one connection."""
+"""Greatest numbers of opens and early commands that are remembered, and of early commands of one
+connection.
+"""
 _LAST_WORDS_NS = 1_000_000_000
-"""A server that closes a connection because of its name has said all that it has to say on it by this time after the open."""
+"""A server that closes a connection because of its name has said all that it has to say on it by
+this time after the open.
+"""
 CLIENT = 0
 """Direction of the side that opens, whichever side will be the producer."""
 
@@ -115,18 +135,35 @@ class Opens(Watcher):
         """By connection and row."""
         self._early_count: PerConnection[int, int] = PerConnection()
         self._settled: PerConnection[int, bool] = PerConnection()
-        """Connections that need no further look: they are open, may be open, or were told of often enough."""
+        """Connections that need no further look: they are open, may be open, or were told of often
+        enough.
+        """
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded, news = fed.batch, fed.batch.decoded, fed.tracker.conversation.news
-        opens = {session_message.index: session_message for session_message in news if session_message.opcode == Opcode.DCP_OPEN}
-        requests = ~decoded.is_response & ~decoded.is_server & decoded.has_magic & (batch.direction == CLIENT)
-        unreadable = np.setdiff1d(np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens))
+        opens = {
+            session_message.index: session_message
+            for session_message in news
+            if session_message.opcode == Opcode.DCP_OPEN
+        }
+        requests = (
+            ~decoded.is_response
+            & ~decoded.is_server
+            & decoded.has_magic
+            & (batch.direction == CLIENT)
+        )
+        unreadable = np.setdiff1d(
+            np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens)
+        )
         self._settled.update(dict.fromkeys(batch.connection[unreadable].tolist(), True))
         of_dcp = requests & _OF_DCP[decoded.opcode]
         asking = np.unique(batch.connection[of_dcp]).tolist()
-        wanted_numbers = [number for number in asking if batch.endpoints.has_handshake[number - 1] and number not in self._settled]
+        wanted_numbers = [
+            number
+            for number in asking
+            if batch.endpoints.has_handshake[number - 1] and number not in self._settled
+        ]
         early = np.flatnonzero(of_dcp & np.isin(batch.connection, wanted_numbers))
         for index in sorted({*opens, *early.tolist()}):
             connection = int(batch.connection[index])
@@ -140,7 +177,10 @@ class Opens(Watcher):
             elif batch.request_row.at(index) is not None:
                 open_request = self._by_row.get((connection, int(batch.request_row.values[index])))
                 if open_request is not None:
-                    open_request.status, open_request.answered = opens[index].status, place_of(batch, index)
+                    open_request.status, open_request.answered = (
+                        opens[index].status,
+                        place_of(batch, index),
+                    )
                     if open_request.status == Status.SUCCESS:
                         self._settled[connection] = True
         return ()
@@ -155,12 +195,15 @@ class Opens(Watcher):
                 return  # the client may not have heard of the refusal
         opcode = int(batch.decoded.opcode[index])
         vbucket = int(batch.decoded.specific[index]) if _OF_VBUCKET[opcode] else None
-        self._early[connection, int(batch.row[index])] = _Early(place_of(batch, index), opcode, latest, vbucket)
+        self._early[connection, int(batch.row[index])] = _Early(
+            place_of(batch, index), opcode, latest, vbucket
+        )
         self._early_count[connection] = self._early_count.get(connection, 0) + 1
         if self._early_count[connection] >= MOST_EARLY or len(self._early) >= MOST:
             self._settled[connection] = True
 
-    # -- what is known at the end -----------------------------------------------------------------------------
+    # -- what is known at the end
+    # -----------------------------------------------------------------------------
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""
@@ -168,44 +211,92 @@ class Opens(Watcher):
         yield from self._misplaced(finished.context, unbound)
         yield from self._clashes(finished.context)
 
-    def _misplaced(self, context: Context, unbound: Mapping[int, FindingKey]) -> Iterator[Occurrence]:
-        """Yields all occurrences but name clashes. ``unbound``: connections that got no login or no bucket, with the finding of each."""
+    def _misplaced(
+        self, context: Context, unbound: Mapping[int, FindingKey]
+    ) -> Iterator[Occurrence]:
+        """Yields all occurrences but name clashes. ``unbound``: connections that got no login or no
+        bucket, with the finding of each.
+        """
         for early in self._early.values():
             link = context.by_number.get(early.place.connection)
-            if link is None or not link.has_handshake or early.place.time_ns > context.sight.known_until_ns(link.number, CLIENT):
+            if (
+                link is None
+                or not link.has_handshake
+                or early.place.time_ns > context.sight.known_until_ns(link.number, CLIENT)
+            ):
                 continue
             if early.refused is not None and link.number in unbound:
                 continue  # both are effects
             before = "DCP_OPEN" if early.refused is None else "a DCP_OPEN that succeeds"
             evidence = [early.place, *([early.refused.place] if early.refused is not None else [])]
             message = f"{opcode_name(early.opcode)} before {before}"
-            yield Occurrence("dcp-before-open", "error", message, link.number, tuple(evidence), early.vbucket)
+            yield Occurrence(
+                "dcp-before-open", "error", message, link.number, tuple(evidence), early.vbucket
+            )
         for connection, opens_of_connection in self._of.items():
-            first = next((candidate for candidate in opens_of_connection if candidate.status == Status.SUCCESS), None)
-            for refused in opens_of_connection[: None if first is None else opens_of_connection.index(first)]:
+            first = next(
+                (
+                    candidate
+                    for candidate in opens_of_connection
+                    if candidate.status == Status.SUCCESS
+                ),
+                None,
+            )
+            for refused in opens_of_connection[
+                : None if first is None else opens_of_connection.index(first)
+            ]:
                 if refused.status is not None:
-                    yield replace(_refusal(refused, is_over=first is not None), effect_of=unbound.get(connection))
-            for again in opens_of_connection[opens_of_connection.index(first) + 1 :] if first is not None else []:
+                    yield replace(
+                        _refusal(refused, is_over=first is not None),
+                        effect_of=unbound.get(connection),
+                    )
+            for again in (
+                opens_of_connection[opens_of_connection.index(first) + 1 :]
+                if first is not None
+                else []
+            ):
                 assert first is not None
                 if _is_lost_between(context, first.place, again.place):
                     continue  # by then, another connection may run between the two addresses
                 message, link = f"opened again as {again.name}", context.by_number.get(connection)
-                closes = connection if link is not None and _is_closed_for(context, again, link) else None
+                closes = (
+                    connection
+                    if link is not None and _is_closed_for(context, again, link)
+                    else None
+                )
                 if link is not None and closes is not None:
                     message += f"; server closed the connection, in frame {link.closed_frame}"
-                yield Occurrence("open-twice", "warning", message, connection, (again.place, first.place), closes=closes)
+                yield Occurrence(
+                    "open-twice",
+                    "warning",
+                    message,
+                    connection,
+                    (again.place, first.place),
+                    closes=closes,
+                )
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
         """Yields name clashes: the server lets the older connection be silent, and closes it."""
         claimed: dict[tuple[str, str | None, str], list[tuple[DcpOpen, Link]]] = {}
-        good = [item for opens in self._of.values() for item in opens if item.status == Status.SUCCESS and item.name]
+        good = [
+            item
+            for opens in self._of.values()
+            for item in opens
+            if item.status == Status.SUCCESS and item.name
+        ]
         for dcp_open in sorted(good, key=lambda item: (item.place.time_ns, item.place)):
             link = context.by_number.get(dcp_open.place.connection)
             if link is None:
                 continue
-            other_opens = claimed.setdefault((link.server, context.session(link.number).bucket, dcp_open.name), [])
+            other_opens = claimed.setdefault(
+                (link.server, context.session(link.number).bucket, dcp_open.name), []
+            )
             held = [item for item in other_opens if _holds(item[1], dcp_open.place.time_ns)]
-            if held and held[-1][1].number != link.number and _is_closed_for(context, dcp_open, held[-1][1]):
+            if (
+                held
+                and held[-1][1].number != link.number
+                and _is_closed_for(context, dcp_open, held[-1][1])
+            ):
                 yield _clash(dcp_open, link, *held[-1])
             other_opens[:] = [*held, (dcp_open, link)]
 
@@ -219,7 +310,13 @@ def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
     severity: Severity = "note" if is_over else "warning"
     is_known_over = True if is_over else None
     return Occurrence(
-        "open-refused", severity, message, dcp_open.place.connection, (dcp_open.place,), cause=name.replace("_", "-"), is_over=is_known_over
+        "open-refused",
+        severity,
+        message,
+        dcp_open.place.connection,
+        (dcp_open.place,),
+        cause=name.replace("_", "-"),
+        is_over=is_known_over,
     )
 
 
@@ -227,16 +324,24 @@ def _is_lost_between(context: Context, first: MessagePlace, again: MessagePlace)
     """Returns whether something of the opening side was lost between two of its messages."""
     losses = context.tracker.state.known.losses
     client_losses = losses[(losses.connection == first.connection) & (losses.direction == CLIENT)]
-    return bool(((client_losses.after_row > first.row) & (client_losses.before_row < again.row)).any())
+    return bool(
+        ((client_losses.after_row > first.row) & (client_losses.before_row < again.row)).any()
+    )
 
 
 def _holds(link: Link, when: int) -> bool:
     """Returns whether a connection was still there at a time."""
-    return link.closed != "replaced" and link.last_ns > when and not (link.closed and link.closed_ns <= when)
+    return (
+        link.closed != "replaced"
+        and link.last_ns > when
+        and not (link.closed and link.closed_ns <= when)
+    )
 
 
 def _is_closed_for(context: Context, newer: DcpOpen, held: Link) -> bool:
-    """Returns whether the server closed a connection for a newer open, of its name or on it: it said nothing more on it by then."""
+    """Returns whether the server closed a connection for a newer open, of its name or on it: it
+    said nothing more on it by then.
+    """
     latest_ns = context.tracker.state.connections[held.number].time[1 - CLIENT]
     is_closed = held.closed in ("fin", "rst") and held.closed_by == 1 - CLIENT
     return is_closed and bool(latest_ns <= newer.place.time_ns + _LAST_WORDS_NS)
@@ -245,10 +350,19 @@ def _is_closed_for(context: Context, newer: DcpOpen, held: Link) -> bool:
 def _clash(newer: DcpOpen, link: Link, older: DcpOpen, held: Link) -> Occurrence:
     after = (held.closed_ns - newer.place.time_ns) / 1e6
     message = (
-        f"name {newer.name} opened by connection {link.number} while connection {held.number} held it;"
-        f" server closed connection {held.number} {after:.0f} ms later, in frame {held.closed_frame}"
+        f"name {newer.name} opened by connection {link.number} while connection {held.number} "
+        "held it;"
+        f" server closed connection {held.number} {after:.0f} ms later, in frame "
+        f"{held.closed_frame}"
     )
-    return Occurrence("name-clash", "warning", message, link.number, (newer.place, older.place), closes=held.number)
+    return Occurrence(
+        "name-clash",
+        "warning",
+        message,
+        link.number,
+        (newer.place, older.place),
+        closes=held.number,
+    )
 
 
 RULE_SET = RuleSet(RULES, watcher=Opens)

@@ -22,18 +22,44 @@ from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 ENDED_BY_A_STREAM = frozenset(
     (
-        *("rollback", "rollback-not-honoured", "stream-refused", "bad-stream-range", "duplicate-stream-request", "manifest-ahead"),
-        *("noop-required", "unknown-vbucket-uuid", "wrong-failover-entry", "no-common-history", "stream-end-reason", "end-zero-reopen"),
+        *(
+            "rollback",
+            "rollback-not-honoured",
+            "stream-refused",
+            "bad-stream-range",
+            "duplicate-stream-request",
+            "manifest-ahead",
+        ),
+        *(
+            "noop-required",
+            "unknown-vbucket-uuid",
+            "wrong-failover-entry",
+            "no-common-history",
+            "stream-end-reason",
+            "end-zero-reopen",
+        ),
     )
 )
 """Rules whose trouble is over once the client has a stream of the vbucket again."""
 ENDED_BY_A_CONNECTION = frozenset(("connection-closed", "open-refused", "name-clash"))
-"""Rules whose trouble is over once the client has all streams again that broke off with a connection; if none did, any stream on a later
-connection."""
+"""Rules whose trouble is over once the client has all streams again that broke off with a
+connection; if none did, any stream on a later connection.
+"""
 STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
 """Rules that only speak of what nobody put right until the end of the capture."""
-HANDLED = frozenset(("stream-refused", "bad-stream-range", "duplicate-stream-request", "manifest-ahead", "noop-required", "open-refused"))
-"""Rules about one request. If the client handled the answer, the finding costs nothing, and is a note."""
+HANDLED = frozenset(
+    (
+        "stream-refused",
+        "bad-stream-range",
+        "duplicate-stream-request",
+        "manifest-ahead",
+        "noop-required",
+        "open-refused",
+    )
+)
+"""Rules about one request. If the client handled the answer, the finding costs nothing, and is a
+note.
+"""
 
 _NEAR = 64
 """Number of granted streams that are looked at first."""
@@ -44,13 +70,17 @@ _When = tuple[int, int]
 class Outcomes:
     """What the messages around a case tell of it."""
 
-    def __init__(self, context: Context, past: Mapping[int, tuple[Link, Session]] | None = None) -> None:
+    def __init__(
+        self, context: Context, past: Mapping[int, tuple[Link, Session]] | None = None
+    ) -> None:
         """``past``: connections that have left; their cases were judged before they left."""
         self._context = context
         self._past = past or {}
 
     def judged(self, case: Finding) -> Finding:
-        """Returns the case with its client, and with whether it is over; milder if it costs nothing any more."""
+        """Returns the case with its client, and with whether it is over; milder if it costs nothing
+        any more.
+        """
         client = self._client(case)
         over, row = self._over(case)
         is_handled = over == "recovered" and case.rule in HANDLED
@@ -64,16 +94,22 @@ class Outcomes:
         )
 
     def _whose(self, case: Finding) -> Whose:
-        """Returns who has to act on a case, if it does not say so itself, or was told before its connection left."""
+        """Returns who has to act on a case, if it does not say so itself, or was told before its
+        connection left.
+        """
         if case.whose != "unknown":
             return case.whose
         number = next(iter(case.connections), 0)
         direction = case.places[0].direction if case.places else None
-        return RULES[case.rule].whose_is(case.cause, direction, *([self._context.producer(number)] if number else []))
+        return RULES[case.rule].whose_is(
+            case.cause, direction, *([self._context.producer(number)] if number else [])
+        )
 
     def _client(self, case: Finding) -> str | None:
         """Returns the client of a case, also if its connection has left."""
-        return self._context.clients.get(next(iter(case.connections), 0), next(iter(case.clients), None))
+        return self._context.clients.get(
+            next(iter(case.connections), 0), next(iter(case.clients), None)
+        )
 
     def _over(self, case: Finding) -> tuple[Over, int | None]:
         if case.rule in STILL_OPEN:
@@ -97,34 +133,55 @@ class Outcomes:
         return ("recovered", max(later_rows)) if len(later_rows) == len(rows) else ("unknown", None)
 
     def _broken_off(self, case: Finding) -> list[tuple[int, int]]:
-        """Returns vbucket and stream-id of the streams that were open when the connections that a case speaks of were closed."""
+        """Returns vbucket and stream-id of the streams that were open when the connections that a
+        case speaks of were closed.
+        """
         streams = self._context.streams
         broken_off: list[tuple[int, int]] = []
-        for number in sorted({*case.connections, *(message_place.connection for message_place in case.places)}):
+        for number in sorted(
+            {*case.connections, *(message_place.connection for message_place in case.places)}
+        ):
             link = self._context.by_number.get(number)
             if link is not None and link.closed:
                 own_streams = self._context.streams_of(number)
-                own_streams = own_streams[(streams.state[own_streams] >= ACCEPTED) & (streams.state[own_streams] <= STREAMING)]
-                broken_off += zip(streams.vbucket[own_streams].tolist(), streams.sid[own_streams].tolist(), strict=True)
+                own_streams = own_streams[
+                    (streams.state[own_streams] >= ACCEPTED)
+                    & (streams.state[own_streams] <= STREAMING)
+                ]
+                broken_off += zip(
+                    streams.vbucket[own_streams].tolist(),
+                    streams.sid[own_streams].tolist(),
+                    strict=True,
+                )
         return broken_off
 
     def _next_stream(self, client: str, vbucket: int, sid: int, since: _When) -> int | None:
-        """Returns the row of the first stream of a vbucket that a client was granted after ``since``; ``sid``: -1 for none."""
+        """Returns the row of the first stream of a vbucket that a client was granted after
+        ``since``; ``sid``: -1 for none.
+        """
         streams = self._context.streams
         key = self._context.names.number(client) << VBUCKET_BITS | vbucket
-        return self._granted_by_vbucket.next(key, since, lambda numbers: streams.sid[numbers] == sid)
+        return self._granted_by_vbucket.next(
+            key, since, lambda numbers: streams.sid[numbers] == sid
+        )
 
     def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
-        """Returns the row of the first stream that a client was granted after ``since``, on a later connection."""
+        """Returns the row of the first stream that a client was granted after ``since``, on a later
+        connection.
+        """
         streams = self._context.streams
         key = self._context.names.number(client)
-        return self._granted_by_client.next(key, since, lambda numbers: streams.connection[numbers] > connection)
+        return self._granted_by_client.next(
+            key, since, lambda numbers: streams.connection[numbers] > connection
+        )
 
     @cached_property
     def _granted_by_vbucket(self) -> _Granted:
         """By client and vbucket."""
         streams = self._context.streams
-        return _Granted(streams, self._context.names.of[streams.connection] << VBUCKET_BITS | streams.vbucket)
+        return _Granted(
+            streams, self._context.names.of[streams.connection] << VBUCKET_BITS | streams.vbucket
+        )
 
     @cached_property
     def _granted_by_client(self) -> _Granted:
@@ -140,17 +197,31 @@ class Outcomes:
             if number in link_of_number or number in self._past
         ]
         servers = sorted({link.server for link in links})
-        server = f"server {servers[0]}" if len(servers) == 1 else f"{len(servers)} servers" if servers else ""
-        return replace(finding, who=self._who(finding, links) if links else who_alone(finding), server=server)
+        server = (
+            f"server {servers[0]}"
+            if len(servers) == 1
+            else f"{len(servers)} servers"
+            if servers
+            else ""
+        )
+        return replace(
+            finding, who=self._who(finding, links) if links else who_alone(finding), server=server
+        )
 
     def _who(self, finding: Finding, links: Sequence[Link]) -> str:
         past = self._past
-        sessions = [past[link.number][1] if link.number in past else self._context.session(link.number) for link in links]
+        sessions = [
+            past[link.number][1] if link.number in past else self._context.session(link.number)
+            for link in links
+        ]
         names = sorted({session.name or session.agent or "" for session in sessions} - {""})
         short = sorted({session.service or session.agent or "" for session in sessions} - {""})
         hosts = _addresses([link.origin for link in links])
         if len(finding.clients) > 1:
-            return f"{len(finding.clients)} clients ({', '.join([hosts, *short]) if len(short) < 2 else _some(finding.clients)})"
+            return (
+                f"{len(finding.clients)} clients "
+                f"({', '.join([hosts, *short]) if len(short) < 2 else _some(finding.clients)})"
+            )
         agents = {session.agent for session in sessions} - {None, *names}
         inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
         name = names[0] if len(names) == 1 else short[0] if short else ""
@@ -158,17 +229,27 @@ class Outcomes:
 
 
 class _Granted:
-    """Streams that were accepted, in order of a key, which is negative where there is none, and of when."""
+    """Streams that were accepted, in order of a key, which is negative where there is none, and of
+    when.
+    """
 
     def __init__(self, streams: Streams, keys: RowNumbers) -> None:
         taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (keys >= 0))
         when = streams.answered
         self._streams = taken[np.lexsort((when.row[taken], when.time[taken], keys[taken]))]
         self._asked = streams.opened
-        self._keys, self._times, self._rows = keys[self._streams], when.time[self._streams], when.row[self._streams]
+        self._keys, self._times, self._rows = (
+            keys[self._streams],
+            when.time[self._streams],
+            when.row[self._streams],
+        )
 
-    def next(self, key: int, since: _When, is_wanted: Callable[[RowNumbers], BoolArray]) -> int | None:
-        """The row of the answer to the first wanted stream of a key that was asked for and accepted later."""
+    def next(
+        self, key: int, since: _When, is_wanted: Callable[[RowNumbers], BoolArray]
+    ) -> int | None:
+        """The row of the answer to the first wanted stream of a key that was asked for and accepted
+        later.
+        """
         begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         index = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))
         while index < end and (int(self._times[index]), int(self._rows[index])) <= since:
@@ -186,11 +267,15 @@ class _Granted:
 
 
 def _when(case: Finding) -> _When | None:
-    """Returns the time of the latest offender, or of the close of its connection, and the row of the offender; None without one."""
+    """Returns the time of the latest offender, or of the close of its connection, and the row of
+    the offender; None without one.
+    """
     if case.latest is None:
         return None
     is_close = case.rule in ENDED_BY_A_CONNECTION
-    return (case.last_time_ns if is_close else case.latest.time_ns or case.last_time_ns), case.latest.row
+    return (
+        case.last_time_ns if is_close else case.latest.time_ns or case.last_time_ns
+    ), case.latest.row
 
 
 def _some(clients: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""Rules about requests and their answers: requests that nobody answered, answers that nobody asked for.
+"""Rules about requests and their answers: requests that nobody answered, answers that nobody asked
+for.
 
-Only commands that are always answered are looked at: those of DCP and of the connection around it. Nothing is accused that may have been
-answered, or asked for, in bytes that were not captured.
+Only commands that are always answered are looked at: those of DCP and of the connection around it.
+Nothing is accused that may have been answered, or asked for, in bytes that were not captured.
 """
 
 from __future__ import annotations
@@ -38,8 +39,14 @@ RULES = (
         "session",
         "warning",
         "a response answers no request",
-        "captures that begin inside the connection; a hole that may hide the request; commands with many answers or none",
-        "compare opaque and opcode with the requests; the sender answers twice, or mixes up connections",
+        (
+            "captures that begin inside the connection; a hole that may hide the request; commands "
+            "with many answers or none"
+        ),
+        (
+            "compare opaque and opcode with the requests; the sender answers twice, or mixes up "
+            "connections"
+        ),
         whose="sender",
         cost=UNMATCHED,
     ),
@@ -47,19 +54,36 @@ RULES = (
         "missing-response",
         "session",
         "warning",
-        "a request that needs an answer has none for ten times the slowest answer of the connection, or until the other side closes it",
-        "commands without an answer; requests after which the sender closes at once; a hole that may hide the answer",
+        (
+            "a request that needs an answer has none for ten times the slowest answer of the "
+            "connection, or until the other side closes it"
+        ),
+        (
+            "commands without an answer; requests after which the sender closes at once; a hole "
+            "that may hide the answer"
+        ),
         "look at the receiver; it is busy, hangs, or does not accept this client",
-        reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
+        reports=(
+            "couchbase/sync_gateway#2514",
+            "couchbase/sync_gateway#1406",
+            "couchbase/sync_gateway#3037",
+            "JDCP-206",
+        ),
         causes=(GOES_ON, CLOSED, ACKNOWLEDGED, SILENT),
-        whose={GOES_ON: "receiver", CLOSED: "receiver", ACKNOWLEDGED: "receiver", SILENT: "unknown"},
+        whose={
+            GOES_ON: "receiver",
+            CLOSED: "receiver",
+            ACKNOWLEDGED: "receiver",
+            SILENT: "unknown",
+        },
         cost=Cost("connection", "waits for an answer", "wait for an answer"),
     ),
     Rule(
         "unexpected-reply",
         "session",
         "warning",
-        "a command that has no answer is answered with success; an error for a SeqnoAdvanced or OSO snapshot, because "
+        "a command that has no answer is answered with success; an error for a SeqnoAdvanced "
+        "or OSO snapshot, because "
         "a server then closes the connection",
         "stream ends; markers that ask for an acknowledgement, or may ask for one",
         "do not answer this command; at best, the server ignores the answer",
@@ -72,7 +96,10 @@ RULES = (
         "stream",
         "note",
         "a close of a stream is answered with an error",
-        "a stream whose end came, or may have come, while the close was under way; a hole that may hide that",
+        (
+            "a stream whose end came, or may have come, while the close was under way; a hole that "
+            "may hide that"
+        ),
         "close only streams that are open, each by its vbucket and stream-id",
         whose="consumer",
     ),
@@ -80,7 +107,10 @@ RULES = (
         "takeover-sequence",
         "stream",
         "warning",
-        "the state of a vbucket is set on a stream without the takeover flag, or this is not answered",
+        (
+            "the state of a vbucket is set on a stream without the takeover flag, or this is not "
+            "answered"
+        ),
         "requests that were not captured; a hole that may hide the answer",
         "look at both nodes of the rebalance; the vbucket may be active on both, or on neither",
         ("not-requested", "unanswered"),
@@ -90,18 +120,41 @@ RULES = (
 )
 
 MOST = 1 << 16
-"""Greatest number of requests without an answer, and of answers without a request, that are remembered."""
+"""Greatest number of requests without an answer, and of answers without a request, that are
+remembered.
+"""
 LEAST_PATIENCE_NS = 2_000_000_000
 LEAST_WAIT_NS = 200_000_000
 """The least wait that counts if the receiver closes the connection without an answer."""
 _OUT_OF_STEP_NS = 1_000_000_000
-"""An answer may have a time so much before that of its request: two interfaces, or two queues of one, recorded the directions."""
+"""An answer may have a time so much before that of its request: two interfaces, or two queues of
+one, recorded the directions.
+"""
 
 _ALWAYS = (
-    *(Opcode.HELLO, Opcode.SASL_LIST_MECHS, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.VERSION),
-    *(Opcode.GET_CLUSTER_CONFIG, Opcode.GET_ERROR_MAP, Opcode.GET_ALL_VB_SEQNOS, Opcode.OBSERVE_SEQNO, Opcode.GET_FAILOVER_LOG),
+    *(
+        Opcode.HELLO,
+        Opcode.SASL_LIST_MECHS,
+        Opcode.SASL_AUTH,
+        Opcode.SASL_STEP,
+        Opcode.SELECT_BUCKET,
+        Opcode.VERSION,
+    ),
+    *(
+        Opcode.GET_CLUSTER_CONFIG,
+        Opcode.GET_ERROR_MAP,
+        Opcode.GET_ALL_VB_SEQNOS,
+        Opcode.OBSERVE_SEQNO,
+        Opcode.GET_FAILOVER_LOG,
+    ),
     *(Opcode.COLLECTIONS_GET_MANIFEST, Opcode.COLLECTIONS_GET_ID, Opcode.COLLECTIONS_GET_SCOPE_ID),
-    *(Opcode.DCP_OPEN, Opcode.DCP_ADD_STREAM, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG),
+    *(
+        Opcode.DCP_OPEN,
+        Opcode.DCP_ADD_STREAM,
+        Opcode.DCP_CLOSE_STREAM,
+        Opcode.DCP_STREAM_REQ,
+        Opcode.DCP_GET_FAILOVER_LOG,
+    ),
     *(Opcode.DCP_SET_VBUCKET_STATE, Opcode.DCP_CONTROL),
 )
 _ASKS = np.zeros(256, dtype=np.bool_)
@@ -109,18 +162,36 @@ _ASKS[[*_ALWAYS]] = True
 _SILENT = opcodes_with(Trait.UNANSWERED) & ~opcodes_with(Trait.ENDS)
 _SILENT[Opcode.DCP_SNAPSHOT_MARKER] = False  # ``acknowledged`` looks at markers
 _FATAL = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
-"""A server has nothing that could take an answer to these (kv_engine mcbp_executors.cc, ``execute_client_response_packet``)."""
+"""A server has nothing that could take an answer to these (kv_engine mcbp_executors.cc,
+``execute_client_response_packet``).
+"""
 _ERROR: Severity = "error"
-_OF_VBUCKET = (Opcode.DCP_ADD_STREAM, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_STREAM_REQ, Opcode.DCP_SET_VBUCKET_STATE)
+_OF_VBUCKET = (
+    Opcode.DCP_ADD_STREAM,
+    Opcode.DCP_CLOSE_STREAM,
+    Opcode.DCP_STREAM_REQ,
+    Opcode.DCP_SET_VBUCKET_STATE,
+)
 
 _NEXT: dict[int, str] = {
-    Opcode.DCP_OPEN: "check the name, the privileges of the user and the address; a server may send no answer to a"
+    Opcode.DCP_OPEN: "check the name, the privileges of the user and the address; a server may "
+    "send no answer to a"
     " client that it does not accept",
-    Opcode.DCP_STREAM_REQ: "look at the server's log, because it is busy or hangs; let the client ask again later",
+    Opcode.DCP_STREAM_REQ: (
+        "look at the server's log, because it is busy or hangs; let the client ask again later"
+    ),
 }
 
-_BEGINNING = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN)
-"""A client that is turned away at one of these was not wanted; later, an answer may just have been on its way when a node went down."""
+_BEGINNING = (
+    Opcode.HELLO,
+    Opcode.SASL_AUTH,
+    Opcode.SASL_STEP,
+    Opcode.SELECT_BUCKET,
+    Opcode.DCP_OPEN,
+)
+"""A client that is turned away at one of these was not wanted; later, an answer may just have been
+on its way when a node went down.
+"""
 
 _Key = tuple[int, int, int, int]
 """Connection, direction of the request, opcode, opaque."""
@@ -151,13 +222,16 @@ class Pairing(Watcher):
         self._unmatched: PerConnection[_Key, list[MessagePlace]] = PerConnection()
         self._unmatched_count = 0
         self._slowest: PerConnection[tuple[int, int], list[tuple[int, int]]] = PerConnection()
-        """By connection and opcode: (time of the answer, how long it took), each slower than all before."""
+        """By connection and opcode: (time of the answer, how long it took), each slower than all
+        before.
+        """
         self._latest = np.zeros(0, np.int64)
         """Time of the latest message of each direction; two elements for each connection."""
         self._takeover: PerConnection[tuple[int, int], PendingRequest] = PerConnection()
         """By connection and row: the first messages that set the state of a vbucket."""
         self._unclosed: PerConnection[tuple[int, int], tuple[PendingRequest, int]] = PerConnection()
-        """By connection and row: the first answers by which a close was refused, with their status."""
+        """By connection and row: the first answers by which a close was refused, with their status.
+        """
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Returns what the batch shows alone; ``findings`` returns the rest."""
@@ -165,18 +239,28 @@ class Pairing(Watcher):
         is_readable = decoded.has_magic & ~decoded.is_server
         self._heard(batch.connection * 2 + batch.direction, batch.time_ns)
         answers = is_readable & decoded.is_response
-        self._follow(batch, is_readable & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
-        rows = np.flatnonzero(answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS))
+        self._follow(
+            batch,
+            is_readable & ~decoded.is_response & _ASKS[decoded.opcode],
+            answers & _ASKS[decoded.opcode],
+        )
+        rows = np.flatnonzero(
+            answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS)
+        )
         is_fatal = np.isin(decoded.opcode[rows], _FATAL)
         for rows_of_anomaly, severity, effect in (
             (rows[~is_fatal], None, ""),
             (rows[is_fatal], _ERROR, ", and a server closes the connection when it gets one"),
         ):
-            yield Candidates("unexpected-reply", rows_of_anomaly, partial(_unexpected, batch, effect), severity)
+            yield Candidates(
+                "unexpected-reply", rows_of_anomaly, partial(_unexpected, batch, effect), severity
+            )
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops these connections, as in ``Follower``."""
-        for row in [row for row, request in self._waiting.items() if request.place.connection in connections]:
+        for row in [
+            row for row, request in self._waiting.items() if request.place.connection in connections
+        ]:
             self._forget(row)
         super().leave(connections)
         self._unmatched_count = sum(map(len, self._unmatched.values()))
@@ -195,14 +279,27 @@ class Pairing(Watcher):
         for row in answered[answered < first].tolist():
             self._forget(row)
         waits = asks & ~np.isin(batch.row, answered)
-        for index in np.flatnonzero(waits | (answers & ~has_request)).tolist():  # in order of rows, whatever came in one batch
+        for index in np.flatnonzero(
+            waits | (answers & ~has_request)
+        ).tolist():  # in order of rows, whatever came in one batch
             (self._ask if waits[index] else self._orphan)(batch, index)
-        for index in np.flatnonzero(asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)).tolist()[: MOST - len(self._takeover)]:
-            self._takeover[int(batch.connection[index]), int(batch.row[index])] = self._asked(batch, index)
-        closes = answers & (batch.decoded.opcode == Opcode.DCP_CLOSE_STREAM) & (batch.decoded.specific != Status.SUCCESS)
+        for index in np.flatnonzero(
+            asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)
+        ).tolist()[: MOST - len(self._takeover)]:
+            self._takeover[int(batch.connection[index]), int(batch.row[index])] = self._asked(
+                batch, index
+            )
+        closes = (
+            answers
+            & (batch.decoded.opcode == Opcode.DCP_CLOSE_STREAM)
+            & (batch.decoded.specific != Status.SUCCESS)
+        )
         for index in np.flatnonzero(closes & has_request).tolist()[: MOST - len(self._unclosed)]:
             refused = replace(self._asked(batch, index), vbucket=batch.vbucket.at(index))
-            self._unclosed[refused.place.connection, refused.place.row] = refused, int(batch.decoded.specific[index])
+            self._unclosed[refused.place.connection, refused.place.row] = (
+                refused,
+                int(batch.decoded.specific[index]),
+            )
         self._time(batch, np.flatnonzero(answers & has_request))
 
     def _time(self, batch: MessageBatch, rows: RowNumbers) -> None:
@@ -221,18 +318,28 @@ class Pairing(Watcher):
             key_slice = slice(bounds[number], bounds[number + 1])
             slowest = np.maximum.accumulate(took[key_slice])
             rises = np.flatnonzero(np.diff(np.maximum(slowest, before), prepend=before) > 0)
-            slowest_times += zip(batch.time_ns[rows[key_slice][rises]].tolist(), slowest[rises].tolist(), strict=True)
+            slowest_times += zip(
+                batch.time_ns[rows[key_slice][rises]].tolist(), slowest[rises].tolist(), strict=True
+            )
 
     def _asked(self, batch: MessageBatch, index: int) -> PendingRequest:
         opcode = int(batch.decoded.opcode[index])
         vbucket = int(batch.decoded.specific[index]) if opcode in _OF_VBUCKET else None
-        return PendingRequest(place_of(batch, index), int(batch.direction[index]), opcode, int(batch.decoded.opaque[index]), vbucket)
+        return PendingRequest(
+            place_of(batch, index),
+            int(batch.direction[index]),
+            opcode,
+            int(batch.decoded.opaque[index]),
+            vbucket,
+        )
 
     def _ask(self, batch: MessageBatch, index: int) -> None:
         request = self._asked(batch, index)
         orphans = self._unmatched.get(request.key, [])
         for orphan_place in orphans:
-            if orphan_place.time_ns >= request.place.time_ns - _OUT_OF_STEP_NS:  # its answer was read before it
+            if (
+                orphan_place.time_ns >= request.place.time_ns - _OUT_OF_STEP_NS
+            ):  # its answer was read before it
                 orphans.remove(orphan_place)
                 self._unmatched_count -= 1
                 return
@@ -261,13 +368,21 @@ class Pairing(Watcher):
             self._unmatched.setdefault(key, []).append(place_of(batch, index))
             self._unmatched_count += 1
 
-    # -- what is known at the end -----------------------------------------------------------------------------
+    # -- what is known at the end
+    # -----------------------------------------------------------------------------
 
     @classmethod
     def joined(cls, readings: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
-        pairing, pairs = super().joined(readings, connections), list(zip(readings, connections, strict=True))
-        waiting = [renumbered(request, new_numbers) for reading, new_numbers in pairs for request in reading._waiting.values()]
+        pairing, pairs = (
+            super().joined(readings, connections),
+            list(zip(readings, connections, strict=True)),
+        )
+        waiting = [
+            renumbered(request, new_numbers)
+            for reading, new_numbers in pairs
+            for request in reading._waiting.values()
+        ]
         for request in sorted(waiting, key=lambda request: request.place.row)[-MOST:]:
             pairing._waiting[request.place.row] = request
             pairing._waiting_for.setdefault(request.key, []).append(request.place.row)
@@ -283,7 +398,9 @@ class Pairing(Watcher):
         yield from self._closes(context)
         if not finished.is_whole:
             return
-        cut_off = finished.coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
+        cut_off = finished.coverage.ways(
+            lambda all_: all_.unfinished + all_.missing + all_.skipped > 0
+        )
         yield from self._nobody_asked(context)
         for request in self._waiting.values():
             waited = self._waited(context, request, cut_off)
@@ -296,21 +413,35 @@ class Pairing(Watcher):
                 yield _of("takeover-sequence", request, message, cause="unanswered")
             else:
                 message = f"{name} unanswered {waited}"
-                yield _of("missing-response", request, message, cause=self._since(context, request), next_=_NEXT.get(opcode))
+                yield _of(
+                    "missing-response",
+                    request,
+                    message,
+                    cause=self._since(context, request),
+                    next_=_NEXT.get(opcode),
+                )
         yield from self._takeovers(context)
 
     def _closes(self, context: Context) -> Iterator[Occurrence]:
-        """Yields closes that were refused although no stream of the vbucket ended shortly before."""
+        """Yields closes that were refused although no stream of the vbucket ended shortly
+        before.
+        """
         streams = context.streams
         for answer, status in self._unclosed.values():
             connection = answer.place.connection
             if connection not in context.by_number:
                 continue
-            took_ns = max(LEAST_PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection]))
+            took_ns = max(
+                LEAST_PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection])
+            )
             own_streams = context.streams_of(connection)
-            ended = streams.finished.time[own_streams[streams.vbucket[own_streams] == answer.vbucket]]
+            ended = streams.finished.time[
+                own_streams[streams.vbucket[own_streams] == answer.vbucket]
+            ]
             is_late = bool(((ended > answer.place.time_ns - took_ns) & (ended > 0)).any())
-            if not is_late and not context.may_lack(connection, context.producer(connection), answer.place.time_ns - took_ns):
+            if not is_late and not context.may_lack(
+                connection, context.producer(connection), answer.place.time_ns - took_ns
+            ):
                 message = f"close of the vbucket's stream refused: {status_name(status)}"
                 yield replace(_of("close-refused", answer, message), severity="note")
 
@@ -322,12 +453,19 @@ class Pairing(Watcher):
             known_until_ns = context.sight.known_until_ns(link.number, direction)
             for response_place in evidence:
                 if response_place.time_ns <= known_until_ns:
-                    message = f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}, answers no request"
-                    yield Occurrence("unmatched-response", "warning", message, connection, (response_place,))
+                    message = (
+                        f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}, answers no request"
+                    )
+                    yield Occurrence(
+                        "unmatched-response", "warning", message, connection, (response_place,)
+                    )
 
-    def _waited(self, context: Context, request: PendingRequest, cut_off: set[tuple[int, int]]) -> str | None:
-        """Returns in words how long an answer that must have come by then did not come; None if it may still come, or was perhaps not
-        captured."""
+    def _waited(
+        self, context: Context, request: PendingRequest, cut_off: set[tuple[int, int]]
+    ) -> str | None:
+        """Returns in words how long an answer that must have come by then did not come; None if it
+        may still come, or was perhaps not captured.
+        """
         connection, direction, opcode, _ = request.key
         link = context.by_number.get(connection)
         if link is None or not link.has_handshake or (connection, 1 - direction) in cut_off:
@@ -337,17 +475,29 @@ class Pairing(Watcher):
         waited_ns = (link.closed_ns if link.closed else link.last_ns) - request.place.time_ns
         if link.closed == "replaced":
             waited_ns = link.last_ns - request.place.time_ns
-        slowest = max((took for when, took in self._slowest.get((connection, opcode), ()) if when <= request.place.time_ns), default=0)
+        slowest = max(
+            (
+                took
+                for when, took in self._slowest.get((connection, opcode), ())
+                if when <= request.place.time_ns
+            ),
+            default=0,
+        )
         if waited_ns > max(LEAST_PATIENCE_NS, 10 * slowest):
             return f"for {waited_ns / 1e9:.1f} s"
         enough = 0 if opcode in _BEGINNING else max(LEAST_WAIT_NS, 10 * slowest)
         if link.closed in ("fin", "rst") and link.closed_by == 1 - direction and waited_ns > enough:
             side = SIDES[link.closed_by]
-            return f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the connection {waited_ns / 1e6:.0f} ms later"
+            return (
+                f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the "
+                f"connection {waited_ns / 1e6:.0f} ms later"
+            )
         return None
 
     def _since(self, context: Context, request: PendingRequest) -> str:
-        """Returns what came after a request from the side that should have answered it, later than a round trip takes."""
+        """Returns what came after a request from the side that should have answered it, later than
+        a round trip takes.
+        """
         connection, answer_direction = request.place.connection, 1 - request.direction
         link, way_number = context.by_number[connection], connection * 2 + answer_direction
         if link.closed in ("fin", "rst") and link.closed_by == answer_direction:
@@ -355,7 +505,11 @@ class Pairing(Watcher):
         latest = int(self._latest[way_number]) if way_number < len(self._latest) else 0
         if latest > request.place.time_ns + LEAST_WAIT_NS:
             return GOES_ON
-        return ACKNOWLEDGED if link.has_received(1 - answer_direction, request.place.stream_offset) else SILENT
+        return (
+            ACKNOWLEDGED
+            if link.has_received(1 - answer_direction, request.place.stream_offset)
+            else SILENT
+        )
 
     def _takeovers(self, context: Context) -> Iterator[Occurrence]:
         for takeover in self._takeover.values():
@@ -368,8 +522,13 @@ class Pairing(Watcher):
                 & (streams.answer[stream_numbers] != w.A_REFUSED)
             ]
             opened_ns = streams.opened.time[stream_numbers]
-            stream_numbers = stream_numbers[(streams.opaque[stream_numbers] == takeover.opaque) & (opened_ns < takeover.place.time_ns)]
-            stream_numbers = stream_numbers[np.argsort(streams.opened.time[stream_numbers], kind="stable")]
+            stream_numbers = stream_numbers[
+                (streams.opaque[stream_numbers] == takeover.opaque)
+                & (opened_ns < takeover.place.time_ns)
+            ]
+            stream_numbers = stream_numbers[
+                np.argsort(streams.opened.time[stream_numbers], kind="stable")
+            ]
             if (
                 not len(stream_numbers)
                 or not streams.request.form[stream_numbers[-1]]
@@ -377,11 +536,21 @@ class Pairing(Watcher):
             ):
                 continue
             since_ns = int(streams.opened.time[stream_numbers[-1]])
-            if context.may_lack(connection, 1 - context.producer(connection), since_ns, takeover.place.time_ns):
+            if context.may_lack(
+                connection, 1 - context.producer(connection), since_ns, takeover.place.time_ns
+            ):
                 continue  # another request for this vbucket, to which its state belongs
             request = context.request(int(stream_numbers[-1]))
-            message = "the state of the vbucket is set on a stream that was not requested with takeover"
-            yield _of("takeover-sequence", takeover, message, *([request] if request is not None else []), cause="not-requested")
+            message = (
+                "the state of the vbucket is set on a stream that was not requested with takeover"
+            )
+            yield _of(
+                "takeover-sequence",
+                takeover,
+                message,
+                *([request] if request is not None else []),
+                cause="not-requested",
+            )
 
 
 def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:
@@ -389,10 +558,22 @@ def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:
 
 
 def _of(
-    rule: str, request: PendingRequest, message: str, *evidence: MessagePlace, cause: str | None = None, next_: str | None = None
+    rule: str,
+    request: PendingRequest,
+    message: str,
+    *evidence: MessagePlace,
+    cause: str | None = None,
+    next_: str | None = None,
 ) -> Occurrence:
     return Occurrence(
-        rule, "warning", message, request.place.connection, (request.place, *evidence), request.vbucket, cause=cause, next=next_
+        rule,
+        "warning",
+        message,
+        request.place.connection,
+        (request.place, *evidence),
+        request.vbucket,
+        cause=cause,
+        next=next_,
     )
 
 

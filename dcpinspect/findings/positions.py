@@ -1,4 +1,6 @@
-"""Positions that clients ask to resume from: which of them no server gave, so that the client's checkpoint is wrong and not the history."""
+"""Positions that clients ask to resume from: which of them no server gave, so that the client's
+checkpoint is wrong and not the history.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import LEAST
 
-OTHER_VBUCKET, NEVER_GIVEN, NEVER_RECEIVED = CAUSES = ("uuid-of-another-vbucket", "uuid-never-given", "start-never-received")
+OTHER_VBUCKET, NEVER_GIVEN, NEVER_RECEIVED = CAUSES = (
+    "uuid-of-another-vbucket",
+    "uuid-never-given",
+    "start-never-received",
+)
 """Causes of rollbacks that are the client's."""
 WRONG_UUIDS = (OTHER_VBUCKET, NEVER_GIVEN)
 _MASK = 2**64 - 1
@@ -28,11 +34,17 @@ class WrongPosition:
         """What the client has to change."""
         if self.cause == NEVER_RECEIVED:
             return "store a seqno only once everything up to it was received"
-        return "store the uuid together with the seqno, from the failover log of the vbucket's own stream"
+        return (
+            "store the uuid together with the seqno, from the failover log of the vbucket's own "
+            "stream"
+        )
 
 
-def wrong_position(context: Context, clients: Clients, number: int, cause: str) -> WrongPosition | None:
-    """Returns what is wrong with the position of a request that was rolled back; None where nothing is, or nobody can tell.
+def wrong_position(
+    context: Context, clients: Clients, number: int, cause: str
+) -> WrongPosition | None:
+    """Returns what is wrong with the position of a request that was rolled back; None where nothing
+    is, or nobody can tell.
 
     ``cause``: the cause of the rollback, by the server's log.
     """
@@ -44,7 +56,9 @@ def wrong_position(context: Context, clients: Clients, number: int, cause: str) 
     if received is None or received >= start:
         return None
     return WrongPosition(
-        NEVER_RECEIVED, f"the consumer had received only up to {plain(received)}", "the consumers had not received that much"
+        NEVER_RECEIVED,
+        f"the consumer had received only up to {plain(received)}",
+        "the consumers had not received that much",
     )
 
 
@@ -55,17 +69,34 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
         return None
     other_vbuckets = logs.vbuckets_of(uuid)
     if other_vbuckets:
-        which = f"vbucket {other_vbuckets[0]}" if len(other_vbuckets) == 1 else f"{len(other_vbuckets)} other vbuckets"
-        return WrongPosition(OTHER_VBUCKET, f"it is the uuid of {which}", "they are uuids of other vbuckets")
+        which = (
+            f"vbucket {other_vbuckets[0]}"
+            if len(other_vbuckets) == 1
+            else f"{len(other_vbuckets)} other vbuckets"
+        )
+        return WrongPosition(
+            OTHER_VBUCKET, f"it is the uuid of {which}", "they are uuids of other vbuckets"
+        )
     sent, request_place = context.sent(number), (int(row.opened.time), int(row.opened.row))
     before = sent.place(*request_place, side="left")
     received, streams = clients.received_before(number), context.streams
     earlier = context.of_client.before(number, MOST_EARLIER)
-    began_anew = bool(((streams.answer[earlier] == w.A_ACCEPTED) & (streams.request.start[earlier] == LEAST)).any())
-    if not before or not sent.are_whole or received is None or (received < row.request.start and not began_anew):
+    began_anew = bool(
+        (
+            (streams.answer[earlier] == w.A_ACCEPTED) & (streams.request.start[earlier] == LEAST)
+        ).any()
+    )
+    if (
+        not before
+        or not sent.are_whole
+        or received is None
+        or (received < row.request.start and not began_anew)
+    ):
         return None  # it may be older than the capture, when the vbucket had another history
     if clients.may_have_heard(connection, sent[0].at.time_ns, request_place[0]):
         return None
     return WrongPosition(
-        NEVER_GIVEN, "the consumer had the log, and no producer gave it this uuid", "no producer gave the consumers these uuids"
+        NEVER_GIVEN,
+        "the consumer had the log, and no producer gave it this uuid",
+        "no producer gave the consumers these uuids",
     )

@@ -1,7 +1,7 @@
 """What lint rules look at on one connection, and what each rule says of it.
 
-Nothing is held against a client that the capture may lack. An absence is only known if everything was captured in which the message could
-be.
+Nothing is held against a client that the capture may lack. An absence is only known if everything
+was captured in which the message could be.
 """
 
 from __future__ import annotations
@@ -93,11 +93,14 @@ class Facts:
         return losses_of
 
     def is_told(self, link: Link, since: int, until: int = ALL) -> bool:
-        """Returns whether everything that a client said between two rows was captured; ``since`` 0: from the beginning of the
-        connection."""
+        """Returns whether everything that a client said between two rows was captured; ``since`` 0:
+        from the beginning of the connection.
+        """
         if self.context.session(link.number).is_cut or (not since and not link.has_handshake):
             return False
-        return not any(before < until and after > since for before, after in self.losses.get(link.number, ()))
+        return not any(
+            before < until and after > since for before, after in self.losses.get(link.number, ())
+        )
 
     @cached_property
     def names(self) -> Mapping[tuple[object, str], list[int]]:
@@ -106,7 +109,9 @@ class Facts:
         for link in self.context.links:
             session = self.context.session(link.number)
             if session.open_row and session.open_status == Status.SUCCESS and session.name:
-                connections_of_name[self.context.logs.origins[link.number], session.name].append(link.number)
+                connections_of_name[self.context.logs.origins[link.number], session.name].append(
+                    link.number
+                )
         for numbers in connections_of_name.values():
             numbers.sort(key=lambda number: self.context.session(number).open_row)
         return connections_of_name
@@ -124,7 +129,9 @@ class Facts:
 
     @cached_property
     def hosts(self) -> Mapping[str, tuple[tuple[int, int], CheckAnswer | None]]:
-        """By host of the client: (row, connection) of the first request for the newest seqnos, and what may hide such a request."""
+        """By host of the client: (row, connection) of the first request for the newest seqnos, and
+        what may hide such a request.
+        """
         host_answers: dict[str, tuple[tuple[int, int], CheckAnswer | None]] = {}
         for link in self.context.links:
             host = link.client.rpartition(":")[0]
@@ -146,7 +153,9 @@ class Facts:
 
     @cached_property
     def before(self) -> Mapping[int, int]:
-        """For each requested stream, the stream before of the same client, vbucket and stream-id."""
+        """For each requested stream, the stream before of the same client, vbucket and
+        stream-id.
+        """
         before = self.context.of_client.previous
         later = np.flatnonzero(before >= 0)
         return dict(zip(later.tolist(), before[later].tolist(), strict=True))
@@ -157,11 +166,21 @@ class ClientConnection:
 
     def __init__(self, facts: Facts, link: Link, session: Session, streams: Sequence[int]) -> None:
         """``streams``: numbers of the connection's streams whose request was captured."""
-        self.facts, self.context, self.link, self.session, self.streams = facts, facts.context, link, session, streams
+        self.facts, self.context, self.link, self.session, self.streams = (
+            facts,
+            facts.context,
+            link,
+            session,
+            streams,
+        )
         self.rows = self.context.streams[list(streams)]
         self.first_row = int(self.rows.opened.row.min(initial=ALL))
         """Row of the first stream request."""
-        is_resumed = (self.rows.request.start > LEAST) & (self.rows.request.form == 1) & (self.rows.request.flags & FROM_LATEST == 0)
+        is_resumed = (
+            (self.rows.request.start > LEAST)
+            & (self.rows.request.form == 1)
+            & (self.rows.request.flags & FROM_LATEST == 0)
+        )
         self.resumed = [streams[index] for index in np.flatnonzero(is_resumed).tolist()]
         """Streams that were requested with a start above 0."""
 
@@ -171,7 +190,9 @@ class ClientConnection:
             return BETWEEN_NODES
         is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
         return (
-            check(self) if is_consumer or rule in _OF_ANY else CheckAnswer("NA", "the client does not receive documents on this connection")
+            check(self)
+            if is_consumer or rule in _OF_ANY
+            else CheckAnswer("NA", "the client does not receive documents on this connection")
         )
 
     def at(self, row: int) -> MessagePlace | None:
@@ -190,22 +211,36 @@ class ClientConnection:
     def has_collections(self) -> bool | None:
         """Returns whether the connection negotiated collections; None: unknown."""
         if self.session.features is None:
-            return False if self.is_told(0, self.session.open_row) and not self.session.hello_asked_row else None
+            return (
+                False
+                if self.is_told(0, self.session.open_row) and not self.session.hello_asked_row
+                else None
+            )
         return "Collections" in self.session.features
 
     def is_told(self, since: int, until: int = ALL) -> bool:
         """Returns whether everything that the client said between two rows was captured."""
         return self.facts.is_told(self.link, since, until)
 
-    def setting(self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL) -> CheckAnswer:
+    def setting(
+        self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL
+    ) -> CheckAnswer:
         """Returns whether a control was set as recommended before a row."""
         session = self.session
         control = session.controls.get(key)
-        made = [row for (name, value), row in session.accepted.items() if name == key and fits(value) and row < until]
+        made = [
+            row
+            for (name, value), row in session.accepted.items()
+            if name == key and fits(value) and row < until
+        ]
         if control is not None and made and (until < ALL or fits(control.value)):
             return CheckAnswer("PASS", f"{key} is {control.value}", [self.at(min(made))])
         if session.waits_for(key) or (control is not None and control.status is None):
-            return CheckAnswer("NA", f"unknown, the answer to {key} was not captured", [self.at(control.row)] if control else ())
+            return CheckAnswer(
+                "NA",
+                f"unknown, the answer to {key} was not captured",
+                [self.at(control.row)] if control else (),
+            )
         if not self.is_told(session.open_row, until):
             return HIDDEN
         if self.context.versions(self.link.number).has(key) is False:
@@ -214,10 +249,16 @@ class ClientConnection:
             return CheckAnswer("FAIL", f"{key} is not set{should}", [self.open_place])
         evidence = [self.at(control.row)]
         if control.status != "success":
-            return CheckAnswer("FAIL", f"{key} is not set{should}: {control.value} was answered {control.status}", evidence)
+            return CheckAnswer(
+                "FAIL",
+                f"{key} is not set{should}: {control.value} was answered {control.status}",
+                evidence,
+            )
         if fits(control.value):
             return CheckAnswer(
-                "FAIL", f"{key} is {control.value} only after the first stream request", [*evidence, *self.asked(self.streams)[:1]]
+                "FAIL",
+                f"{key} is {control.value} only after the first stream request",
+                [*evidence, *self.asked(self.streams)[:1]],
             )
         return CheckAnswer("FAIL", f"{key} is {control.value}{should}", evidence)
 
@@ -226,27 +267,44 @@ class ClientConnection:
         return self.setting(key, lambda value: value == "true", "", until)
 
 
-# -- the connection -------------------------------------------------------------------------------------------------------------------
+# -- the connection
+# --------------------------------------------------------------------------------------------------
 
 
 def _name(talk: ClientConnection) -> CheckAnswer:
     name, size = talk.session.name or "", talk.session.name_size
     if size > LONGEST_NAME:
-        return CheckAnswer("FAIL", f"the name has {size} bytes, more than {LONGEST_NAME}", [talk.open_place])
+        return CheckAnswer(
+            "FAIL", f"the name has {size} bytes, more than {LONGEST_NAME}", [talk.open_place]
+        )
     if not talk.session.is_named_well:
-        return CheckAnswer("FAIL", f"name {name} is not of the form service:unique" if name else "it has no name", [talk.open_place])
+        return CheckAnswer(
+            "FAIL",
+            f"name {name} is not of the form service:unique" if name else "it has no name",
+            [talk.open_place],
+        )
     same_name = talk.facts.names.get((talk.context.logs.origins[talk.link.number], name), [])
-    earlier = same_name[: same_name.index(talk.link.number)] if talk.link.number in same_name else []
+    earlier = (
+        same_name[: same_name.index(talk.link.number)] if talk.link.number in same_name else []
+    )
     if earlier:
         first = talk.at(talk.context.session(earlier[-1]).open_row)
-        return CheckAnswer("FAIL", f"name {name} was used by connection {earlier[-1]} before", [talk.open_place, first])
+        return CheckAnswer(
+            "FAIL",
+            f"name {name} was used by connection {earlier[-1]} before",
+            [talk.open_place, first],
+        )
     return CheckAnswer("PASS", f"name {name}", [talk.open_place])
 
 
 def _hello(talk: ClientConnection) -> CheckAnswer:
     session = talk.session
     if 0 < session.hello_asked_row < session.open_row:
-        return CheckAnswer("PASS", f"HELLO of {session.agent}" if session.agent else "HELLO", [talk.at(session.hello_asked_row)])
+        return CheckAnswer(
+            "PASS",
+            f"HELLO of {session.agent}" if session.agent else "HELLO",
+            [talk.at(session.hello_asked_row)],
+        )
     if not talk.is_told(0, session.open_row):
         return HIDDEN
     return CheckAnswer("FAIL", "no HELLO before the open", [talk.open_place])
@@ -256,20 +314,39 @@ def _connections(talk: ClientConnection) -> CheckAnswer:
     context, number = talk.context, talk.link.number
     if not context.owners[number].is_named:
         return CheckAnswer("NA", "the client of this connection is unknown")
-    own_connections = talk.facts.of_client.get((context.logs.origins[number], context.clients[number]), [])
+    own_connections = talk.facts.of_client.get(
+        (context.logs.origins[number], context.clients[number]), []
+    )
     opened_ns = talk.open_place.time_ns if talk.open_place is not None else 0
     rows = context.tracker.state.connections
     older = own_connections[: own_connections.index(number)] if number in own_connections else []
-    held = [older_number for older_number in older if opened_ns and rows.time.array[older_number].max() > opened_ns]
+    held = [
+        older_number
+        for older_number in older
+        if opened_ns and rows.time.array[older_number].max() > opened_ns
+    ]
     if held:
-        message = f"{len(held) + 1} DCP connections of {context.clients[number]} to {talk.link.server} at a time"
-        return CheckAnswer(
-            "FAIL", message, [talk.open_place, *(talk.at(context.session(older_number).open_row) for older_number in held[:3])]
+        message = (
+            f"{len(held) + 1} DCP connections of {context.clients[number]} to "
+            f"{talk.link.server} at a time"
         )
-    return CheckAnswer("PASS", f"the only one of {context.clients[number]} to {talk.link.server} at that time", [talk.open_place])
+        return CheckAnswer(
+            "FAIL",
+            message,
+            [
+                talk.open_place,
+                *(talk.at(context.session(older_number).open_row) for older_number in held[:3]),
+            ],
+        )
+    return CheckAnswer(
+        "PASS",
+        f"the only one of {context.clients[number]} to {talk.link.server} at that time",
+        [talk.open_place],
+    )
 
 
-# -- settings -------------------------------------------------------------------------------------------------------------------------
+# -- settings
+# --------------------------------------------------------------------------------------------------
 
 
 def _noop(talk: ClientConnection) -> CheckAnswer:
@@ -284,7 +361,9 @@ def _noop_interval(talk: ClientConnection) -> CheckAnswer:
 
 
 def _flow_control(talk: ClientConnection) -> CheckAnswer:
-    answer = talk.setting("connection_buffer_size", lambda value: value.isdecimal() and value.strip("0") != "", "")
+    answer = talk.setting(
+        "connection_buffer_size", lambda value: value.isdecimal() and value.strip("0") != "", ""
+    )
     return answer if talk.streams or answer.says == "PASS" else NOTHING
 
 
@@ -292,18 +371,37 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
     watched = talk.facts.flow.watched.get(talk.link.number) if talk.facts.flow is not None else None
     if watched is None or not watched.window.size:
         return CheckAnswer("NA", "flow control is off, or unknown")
-    acks, acked, size, late = watched.window.acks, watched.window.acked, watched.window.size, watched.window.past_half
+    acks, acked, size, late = (
+        watched.window.acks,
+        watched.window.acked,
+        watched.window.size,
+        watched.window.past_half,
+    )
     last = talk.context.said(talk.link.number, At.of(watched.window.latest_ack), of_consumer=True)
     if acks < ENOUGH_ACKS:
-        return CheckAnswer("NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ())
+        return CheckAnswer(
+            "NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ()
+        )
     if TOO_SMALL * acked < acks * size:
-        message = f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % of the window of {size:,}"
+        message = (
+            f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % "
+            f"of the window of {size:,}"
+        )
         return CheckAnswer("FAIL", message, [last], "warning", "too-often")
     if late:
-        first = talk.context.said(talk.link.number, At.of(watched.window.past_half_at), of_consumer=True)
-        message = f"{late:,} of {acks:,} acknowledgements come when more than half of the window of {size:,} is used"
+        first = talk.context.said(
+            talk.link.number, At.of(watched.window.past_half_at), of_consumer=True
+        )
+        message = (
+            f"{late:,} of {acks:,} acknowledgements come when more than half of the window "
+            f"of {size:,} is used"
+        )
         return CheckAnswer("FAIL", message, [first], "note", "late")
-    return CheckAnswer("PASS", f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {size:,}", [last])
+    return CheckAnswer(
+        "PASS",
+        f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {size:,}",
+        [last],
+    )
 
 
 def _streaming(key: str) -> Callable[[ClientConnection], CheckAnswer]:
@@ -323,11 +421,17 @@ def _oso_mode(talk: ClientConnection) -> CheckAnswer:
     control = talk.session.controls.get(key)
     if control is None or control.status != "success" or not control.value.startswith("true"):
         return CheckAnswer("NA", "OSO snapshots are off, or unknown")
-    return CheckAnswer("FAIL" if control.value == "true" else "PASS", f"{key} is {control.value}", [talk.at(control.row)])
+    return CheckAnswer(
+        "FAIL" if control.value == "true" else "PASS",
+        f"{key} is {control.value}",
+        [talk.at(control.row)],
+    )
 
 
 def _flatbuffers(talk: ClientConnection) -> CheckAnswer:
-    return _without_collections(talk) or (talk.is_on("flatbuffers_system_events") if talk.streams else NOTHING)
+    return _without_collections(talk) or (
+        talk.is_on("flatbuffers_system_events") if talk.streams else NOTHING
+    )
 
 
 def _compression(talk: ClientConnection) -> CheckAnswer:
@@ -340,7 +444,9 @@ def _compression(talk: ClientConnection) -> CheckAnswer:
     if session.features is None:
         if session.hello_asked_row or not talk.is_told(0, session.open_row):
             return CheckAnswer("NA", "unknown, the answer to HELLO was not captured", hello)
-        return CheckAnswer("FAIL", "Snappy is not requested, because there is no HELLO", [talk.open_place])
+        return CheckAnswer(
+            "FAIL", "Snappy is not requested, because there is no HELLO", [talk.open_place]
+        )
     if "SNAPPY" not in session.features:
         return CheckAnswer("FAIL", "Snappy is not granted by HELLO", hello)
     return talk.is_on("force_value_compression")
@@ -348,10 +454,20 @@ def _compression(talk: ClientConnection) -> CheckAnswer:
 
 def _without_collections(talk: ClientConnection) -> CheckAnswer | None:
     has = talk.has_collections()
-    return None if has else CheckAnswer("NA", "collections are off" if has is False else "unknown, the answer to HELLO was not captured")
+    return (
+        None
+        if has
+        else CheckAnswer(
+            "NA",
+            "collections are off"
+            if has is False
+            else "unknown, the answer to HELLO was not captured",
+        )
+    )
 
 
-# -- streams --------------------------------------------------------------------------------------------------------------------------
+# -- streams
+# --------------------------------------------------------------------------------------------------
 
 
 def _high_seqnos(talk: ClientConnection) -> CheckAnswer:
@@ -363,14 +479,20 @@ def _high_seqnos(talk: ClientConnection) -> CheckAnswer:
     row = int(talk.rows.opened.row[first])
     if asked_place is not None and asked_place.row < row:
         return CheckAnswer(
-            "PASS", "the high seqnos were requested first", [talk.context.said(talk.link.number, asked_place, of_consumer=True)]
+            "PASS",
+            "the high seqnos were requested first",
+            [talk.context.said(talk.link.number, asked_place, of_consumer=True)],
         )
     (elsewhere, connection), hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
     if elsewhere < row:
         return CheckAnswer("NA", f"the high seqnos were requested on connection {connection}")
     if hidden is not None:
         return hidden
-    return CheckAnswer("FAIL", "a stream from 0 is requested before the high seqnos", talk.asked([talk.streams[first]]))
+    return CheckAnswer(
+        "FAIL",
+        "a stream from 0 is requested before the high seqnos",
+        talk.asked([talk.streams[first]]),
+    )
 
 
 def _failover_log(talk: ClientConnection) -> CheckAnswer:
@@ -382,17 +504,32 @@ def _failover_log(talk: ClientConnection) -> CheckAnswer:
         old, row = context.streams[before], context.streams[number]
         to = plain(old.rollback)
         is_answer = row.opened.time >= old.answered.time
-        is_told = old.answer == w.A_ROLLBACK and old.request.form and 0 < to < plain(UNREAD_SEQNO) and is_answer
+        is_told = (
+            old.answer == w.A_ROLLBACK
+            and old.request.form
+            and 0 < to < plain(UNREAD_SEQNO)
+            and is_answer
+        )
         if not is_told or int(row.request.flags) & FROM_LATEST:
             continue
         evidence = [context.request(number), context.answer(before)]
         if row.request.start > LEAST:
-            good = good or CheckAnswer("PASS", "the client resumes above 0 after a rollback", evidence)
+            good = good or CheckAnswer(
+                "PASS", "the client resumes above 0 after a rollback", evidence
+            )
         elif _may_have_asked_between(talk, before):
             hidden = True
         else:
-            return CheckAnswer("FAIL", f"vbucket {row.vbucket} was rolled back to {to}, and is requested from 0", evidence)
-    return HIDDEN if hidden else good or CheckAnswer("NA", "no rollback to a seqno above 0 that the client followed")
+            return CheckAnswer(
+                "FAIL",
+                f"vbucket {row.vbucket} was rolled back to {to}, and is requested from 0",
+                evidence,
+            )
+    return (
+        HIDDEN
+        if hidden
+        else good or CheckAnswer("NA", "no rollback to a seqno above 0 that the client followed")
+    )
 
 
 def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
@@ -414,20 +551,29 @@ def _resume_range(talk: ClientConnection) -> CheckAnswer:
             continue  # the snapshot was complete, or the client does not go on from it
         evidence = [context.request(number), context.marker(snapshot)]
         if not row.request.snapshot_start == row.request.snapshot_end == start:
-            good = good or CheckAnswer("PASS", "streams are resumed with the range of their snapshot", evidence)
+            good = good or CheckAnswer(
+                "PASS", "streams are resumed with the range of their snapshot", evidence
+            )
         elif _may_be_complete(talk, before, marker):
             hidden = True
         elif context.streams.position[before] < high:
             range_text = f"{plain(low)}–{plain(high)}"
             message = (
-                f"vbucket {row.vbucket} resumes at {plain(start)} inside snapshot {range_text}, but sends {plain(start)}–{plain(start)}"
+                f"vbucket {row.vbucket} resumes at {plain(start)} inside snapshot "
+                f"{range_text}, but sends {plain(start)}–{plain(start)}"
             )
             return CheckAnswer("FAIL", message, evidence)
-    return HIDDEN if hidden else good or CheckAnswer("NA", "no stream is resumed in the middle of a snapshot")
+    return (
+        HIDDEN
+        if hidden
+        else good or CheckAnswer("NA", "no stream is resumed in the middle of a snapshot")
+    )
 
 
 def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> bool:
-    """Returns whether the rest of a snapshot, or what came after it, may be in what the capture lacks."""
+    """Returns whether the rest of a snapshot, or what came after it, may be in what the capture
+    lacks.
+    """
     old = talk.context.streams[before]
     connection = int(old.connection)
     producer = talk.context.producer(connection)
@@ -445,19 +591,38 @@ def _stream_end_on_close(talk: ClientConnection) -> CheckAnswer:
 def _active_only(talk: ClientConnection) -> CheckAnswer:
     if not talk.streams:
         return NOTHING
-    without = [number for number in talk.streams if not int(talk.context.streams.request.flags[number]) & (TO_LATEST | ACTIVE_ONLY)]
+    without = [
+        number
+        for number in talk.streams
+        if not int(talk.context.streams.request.flags[number]) & (TO_LATEST | ACTIVE_ONLY)
+    ]
     if without:
-        message = f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag 0x04 (to latest) nor 0x10 (active only)"
+        message = (
+            f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag "
+            "0x04 (to latest) nor 0x10 (active only)"
+        )
         return CheckAnswer("FAIL", message, talk.asked(without))
-    return CheckAnswer("PASS", "stream requests have flag 0x04 (to latest) or 0x10 (active only)", talk.asked(talk.streams))
+    return CheckAnswer(
+        "PASS",
+        "stream requests have flag 0x04 (to latest) or 0x10 (active only)",
+        talk.asked(talk.streams),
+    )
 
 
 def _given(talk: ClientConnection, key: str) -> tuple[list[int], list[int]]:
-    """Returns resumed streams (with, without) a member in the value of their request; requests without a readable value are left out."""
+    """Returns resumed streams (with, without) a member in the value of their request; requests
+    without a readable value are left out.
+    """
     given_and_left_out: tuple[list[int], list[int]] = [], []
     for number in talk.resumed:
         value = int(talk.context.streams.request.filter[number])
-        parsed = talk.context.tracker.conversation.filters[value] if value >= 0 else {} if value != CUT_VALUE else None
+        parsed = (
+            talk.context.tracker.conversation.filters[value]
+            if value >= 0
+            else {}
+            if value != CUT_VALUE
+            else None
+        )
         if parsed is not None:
             given_and_left_out[key not in parsed].append(number)
     return given_and_left_out
@@ -469,10 +634,15 @@ def _manifest_uid(talk: ClientConnection) -> CheckAnswer:
         return unused
     with_uid, left_out = _given(talk, "uid")
     if left_out:
-        message = f"{len(left_out):,} of {len(with_uid) + len(left_out):,} resumed streams are requested without the manifest's uid"
+        message = (
+            f"{len(left_out):,} of {len(with_uid) + len(left_out):,} resumed streams are "
+            "requested without the manifest's uid"
+        )
         return CheckAnswer("FAIL", message, talk.asked(left_out))
     if with_uid:
-        return CheckAnswer("PASS", "streams are resumed with the manifest's uid", talk.asked(with_uid))
+        return CheckAnswer(
+            "PASS", "streams are resumed with the manifest's uid", talk.asked(with_uid)
+        )
     return CheckAnswer("NA", "no stream is resumed")
 
 
@@ -491,10 +661,17 @@ def _purge_seqno(talk: ClientConnection) -> CheckAnswer:
     if purge_told:
         return CheckAnswer(
             "FAIL",
-            f"{len(purge_told):,} resumed streams are requested without the purge_seqno of an earlier marker",
+            (
+                f"{len(purge_told):,} resumed streams are requested without the purge_seqno of an "
+                "earlier marker"
+            ),
             talk.asked(purge_told),
         )
-    return CheckAnswer("PASS", "streams are resumed with the purge_seqno", talk.asked(with_purge)) if with_purge else answer
+    return (
+        CheckAnswer("PASS", "streams are resumed with the purge_seqno", talk.asked(with_purge))
+        if with_purge
+        else answer
+    )
 
 
 CHECKS: Mapping[str, Callable[[ClientConnection], CheckAnswer]] = {

@@ -1,4 +1,6 @@
-"""Clients that ask for a vbucket again and again, and each time begin where they had begun before."""
+"""Clients that ask for a vbucket again and again, and each time begin where they had begun
+before.
+"""
 
 from __future__ import annotations
 
@@ -39,25 +41,45 @@ RULES = (
         "reconnect-loop",
         "stream",
         "warning",
-        "a consumer asks for a vbucket five times or more, each time from no higher seqno, within a minute. Each stream before had"
+        "a consumer asks for a vbucket five times or more, each time from no higher seqno, "
+        "within a minute. Each stream before had"
         " delivered"
-        " items when its connection was closed or the producer ended it, or when the consumer closed it and asked again on the same"
+        " items when its connection was closed or the producer ended it, or when the consumer "
+        "closed it and asked again on the same"
         " connection;"
         " a note if each had finished, and the consumer asked again on the same connection",
-        "streams that deliver nothing; a rollback in between; requests from the latest seqno; finished streams, and streams that the"
+        "streams that deliver nothing; a rollback in between; requests from the latest seqno; "
+        "finished streams, and streams that the"
         " consumer"
-        " closed, where the next one is on another connection, because that may be another job of the same name",
-        "look in the client's log for what it did last on a connection, and let it store checkpoints",
+        " closed, where the next one is on another connection, because that may be another job "
+        "of the same name",
+        (
+            "look in the client's log for what it did last on a connection, and let it store "
+            "checkpoints"
+        ),
         (BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED),
-        whose={BY_SERVER: "server", RESET: "unknown", BY_CLIENT: "client", **dict.fromkeys((CLOSED, ENDED_EARLY, FINISHED), "consumer")},
-        cost=Cost("client", "reads the same again and again", "read the same again and again", lasts=True),
+        whose={
+            BY_SERVER: "server",
+            RESET: "unknown",
+            BY_CLIENT: "client",
+            **dict.fromkeys((CLOSED, ENDED_EARLY, FINISHED), "consumer"),
+        },
+        cost=Cost(
+            "client", "reads the same again and again", "read the same again and again", lasts=True
+        ),
     ),
 )
 
 
-_RESUMES = "let the consumer store checkpoints, and resume each stream from the last seqno that it received"
+_RESUMES = (
+    "let the consumer store checkpoints, and resume each stream from the last seqno that it "
+    "received"
+)
 _NEXT = {
-    BY_SERVER: "read what came last on a connection, and the server's log for why it closes them; let the consumer store checkpoints",
+    BY_SERVER: (
+        "read what came last on a connection, and the server's log for why it closes them; "
+        "let the consumer store checkpoints"
+    ),
     CLOSED: _RESUMES,
     ENDED_EARLY: f"{_RESUMES}; the findings about stream ends say why the producer ended them",
     FINISHED: f"{_RESUMES}, unless it is meant to read everything each time",
@@ -90,14 +112,24 @@ class _Ends:
             if link.closed in ("fin", "rst"):
                 closed_ns[number] = link.closed_ns
         closed_ns = closed_ns[streams.connection]
-        self.is_asked = (streams.answer == w.A_ACCEPTED) & (streams.request.form > 0) & (streams.request.flags & FROM_LATEST == 0)
+        self.is_asked = (
+            (streams.answer == w.A_ACCEPTED)
+            & (streams.request.form > 0)
+            & (streams.request.flags & FROM_LATEST == 0)
+        )
         delivered, has_ended = self.is_asked & (streams.items > 0), streams.state == ENDED
         is_open = (streams.state >= ACCEPTED) & (streams.state <= STREAMING)
         self.with_connection = delivered & is_open & (closed_ns < GREATEST)
         """A mask of those whose connection was closed."""
         self.by_client = delivered & (streams.closed_row >= 0)
         """A mask of those that the client closed."""
-        self.by_server = delivered & has_ended & ~self.by_client & (streams.reason >= FIRST_BAD_END) & (streams.reason < LAST_BAD_END)
+        self.by_server = (
+            delivered
+            & has_ended
+            & ~self.by_client
+            & (streams.reason >= FIRST_BAD_END)
+            & (streams.reason < LAST_BAD_END)
+        )
         """A mask of those that the server ended early; an end for a rollback is for other rules."""
         self.are_finished = delivered & has_ended & ~self.by_client & (streams.reason == _OK)
         """A mask of those that brought all that was asked for."""
@@ -113,22 +145,40 @@ class _Ends:
         if self.are_finished[stream]:
             return FINISHED
         link = self._context.by_number[int(self._context.streams.connection[stream])]
-        return RESET if link.closed == "rst" else BY_CLIENT if link.closed_by == _CLIENT else BY_SERVER
+        return (
+            RESET if link.closed == "rst" else BY_CLIENT if link.closed_by == _CLIENT else BY_SERVER
+        )
 
 
 def _asks_again(context: Context, ends: _Ends) -> BoolArray:
-    """Returns a mask of streams from no higher seqno than the stream before, which had delivered items when it ended."""
+    """Returns a mask of streams from no higher seqno than the stream before, which had delivered
+    items when it ended.
+    """
     streams, before = context.streams, context.of_client.previous
     is_same = streams.connection == streams.connection[before]
-    on_same, on_another = ends.by_client | ends.by_server | ends.are_finished, ends.by_server | ends.with_connection
+    on_same, on_another = (
+        ends.by_client | ends.by_server | ends.are_finished,
+        ends.by_server | ends.with_connection,
+    )
     # on another connection, it may be another job that begins where each begins
-    mask: BoolArray = ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])
+    mask: BoolArray = (
+        ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])
+    )
     waited_ns = streams.opened.time - np.where(mask, ends.time_ns[before], 0)
-    return mask & (streams.request.start <= streams.request.start[before]) & (waited_ns >= 0) & (waited_ns <= PAUSE_NS)
+    return (
+        mask
+        & (streams.request.start <= streams.request.start[before])
+        & (waited_ns >= 0)
+        & (waited_ns <= PAUSE_NS)
+    )
 
 
-def _loop(context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int]) -> Iterator[Occurrence]:
-    """Yields the occurrence of these streams, each one round, if they are enough. ``in_order``: all of the client and vbucket."""
+def _loop(
+    context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int]
+) -> Iterator[Occurrence]:
+    """Yields the occurrence of these streams, each one round, if they are enough. ``in_order``: all
+    of the client and vbucket.
+    """
     if len(rounds) < LEAST_TIMES:
         return
     streams, last = context.streams, rounds[-1]
@@ -143,7 +193,10 @@ def _loop(context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int
     spent = duration(int(times[-1] - times[0]) / 1e9)
     connects = len(set(streams.connection[rounds].tolist())) == len(rounds)
     done = "connected" if connects else "asked for"
-    message = f"{done} {len(rounds):,} times in {spent}, from {since} each time, {items:,} items sent again"
+    message = (
+        f"{done} {len(rounds):,} times in {spent}, from {since} each time, {items:,} items "
+        "sent again"
+    )
     shown_streams = [last, *rounds[:-1][:MOST_ROUNDS]]
     loop = occurrence(
         context,

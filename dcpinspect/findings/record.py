@@ -34,14 +34,24 @@ FINDINGS = RecordTable(
         _C("sid", "i64", "DCP stream-id"),
         _C("rows", "numbers", "messages that show it, the faulty one first"),
         _C("frames", "numbers", "last packet of each of these"),
-        _C("evidence", "places", "the same messages in a way that can be compared between readings"),
+        _C(
+            "evidence", "places", "the same messages in a way that can be compared between readings"
+        ),
         _C("seqnos", "seqnos", "seqnos in the message"),
         _C("first_time", "time", "time when it began; some messages that show it may be older"),
         _C("last_time", "time", "time of the last one"),
         _C("count", "i64", "how often it happened"),
         _C("left_out", "i64", "how many more messages show it than are in rows"),
-        _C("id", "text", "id for other findings to refer to; the same in every reading of the same captures"),
-        _C("effect_of", "text", "id of the finding that is its cause and says what to do; null if it has none"),
+        _C(
+            "id",
+            "text",
+            "id for other findings to refer to; the same in every reading of the same captures",
+        ),
+        _C(
+            "effect_of",
+            "text",
+            "id of the finding that is its cause and says what to do; null if it has none",
+        ),
         _C("clients", "words", "clients of these connections, as in the table of vbuckets"),
         _C("who", "text", "the clients in words: DCP name, address, agent"),
         _C("server", "text", "their server: address"),
@@ -62,11 +72,15 @@ CHECKED = ("findings", "vbuckets")
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1
 _FILES = _C("files", "words", "capture of each of the frames, if several captures are read")
-FINDINGS_WITH_FILES = replace(FINDINGS, columns=(*FINDINGS.columns[:_AT], _FILES, *FINDINGS.columns[_AT:]))
+FINDINGS_WITH_FILES = replace(
+    FINDINGS, columns=(*FINDINGS.columns[:_AT], _FILES, *FINDINGS.columns[_AT:])
+)
 """The contract of the table of findings if several captures are read."""
 
 
-def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], files: Sequence[str]) -> Records:
+def finding_records(
+    findings: Sequence[Finding], rules: Mapping[str, Rule], files: Sequence[str]
+) -> Records:
     """Returns the table of findings, in their order."""
     names = [escape(file) for file in files]
     columns: dict[str, list[Any]] = {
@@ -81,9 +95,16 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
         "vbuckets": [list(finding.vbuckets) for finding in findings],
         "sid": [finding.sid for finding in findings],
         "rows": [[message_place.row for message_place in finding.places] for finding in findings],
-        "frames": [[message_place.frame for message_place in finding.places] for finding in findings],
-        "files": [[names[message_place.file] for message_place in finding.places] for finding in findings],
-        "evidence": [[_evidence(message_place, names) for message_place in finding.places] for finding in findings],
+        "frames": [
+            [message_place.frame for message_place in finding.places] for finding in findings
+        ],
+        "files": [
+            [names[message_place.file] for message_place in finding.places] for finding in findings
+        ],
+        "evidence": [
+            [_evidence(message_place, names) for message_place in finding.places]
+            for finding in findings
+        ],
         "seqnos": [list(finding.seqnos) for finding in findings],
         "first_time": [finding.first_time_ns or None for finding in findings],
         "last_time": [finding.last_time_ns or None for finding in findings],
@@ -100,14 +121,18 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
         "cases": [[_case(case) for case in finding.each] for finding in findings],
     }
     table = FINDINGS_WITH_FILES if len(files) > 1 else FINDINGS
-    return Records(table, {column.name: columns[column.name] for column in table.columns}, len(findings))
+    return Records(
+        table, {column.name: columns[column.name] for column in table.columns}, len(findings)
+    )
 
 
-def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping[int, str]) -> Records:
+def with_counts(
+    vbuckets: Records, findings: Sequence[Finding], clients: Mapping[int, str]
+) -> Records:
     """Returns the table of vbuckets with the number of findings that speak of each vbucket.
 
-    Findings about a whole connection do not count. An ended vbucket that the client forgot becomes ``orphaned``. ``clients``: the consumer
-    of each connection, as the table names it.
+    Findings about a whole connection do not count. An ended vbucket that the client forgot becomes
+    ``orphaned``. ``clients``: the consumer of each connection, as the table names it.
     """
     if not len(vbuckets):
         return vbuckets
@@ -130,8 +155,12 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
         counts[rows, SEVERITIES.index(finding.severity)] += 1
         is_orphaned[rows] |= finding.rule == ORPHANED
     is_orphaned[np.setdiff1d(np.arange(len(keys)), vbuckets.rows_with("verdict", "ended"))] = False
-    verdict_words = Worded(np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"])
-    return vbuckets.with_column("findings", counted(counts, SEVERITIES, with_zeros=True)).with_column("verdict", verdict_words)
+    verdict_words = Worded(
+        np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"]
+    )
+    return vbuckets.with_column(
+        "findings", counted(counts, SEVERITIES, with_zeros=True)
+    ).with_column("verdict", verdict_words)
 
 
 class Lookup:
@@ -149,10 +178,15 @@ class Lookup:
 
 
 def with_findings(
-    tables: Mapping[str, Records], findings: Sequence[Finding], rules: Mapping[str, Rule], clients: Mapping[int, str], files: Sequence[str]
+    tables: Mapping[str, Records],
+    findings: Sequence[Finding],
+    rules: Mapping[str, Rule],
+    clients: Mapping[int, str],
+    files: Sequence[str],
 ) -> dict[str, Records]:
-    """Returns the tables of a reading by name, with the table of findings, which the table of vbuckets then counts. ``files``: all of the
-    reading."""
+    """Returns the tables of a reading by name, with the table of findings, which the table of
+    vbuckets then counts. ``files``: all of the reading.
+    """
     vbuckets = with_counts(tables["vbuckets"], findings, clients)
     return {**tables, "vbuckets": vbuckets, "findings": finding_records(findings, rules, files)}
 

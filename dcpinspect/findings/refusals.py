@@ -1,8 +1,10 @@
-"""Rules about consumers that refuse what a producer sends on a stream: most servers then close the connection.
+"""Rules about consumers that refuse what a producer sends on a stream: most servers then close the
+connection.
 
-kv_engine, ``DcpProducer::handleResponse``, tells for which answers they close it. Since 6.6 these are all but success and those by which a
-consumer says that it has no such stream any more. The latter concern that stream only. Before 6.6, only answers to prepares, commits and
-aborts counted. Any answer to a snapshot marker or a vbucket state is taken for an acknowledgement.
+kv_engine, ``DcpProducer::handleResponse``, tells for which answers they close it. Since 6.6 these
+are all but success and those by which a consumer says that it has no such stream any more. The
+latter concern that stream only. Before 6.6, only answers to prepares, commits and aborts counted.
+Any answer to a snapshot marker or a vbucket state is taken for an acknowledgement.
 """
 
 from __future__ import annotations
@@ -47,14 +49,22 @@ RULES = (
         "consumer-refused",
         "stream",
         "error",
-        "a consumer answers a message of a stream with an error; the finding includes the close of the connection if it follows",
-        "statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without"
-        " v7_dcp_status_codes also KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); ENOMEM to a cache transfer; unknown"
+        (
+            "a consumer answers a message of a stream with an error; the finding includes the "
+            "close of the connection if it follows"
+        ),
+        "statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, "
+        "OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without"
+        " v7_dcp_status_codes also KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); "
+        "ENOMEM to a cache transfer; unknown"
         " settings; messages that were not captured, or that have a fault",
-        "find out why the consumer refused the message; servers from 6.6 on close the connection after such an "
+        "find out why the consumer refused the message; servers from 6.6 on close the "
+        "connection after such an "
         "answer, and 6.5 does after one to a prepare, commit or abort",
         whose="consumer",
-        cost=Cost("connection", "refused a message of its stream", "refused messages of their streams"),
+        cost=Cost(
+            "connection", "refused a message of its stream", "refused messages of their streams"
+        ),
     ),
 )
 
@@ -66,7 +76,12 @@ PATIENCE_NS = 2_000_000_000
 
 _REFUSABLE = opcodes_with(Trait.COUNTED)
 _ACKNOWLEDGED = (Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SET_VBUCKET_STATE)
-_NO_STREAM = (Status.SUCCESS, Status.NOT_MY_VBUCKET, Status.DCP_STREAM_NOT_FOUND, Status.OPAQUE_NO_MATCH)
+_NO_STREAM = (
+    Status.SUCCESS,
+    Status.NOT_MY_VBUCKET,
+    Status.DCP_STREAM_NOT_FOUND,
+    Status.OPAQUE_NO_MATCH,
+)
 _NO_STREAM_BEFORE_V7 = (Status.KEY_EEXISTS, Status.KEY_ENOENT)
 _SEQNOS = ("by_seqno", "end_seqno", "commit_seqno", "abort_seqno")
 _NO_SEQNO = 0
@@ -84,7 +99,9 @@ class _Refused:
     needs_v7: bool
     """Whether the status is only an error because the connection uses the statuses of version 7."""
     told: list[tuple[MessagePlace, MessagePlace | None, int]] = field(default_factory=list)
-    """The first answers: the place of each, the place of the latest message that it can be about, and the seqno of that message."""
+    """The first answers: the place of each, the place of the latest message that it can be about,
+    and the seqno of that message.
+    """
     last: MessagePlace | None = None
     count: int = 0
     rows: column_types.RowNumbers = field(default_factory=lambda: column_types.NO_ROWS)
@@ -108,7 +125,9 @@ class SentMessages(Sent[IntArray], StructRows[Sent]):
 
 
 class Refusals(Watcher):
-    """Follows what consumers answer to messages of streams. Memory grows with the streams of which something is refused."""
+    """Follows what consumers answer to messages of streams. Memory grows with the streams of which
+    something is refused.
+    """
 
     travels = ("_of",)
 
@@ -125,23 +144,43 @@ class Refusals(Watcher):
         sent = np.flatnonzero(of_stream & ~decoded.is_response)
         is_known = batch.vbucket.known
         by_consumer = producers == 1 - batch.direction
-        rows = np.flatnonzero(of_stream & decoded.is_response & is_known & by_consumer & ~np.isin(decoded.specific, _NO_STREAM))
+        rows = np.flatnonzero(
+            of_stream
+            & decoded.is_response
+            & is_known
+            & by_consumer
+            & ~np.isin(decoded.specific, _NO_STREAM)
+        )
         if len(rows):
             opcode, status = decoded.opcode[rows], decoded.specific[rows]
             is_expected = (status == Status.KEY_ENOENT) & (opcode == Opcode.DCP_STREAM_END)
             is_expected |= (status == Status.ENOMEM) & (opcode == Opcode.DCP_CACHE_TRANSFER)
-            is_no_key = (status == Status.KEY_ENOENT) & np.isin(opcode, (Opcode.DCP_COMMIT, Opcode.DCP_ABORT))
+            is_no_key = (status == Status.KEY_ENOENT) & np.isin(
+                opcode, (Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
+            )
             needs_v7 = np.isin(status, _NO_STREAM_BEFORE_V7) & ~is_no_key
             is_refused = ~is_expected & ((fed.facts.at(V7_STATUSES, batch, rows) == ON) | ~needs_v7)
             before = [self._recent.rows, _sent(batch, sent)]
             rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
             key_columns = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
-            keys, key_index = np.unique(np.stack([column[rows].astype(np.int64) for column in key_columns]), axis=1, return_inverse=True)
+            keys, key_index = np.unique(
+                np.stack([column[rows].astype(np.int64) for column in key_columns]),
+                axis=1,
+                return_inverse=True,
+            )
             order = np.argsort(key_index.reshape(-1), kind="stable")
-            bounds = np.searchsorted(key_index.reshape(-1)[order], np.arange(keys.shape[1] + 1)).tolist()
+            bounds = np.searchsorted(
+                key_index.reshape(-1)[order], np.arange(keys.shape[1] + 1)
+            ).tolist()
             for low, high in pairwise(bounds):
                 key_rows = rows[order[low:high]]
-                self._refuse(batch, key_rows, before, needs_v7=bool(needs_v7[order[low]]), with_rows=fed.with_rows)
+                self._refuse(
+                    batch,
+                    key_rows,
+                    before,
+                    needs_v7=bool(needs_v7[order[low]]),
+                    with_rows=fed.with_rows,
+                )
         self._remember(batch, sent)
         return ()
 
@@ -151,11 +190,22 @@ class Refusals(Watcher):
         self._recent.add(_sent(batch, rows[batch.row[rows] > least]))
 
     def _refuse(
-        self, batch: MessageBatch, rows: column_types.RowNumbers, before: Sequence[SentMessages], *, needs_v7: bool, with_rows: bool
+        self,
+        batch: MessageBatch,
+        rows: column_types.RowNumbers,
+        before: Sequence[SentMessages],
+        *,
+        needs_v7: bool,
+        with_rows: bool,
     ) -> None:
         """Counts the answers of one key."""
         decoded, first = batch.decoded, int(rows[0])
-        key = (int(batch.connection[first]), int(decoded.opcode[first]), int(decoded.opaque[first]), int(decoded.specific[first]))
+        key = (
+            int(batch.connection[first]),
+            int(decoded.opcode[first]),
+            int(decoded.opaque[first]),
+            int(decoded.specific[first]),
+        )
         refused = self._of.get(key)
         if refused is None:
             if len(self._of) >= MOST:
@@ -163,7 +213,13 @@ class Refusals(Watcher):
             refused = self._of[key] = _Refused(int(batch.vbucket.values[first]), needs_v7)
         for index in rows[: FIRST - len(refused.told)].tolist():
             answer = place_of(batch, index)
-            about, seqno, is_shared = _found(before, key, answer.row, 1 - int(batch.direction[index]), batch.request_row.at(index))
+            about, seqno, is_shared = _found(
+                before,
+                key,
+                answer.row,
+                1 - int(batch.direction[index]),
+                batch.request_row.at(index),
+            )
             refused.told.append((answer, about, seqno))
             refused.vbucket = None if is_shared else refused.vbucket
         refused.count += len(rows)
@@ -171,17 +227,24 @@ class Refusals(Watcher):
             refused.rows = np.concatenate((refused.rows, batch.row[rows]))
         refused.last = place_of(batch, int(rows[-1]))
 
-    # -- what is known at the end -----------------------------------------------------------------------------
+    # -- what is known at the end
+    # -----------------------------------------------------------------------------
 
     @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[column_types.RowNumbers]) -> Self:
+    def joined(
+        cls, readings: Sequence[Self], connections: Sequence[column_types.RowNumbers]
+    ) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
         refusals = super().joined(readings, connections)
-        refusals._of = PerConnection(sorted(refusals._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
+        refusals._of = PerConnection(
+            sorted(refusals._of.items(), key=lambda item: item[1].told[0][0])[:MOST]
+        )
         return refusals
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
-        """Yields all occurrences. That a consumer refuses a faulty message is an effect of the fault."""
+        """Yields all occurrences. That a consumer refuses a faulty message is an effect of the
+        fault.
+        """
         context = finished.context
         alike: dict[tuple[int, int, int], list[_Key]] = defaultdict(list)
         for key in self._of:
@@ -190,10 +253,13 @@ class Refusals(Watcher):
             link = context.by_number.get(connection)
             if link is None:
                 continue
-            fault = self._fault(context, refused, connection, alike[opcode, opaque, status], finished.faulty)
+            fault = self._fault(
+                context, refused, connection, alike[opcode, opaque, status], finished.faulty
+            )
             if (
                 refused.needs_v7
-                and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) < refused.told[0][0].time_ns
+                and context.sight.known_until_ns(link.number, 1 - context.producer(connection))
+                < refused.told[0][0].time_ns
             ):
                 continue  # a setting of the consumer's may be in what was lost
             is_fatal = finished.is_whole and (fault is not None or opcode not in _ACKNOWLEDGED)
@@ -204,7 +270,10 @@ class Refusals(Watcher):
             elif after_ns is not None:
                 side = SIDES[link.closed_by]
                 word = "reset" if link.closed == "rst" else "closed"
-                refusal_text += f"; the {side} {word} the connection {duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
+                refusal_text += (
+                    f"; the {side} {word} the connection {duration(after_ns / 1e9)} "
+                    f"later, in frame {link.closed_frame}"
+                )
             for index, (answer, about, seqno) in enumerate(refused.told):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""
                 yield Occurrence(
@@ -217,7 +286,9 @@ class Refusals(Watcher):
                     cause=status_name(status).replace("_", "-"),
                     seqnos=(seqno,) if upto else (),
                     shared=f"{opcode_name(opcode)} {refusal_text}",
-                    count=refused.count - len(refused.told) + 1 if index == len(refused.told) - 1 else 1,
+                    count=refused.count - len(refused.told) + 1
+                    if index == len(refused.told) - 1
+                    else 1,
                     last_time_ns=refused.last.time_ns if refused.last is not None else 0,
                     closes=connection if after_ns is not None else None,
                     effect_of=fault,
@@ -225,15 +296,28 @@ class Refusals(Watcher):
                 )
 
     def _fault(
-        self, context: Context, own_refused: _Refused, connection: int, alike: Iterable[_Key], faulty: Mapping[int, FaultKey]
+        self,
+        context: Context,
+        own_refused: _Refused,
+        connection: int,
+        alike: Iterable[_Key],
+        faulty: Mapping[int, FaultKey],
     ) -> FaultKey | None:
-        """Returns the fault of what was refused, also where a proxy passed it on, and passes the answer back; None without one.
+        """Returns the fault of what was refused, also where a proxy passed it on, and passes the
+        answer back; None without one.
 
         ``alike``: answers with the same opcode, opaque and status, on all connections.
         """
         producer = context.producer(connection)
         other_refusals = [self._of[key] for key in alike if context.producer(key[0]) != producer]
-        for refused in (own_refused, *(other_refused for other_refused in other_refusals if other_refused.vbucket == own_refused.vbucket)):
+        for refused in (
+            own_refused,
+            *(
+                other_refused
+                for other_refused in other_refusals
+                if other_refused.vbucket == own_refused.vbucket
+            ),
+        ):
             for _, about, _ in refused.told:
                 if about is not None and about.row in faulty:
                     return faulty[about.row]
@@ -249,7 +333,9 @@ def _sent(batch: MessageBatch, rows: column_types.RowNumbers) -> SentMessages:
     seqnos = np.full(len(rows), _NO_SEQNO, dtype=np.uint64)
     for name in _SEQNOS:
         column = batch.column(name).take(rows)
-        seqnos = np.where((seqnos == _NO_SEQNO) & column.known, column.values.astype(np.uint64), seqnos)
+        seqnos = np.where(
+            (seqnos == _NO_SEQNO) & column.known, column.values.astype(np.uint64), seqnos
+        )
     table.seqno = biased(seqnos)
     return table
 
@@ -257,7 +343,8 @@ def _sent(batch: MessageBatch, rows: column_types.RowNumbers) -> SentMessages:
 def _found(
     before: Sequence[SentMessages], key: _Key, row: int, direction: int, request: int | None
 ) -> tuple[MessagePlace | None, int, bool]:
-    """Returns the latest message before a row that an answer can be about, its seqno, and whether several vbuckets are possible.
+    """Returns the latest message before a row that an answer can be about, its seqno, and whether
+    several vbuckets are possible.
 
     ``request``: the row of the message, where it is known.
     """
@@ -265,27 +352,44 @@ def _found(
     last_place, seqno, vbuckets = None, _NO_SEQNO, set()
     for sent in before:
         is_it = (sent.connection == connection) & (sent.opcode == opcode) & (sent.opaque == opaque)
-        is_it &= (sent.direction == direction) & (sent.place.row < row) & (sent.place.row >= row - REACH)
-        sent_indices = np.flatnonzero(is_it if request is None else is_it & (sent.place.row == request))
+        is_it &= (
+            (sent.direction == direction) & (sent.place.row < row) & (sent.place.row >= row - REACH)
+        )
+        sent_indices = np.flatnonzero(
+            is_it if request is None else is_it & (sent.place.row == request)
+        )
         if len(sent_indices):
             last = sent[sent_indices[-1]]
-            last_place, seqno = place_at(connection, direction, At.of(last.place)), plain(last.seqno)
+            last_place, seqno = (
+                place_at(connection, direction, At.of(last.place)),
+                plain(last.seqno),
+            )
             vbuckets.update(np.unique(sent.vbucket[sent_indices]).tolist())
     return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (last_place, seqno, False)
 
 
 def _closed_after_ns(context: Context, link: Link, refused: _Refused) -> int | None:
-    """Returns how long after one of the answers the connection was closed by a side that had nothing more to say then; None if it was not,
-    or too late to be about them."""
+    """Returns how long after one of the answers the connection was closed by a side that had
+    nothing more to say then; None if it was not, or too late to be about them.
+    """
     if link.closed not in ("fin", "rst") or link.closed_by < 0:
         return None
     connection_row = context.tracker.state.connections[link.number]
     slowest = int(connection_row.slowest)
-    patience_ns, on_its_way_ns = max(PATIENCE_NS, 10 * slowest), slowest if link.closed_by == context.producer(link.number) else 0
+    patience_ns, on_its_way_ns = (
+        max(PATIENCE_NS, 10 * slowest),
+        slowest if link.closed_by == context.producer(link.number) else 0,
+    )
     answers = [
-        answer_place.time_ns for answer_place in (*(answer for answer, _, _ in refused.told), refused.last) if answer_place is not None
+        answer_place.time_ns
+        for answer_place in (*(answer for answer, _, _ in refused.told), refused.last)
+        if answer_place is not None
     ]
-    after = [link.closed_ns - time_ns for time_ns in answers if connection_row.time[link.closed_by] <= time_ns + on_its_way_ns]
+    after = [
+        link.closed_ns - time_ns
+        for time_ns in answers
+        if connection_row.time[link.closed_by] <= time_ns + on_its_way_ns
+    ]
     return max((ns for ns in after if 0 <= ns <= patience_ns), default=None)
 
 

@@ -40,12 +40,15 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import RuleSet
 
 RULE_SETS: list[RuleSet] = []
-"""All rule sets that are plugged in, in the order of the page of rules. A set can see what the sets before it have found. Sets of causes
-stand before sets of their effects."""
+"""All rule sets that are plugged in, in the order of the page of rules. A set can see what the sets
+before it have found. Sets of causes stand before sets of their effects.
+"""
 RULES: dict[str, Rule] = {}
 """Every rule by its id."""
 ORDINARY: list[str] = []
-"""The rules that are asked unless the user chooses; lint rules are not, for a client that ignores recommendations does nothing wrong."""
+"""The rules that are asked unless the user chooses; lint rules are not, for a client that ignores
+recommendations does nothing wrong.
+"""
 
 
 def plug(rule_set: RuleSet) -> None:

@@ -1,4 +1,6 @@
-"""Rules about how clients ask for a vbucket again: after a rollback, a refusal, a stream end, an OSO snapshot that broke off."""
+"""Rules about how clients ask for a vbucket again: after a rollback, a refusal, a stream end, an
+OSO snapshot that broke off.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ RULES = (
         "rollback-not-followed",
         "stream",
         "error",
-        "after a rollback, the consumer does not request the vbucket again for 2 s, or ten times its usual time, while "
+        "after a rollback, the consumer does not request the vbucket again for 2 s, or ten "
+        "times its usual time, while "
         "it goes on with others",
-        "the consumer closed everything; another connection of the consumer asked; capture loss that may hide the request",
+        (
+            "the consumer closed everything; another connection of the consumer asked; capture "
+            "loss that may hide the request"
+        ),
         "ask again from the rollback seqno; until then, the vbucket delivers nothing",
         reports=("couchbase/java-dcp-client#10",),
         whose="consumer",
@@ -39,15 +45,24 @@ RULES = (
         "orphaned-vbucket",
         "stream",
         "error",
-        "a stream ends, or is refused for now, and the consumer does not request the vbucket again for 2 s, or ten times its usual time. "
-        "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move. "
-        "If no cluster map tells where it moved to, nearly all others that moved must have come back, or half of them on the same node. "
+        "a stream ends, or is refused for now, and the consumer does not request the vbucket "
+        "again for 2 s, or ten times its usual time. "
+        "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not "
+        "move. "
+        "If no cluster map tells where it moved to, nearly all others that moved must have "
+        "come back, or half of them on the same node. "
         "After a refusal it is 30 s, unless the consumer asked again for others",
-        "streams that reached their requested end, that the consumer closed, or that ended because of missing "
-        "collections or privileges; consumers that are gone; streams that are open on another connection; vbuckets that moved, or may have "
-        "moved, to a node whose connections are not in the capture; capture loss that may hide the request",
+        "streams that reached their requested end, that the consumer closed, or that ended "
+        "because of missing "
+        "collections or privileges; consumers that are gone; streams that are open on another "
+        "connection; vbuckets that moved, or may have "
+        "moved, to a node whose connections are not in the capture; capture loss that may hide "
+        "the request",
         "restart the consumer, or make it reopen the vbucket; it missed the stream end",
-        (*w.END_REASONS[2:7], *(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW)),
+        (
+            *w.END_REASONS[2:7],
+            *(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW),
+        ),
         ("Trendyol/go-dcp#151", "MB-70689", "JDCP-239"),
         whose="consumer",
         cost=STUCK,
@@ -56,11 +71,19 @@ RULES = (
         "end-lost",
         "stream",
         "warning",
-        "a consumer asks for a vbucket up to an end; before the stream comes there, it ends or is rolled back, and the consumer asks again "
-        "without an end. It does so on the same connection, or goes on at the seqno where the stream stopped. It is a note unless the "
+        "a consumer asks for a vbucket up to an end; before the stream comes there, it ends or "
+        "is rolled back, and the consumer asks again "
+        "without an end. It does so on the same connection, or goes on at the seqno where the "
+        "stream stopped. It is a note unless the "
         "consumer asks for all other vbuckets of the connection up to an end",
-        "streams that reached their end, or that the consumer closed; capture loss that may hide either, or another request",
-        "ask again with the same end; without it, the stream never ends, and a job that waits for its end never stops",
+        (
+            "streams that reached their end, or that the consumer closed; capture loss that may "
+            "hide either, or another request"
+        ),
+        (
+            "ask again with the same end; without it, the stream never ends, and a job that waits "
+            "for its end never stops"
+        ),
         reports=("Trendyol/go-dcp 997516d",),
         whose="consumer",
         cost=Cost("vbucket", "lost its end", "lost their ends"),
@@ -69,9 +92,15 @@ RULES = (
         "oso-resume-point",
         "stream",
         "error",
-        "a stream broke off inside an OSO snapshot, and the consumer resumes above the seqno before that snapshot",
+        (
+            "a stream broke off inside an OSO snapshot, and the consumer resumes above the seqno "
+            "before that snapshot"
+        ),
         "requests from that seqno or below; capture loss that may hide the snapshot's end",
-        "resume where the snapshot began; an unfinished OSO snapshot does not show which seqnos have come",
+        (
+            "resume where the snapshot began; an unfinished OSO snapshot does not show which "
+            "seqnos have come"
+        ),
         reports=("MB-49779", "GOCBC-1409"),
         whose="consumer",
         cost=LOST,
@@ -79,7 +108,9 @@ RULES = (
 )
 
 REFUSED_NS = 30_000_000_000
-"""How long a client may wait after a refusal, if it did not ask again for anything that was refused for now."""
+"""How long a client may wait after a refusal, if it did not ask again for anything that was refused
+for now.
+"""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
@@ -96,7 +127,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             yield from _out_of_order(context, clients, before, number)
     request, answer = context.streams.request, context.streams.answer
     has_seqno = (request.form > 0) & (request.flags & TO_AN_END == 0)
-    is_finite, is_endless = has_seqno & (request.end > request.start) & (request.end < GREATEST), has_seqno & (request.end == GREATEST)
+    is_finite, is_endless = (
+        has_seqno & (request.end > request.start) & (request.end < GREATEST),
+        has_seqno & (request.end == GREATEST),
+    )
     is_told = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
     for numbers in context.of_client.having(is_finite):
         for before, number in pairwise(number for number in numbers if is_told[number]):
@@ -105,16 +139,24 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _not_taken_up(
-    context: Context, clients: Clients, client: str, turns_and_reopened: tuple[Turns, Reopened], turn: Turn
+    context: Context,
+    clients: Clients,
+    client: str,
+    turns_and_reopened: tuple[Turns, Reopened],
+    turn: Turn,
 ) -> Iterator[Occurrence]:
-    """``turns_and_reopened``: the turns of the client, this one among them, and those after which it was granted a stream."""
+    """``turns_and_reopened``: the turns of the client, this one among them, and those after which
+    it was granted a stream.
+    """
     turns, reopened = turns_and_reopened
     if turn.reaction_ns is not None or clients.may_have_asked(turn):
         return
     patience = turns.patience_ns(turn.time_ns)
     waited = min(context.now_ns, clients.latest_ns(client)) - turn.time_ns
     since_others = context.now_ns - turns.last_reaction_ns(turn.time_ns)
-    if waited <= patience or since_others <= patience:  # the client is gone, or may still be working on the others
+    if (
+        waited <= patience or since_others <= patience
+    ):  # the client is gone, or may still be working on the others
         return
     if turn.is_rollback:
         yield _not_followed(context, turn.stream, duration(waited / 1e9))
@@ -126,23 +168,42 @@ def _not_taken_up(
         return  # it may be reopened there
     may_tell = not has_moved or is_seen or clients.shows_moves(client, turns, int(row.connection))
     again = np.flatnonzero((reopened.vbucket != row.vbucket) & may_tell)
-    if not len(again) and ((has_moved and not is_seen) or not _goes_on(context, client, turn.time_ns + patience)):
+    if not len(again) and (
+        (has_moved and not is_seen) or not _goes_on(context, client, turn.time_ns + patience)
+    ):
         return
     if not len(again) and is_refused and waited <= REFUSED_NS:
         return  # nobody knows how long the client waits before it asks again
     slowest = duration(int(reopened.reaction_ns[again].max(initial=0)) / 1e9)
     were = "others were" if len(again) > 1 else "other was"
     those = f"{len(again)} {were}, in {slowest} or less" if len(again) else "others go on"
-    first = [context.request(reopened.turns[turn_number].next) for turn_number in again[:1].tolist()]
+    first = [
+        context.request(reopened.turns[turn_number].next) for turn_number in again[:1].tolist()
+    ]
     if is_refused:
-        yield _given_up(context, turn.stream, f"{f'at {node}' if node else 'again'} in {duration(waited / 1e9)} ({those})", first, node)
+        yield _given_up(
+            context,
+            turn.stream,
+            f"{f'at {node}' if node else 'again'} in {duration(waited / 1e9)} ({those})",
+            first,
+            node,
+        )
         return
     name, last = w.END_REASONS[int(row.reason)], reached(row)
     evidence = (context.place(row, row.finished), context.request(turn.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
     stream_numbers, message = [turn.stream], f'ended "{name}", never reopened ({those})'
     yield occurrence(
-        context, turn.stream, "orphaned-vbucket", "error", message, evidence, cause=name, seqnos=last, explains=stream_numbers, facts=facts
+        context,
+        turn.stream,
+        "orphaned-vbucket",
+        "error",
+        message,
+        evidence,
+        cause=name,
+        seqnos=last,
+        explains=stream_numbers,
+        facts=facts,
     )
 
 
@@ -161,12 +222,20 @@ def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
         seqnos=(to,) if where else (),
         shared="rollbacks never followed",
         explains=(stream,),
-        facts={"asked": plain(row.request.start), **({"told": to} if where else {}), "waited": waited},
+        facts={
+            "asked": plain(row.request.start),
+            **({"told": to} if where else {}),
+            "waited": waited,
+        },
     )
 
 
-def _given_up(context: Context, stream: int, how: str, evidence: Sequence[MessagePlace | None], node: str) -> Occurrence:
-    """Returns the occurrence of a refused request that was not sent again. ``node``: where the vbucket is, if that is told."""
+def _given_up(
+    context: Context, stream: int, how: str, evidence: Sequence[MessagePlace | None], node: str
+) -> Occurrence:
+    """Returns the occurrence of a refused request that was not sent again. ``node``: where the
+    vbucket is, if that is told.
+    """
     row = context.streams[stream]
     name, start = status_name(int(row.status)), plain(row.request.start)
     return occurrence(
@@ -177,7 +246,10 @@ def _given_up(context: Context, stream: int, how: str, evidence: Sequence[Messag
         f"refused with {name}, never asked {how}",
         (context.answer(stream), context.request(stream), *evidence),
         cause=name.replace("_", "-"),
-        next_=f"let the consumer ask {node or 'again'} after {name}; until it is restarted, the vbucket delivers nothing",
+        next_=(
+            f"let the consumer ask {node or 'again'} after {name}; until it is restarted, the "
+            "vbucket delivers nothing"
+        ),
         seqnos=(start,),
         explains=[stream],
         facts={"asked": start},
@@ -185,15 +257,25 @@ def _given_up(context: Context, stream: int, how: str, evidence: Sequence[Messag
 
 
 def _goes_on(context: Context, client: str, time_ns: int) -> bool:
-    """Returns whether other streams of a client are open at a time, on connections that say something later."""
+    """Returns whether other streams of a client are open at a time, on connections that say
+    something later.
+    """
     groups = context.of_client
     newest = context.streams[groups.rows[groups.begins + groups.counts - 1]]
     is_open = (newest.state >= ACCEPTED) & (newest.state <= STREAMING)
     is_said = context.tracker.state.connections.time.array.max(axis=1) > time_ns
-    return bool((is_open & (context.names.of[newest.connection] == context.names.number(client)) & is_said[newest.connection]).any())
+    return bool(
+        (
+            is_open
+            & (context.names.of[newest.connection] == context.names.number(client))
+            & is_said[newest.connection]
+        ).any()
+    )
 
 
-def _out_of_order(context: Context, clients: Clients, before: int, number: int) -> Iterator[Occurrence]:
+def _out_of_order(
+    context: Context, clients: Clients, before: int, number: int
+) -> Iterator[Occurrence]:
     old, row = context.streams[before], context.streams[number]
     if old.in_oso < 0 or not row.request.form or int(row.request.flags) & FROM_LATEST:
         return
@@ -201,11 +283,22 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     connection = int(old.connection)
     producer = context.producer(connection)
     is_whole = not context.sight.has_lost(connection, producer, old.losses)
-    if snapshot.state == COMPLETE_OSO or snapshot.is_tainted or not snapshot.has_before or not is_whole:
+    if (
+        snapshot.state == COMPLETE_OSO
+        or snapshot.is_tainted
+        or not snapshot.has_before
+        or not is_whole
+    ):
         return
     since = int(old.latest.time)
-    unseen = [candidate for candidate in clients.may_be(connection) if candidate not in (connection, int(row.connection))]
-    if any(_received_unseen(context, candidate, since, int(row.opened.time)) for candidate in unseen):
+    unseen = [
+        candidate
+        for candidate in clients.may_be(connection)
+        if candidate not in (connection, int(row.connection))
+    ]
+    if any(
+        _received_unseen(context, candidate, since, int(row.opened.time)) for candidate in unseen
+    ):
         return
     start, safe = plain(row.request.start), plain(snapshot.before)
     if start <= safe:
@@ -213,38 +306,91 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     begun = context.marker(int(old.in_oso))
     evidence = (context.request(number), begun, context.place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
-    advice = f"resume at {safe}{' or below' if safe else ''}; an unfinished OSO snapshot does not show which seqnos have come"
-    yield occurrence(context, number, "oso-resume-point", "error", message, evidence, next_=advice, seqnos=(start, safe))
+    advice = (
+        f"resume at {safe}{' or below' if safe else ''}; an unfinished OSO snapshot does not "
+        "show which seqnos have come"
+    )
+    yield occurrence(
+        context,
+        number,
+        "oso-resume-point",
+        "error",
+        message,
+        evidence,
+        next_=advice,
+        seqnos=(start, safe),
+    )
 
 
-def _without_end(context: Context, clients: Clients, before: int, number: int, is_finite: BoolArray) -> Iterator[Occurrence]:
-    """Yields the occurrence of an endless stream that goes on with one that had an end and did not reach it.
+def _without_end(
+    context: Context, clients: Clients, before: int, number: int, is_finite: BoolArray
+) -> Iterator[Occurrence]:
+    """Yields the occurrence of an endless stream that goes on with one that had an end and did not
+    reach it.
 
     ``is_finite``: a mask of streams with an end.
     """
     old, row = context.streams[before], context.streams[number]
     connection, asked_ns = int(old.connection), int(row.opened.time)
-    stopped = int(old.rollback if old.answer == w.A_ROLLBACK else old.position if old.has_position else old.request.start)
-    is_done = old.closed_row >= 0 or (old.state == ENDED and old.reason == 0) or stopped >= old.request.end
+    stopped = int(
+        old.rollback
+        if old.answer == w.A_ROLLBACK
+        else old.position
+        if old.has_position
+        else old.request.start
+    )
+    is_done = (
+        old.closed_row >= 0
+        or (old.state == ENDED and old.reason == 0)
+        or stopped >= old.request.end
+    )
     goes_on = connection == row.connection or (row.request.start == stopped and stopped > LEAST)
     is_hidden = context.sight.has_lost(connection, context.producer(connection), old.losses)
-    if is_done or not goes_on or is_hidden or clients.may_have_said(connection, int(old.opened.time), asked_ns, vbucket=int(row.vbucket)):
+    if (
+        is_done
+        or not goes_on
+        or is_hidden
+        or clients.may_have_said(
+            connection, int(old.opened.time), asked_ns, vbucket=int(row.vbucket)
+        )
+    ):
         return
     end, start = plain(old.request.end), plain(row.request.start)
-    beyond = f", and is at {plain(row.position)}" if row.has_position and row.position > old.request.end else ""
+    beyond = (
+        f", and is at {plain(row.position)}"
+        if row.has_position and row.position > old.request.end
+        else ""
+    )
     message = f"asked up to {end}, then again from {start} without an end{beyond}"
     evidence = (context.request(number), context.request(before), context.place(old, old.finished))
-    shared, facts = "asked again without the end that was asked for before", {"end": end, "asked": start}
+    shared, facts = (
+        "asked again without the end that was asked for before",
+        {"end": end, "asked": start},
+    )
     streams = context.streams
     other_streams = context.streams_of(row.connection)
-    other_streams = other_streams[(streams.vbucket[other_streams] != row.vbucket) & (streams.request.form[other_streams] > 0)]
+    other_streams = other_streams[
+        (streams.vbucket[other_streams] != row.vbucket) & (streams.request.form[other_streams] > 0)
+    ]
     first = other_streams[np.unique(streams.vbucket[other_streams], return_index=True)[1]]
     severity: Severity = "warning" if len(first) and is_finite[first].all() else "note"
-    yield occurrence(context, number, "end-lost", severity, message, evidence, seqnos=(end, start), shared=shared, facts=facts)
+    yield occurrence(
+        context,
+        number,
+        "end-lost",
+        severity,
+        message,
+        evidence,
+        seqnos=(end, start),
+        shared=shared,
+        facts=facts,
+    )
 
 
 def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:
-    """Returns whether a client may have received more on a connection in that time than the capture shows."""
+    """Returns whether a client may have received more on a connection in that time than the capture
+    shows.
+    """
     link = context.by_number[connection]
     producer = context.producer(connection)
     is_missing = not context.sight.is_complete(connection, producer)

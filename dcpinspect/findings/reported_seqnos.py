@@ -1,4 +1,6 @@
-"""Rules that compare what servers say of vbuckets with what their streams deliver: seqnos owed, nothing persisted, slow clients."""
+"""Rules that compare what servers say of vbuckets with what their streams deliver: seqnos owed,
+nothing persisted, slow clients.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits
 
 _ANSWERS, _SECONDS = 3, 5
-"""Number of answers, and seconds between the first and the last, that show that nothing is persisted."""
+"""Number of answers, and seconds between the first and the last, that show that nothing is
+persisted.
+"""
 _TOO_SLOW = 4
 _MEMORY, _DISK = 0, 1
 
@@ -31,12 +35,19 @@ RULES = (
         "server-owes-seqno",
         "stream",
         "error",
-        "the producer has a higher seqno than an endless stream, but no message of the stream comes up to the end. The time is 2 s, or"
-        " ten times the slowest answer before; a warning if that is less than 5 s, or if a later stream of the consumer has delivered it;"
-        " a note for consumers without collections, and of producers before 7.0, which do not say which seqnos they hide",
-        "streams of some collections only; ended streams; a full window; streams that wait for the disk while others "
+        "the producer has a higher seqno than an endless stream, but no message of the stream "
+        "comes up to the end. The time is 2 s, or"
+        " ten times the slowest answer before; a warning if that is less than 5 s, or if a "
+        "later stream of the consumer has delivered it;"
+        " a note for consumers without collections, and of producers before 7.0, which do not "
+        "say which seqnos they hide",
+        "streams of some collections only; ended streams; a full window; streams that wait for "
+        "the disk while others "
         "are streamed; after a hole",
-        "on the producer's side, look at its version and at this vbucket's checkpoints; the consumer can only reopen the stream",
+        (
+            "on the producer's side, look at its version and at this vbucket's checkpoints; the "
+            "consumer can only reopen the stream"
+        ),
         reports=("MB-54591",),
         causes=(GOES_ON, SILENT),
         whose={GOES_ON: "producer", SILENT: "unknown"},
@@ -46,9 +57,13 @@ RULES = (
         "never-persisted",
         "stream",
         "warning",
-        "three or more answers to OBSERVE_SEQNO, over 5 s or more, show items of a vbucket, but none is persisted",
+        (
+            "three or more answers to OBSERVE_SEQNO, over 5 s or more, show items of a vbucket, "
+            "but none is persisted"
+        ),
         "any answer that shows persisted items",
-        "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a client that waits for"
+        "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a "
+        "client that waits for"
         " persistence delivers nothing",
         reports=("Trendyol/go-dcp-kafka#66",),
         whose="server",
@@ -60,7 +75,10 @@ RULES = (
         "note",
         "a stream from memory continues from disk, or ends because the consumer was too slow",
         "capture loss that may hide the marker in between",
-        "look at how fast the consumer acknowledges; it is slow, so the producer dropped its cursor",
+        (
+            "look at how fast the consumer acknowledges; it is slow, so the producer dropped its "
+            "cursor"
+        ),
         ("from-disk", "too-slow"),
         whose="consumer",
     ),
@@ -85,9 +103,18 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         last, side = plain(row.position), SIDES[context.producer(int(row.connection))]
         sees_all = context.tells_hidden(int(row.connection))
         brought = context.is_brought(number, wait.newest)
-        severity: Severity = "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
-        message = f"{side} has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
-        evidence = (context.said(wait.connection, wait.at), context.place(row, row.latest), context.request(number))
+        severity: Severity = (
+            "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
+        )
+        message = (
+            f"{side} has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, "
+            "window open"
+        )
+        evidence = (
+            context.said(wait.connection, wait.at),
+            context.place(row, row.latest),
+            context.request(number),
+        )
         yield occurrence(
             context,
             number,
@@ -95,7 +122,9 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             severity,
             message,
             evidence,
-            cause=GOES_ON if context.is_heard_after(int(row.connection), max(wait.at.row, int(row.latest.row))) else SILENT,
+            cause=GOES_ON
+            if context.is_heard_after(int(row.connection), max(wait.at.row, int(row.latest.row)))
+            else SILENT,
             seqnos=(wait.newest, last),
             shared=f"{side} has more than it sent, window open",
             explains=(number,),
@@ -104,15 +133,28 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
 
 
 def _is_owing(context: Context, number: int) -> bool:
-    """Returns whether everything in the vbucket has to come on a waiting stream, and nothing hides a reason why it does not."""
+    """Returns whether everything in the vbucket has to come on a waiting stream, and nothing hides
+    a reason why it does not.
+    """
     row = context.streams[number]
     connection = int(row.connection)
     link = context.by_number[connection]
     producer = context.producer(connection)
-    is_endless = row.request.end == GREATEST and not int(row.request.flags) & TO_AN_END & ~FROM_LATEST
-    is_whole = not context.sight.has_lost(connection, producer, row.losses) and link.lost_at_end[1 - producer] is None
+    is_endless = (
+        row.request.end == GREATEST and not int(row.request.flags) & TO_AN_END & ~FROM_LATEST
+    )
+    is_whole = (
+        not context.sight.has_lost(connection, producer, row.losses)
+        and link.lost_at_end[1 - producer] is None
+    )
     is_asked = row.answer == w.A_ACCEPTED
-    return bool(is_asked and is_endless and is_whole and context.is_filtered(number) is False and not context.is_starved(connection))
+    return bool(
+        is_asked
+        and is_endless
+        and is_whole
+        and context.is_filtered(number) is False
+        and not context.is_starved(connection)
+    )
 
 
 def _not_persisted(context: Context) -> Iterator[Occurrence]:
@@ -123,7 +165,9 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
         (origins[connection], vbucket)
         for connection, session in sessions.items()
         for vbucket, report in session.reports.items()
-        if report.not_persisted is not None and report.not_persisted.is_over and connection in origins
+        if report.not_persisted is not None
+        and report.not_persisted.is_over
+        and connection in origins
     }
     for connection, session in sessions.items():
         for vbucket, report in session.reports.items():
@@ -135,20 +179,43 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
                 or (origins[connection], vbucket) in persisted
             ):
                 continue
-            if not_persisted.places[-1].time_ns - not_persisted.places[0].time_ns < _SECONDS * 10**9:
+            if (
+                not_persisted.places[-1].time_ns - not_persisted.places[0].time_ns
+                < _SECONDS * 10**9
+            ):
                 continue
             alike = [number for number, origin in origins.items() if origin == origins[connection]]
-            received = int(streams.items[(streams.vbucket == vbucket) & np.isin(streams.connection, alike)].sum())
+            received = int(
+                streams.items[
+                    (streams.vbucket == vbucket) & np.isin(streams.connection, alike)
+                ].sum()
+            )
             message = f"persisted seqno stays 0, {received:,} items received"
-            evidence = tuple(context.said(connection, report_place) for report_place in not_persisted.places)
+            evidence = tuple(
+                context.said(connection, report_place) for report_place in not_persisted.places
+            )
             shared = "persisted seqnos stay 0"
-            yield Occurrence("never-persisted", "warning", message, connection, evidence, vbucket, seqnos=(0,), shared=shared)
+            yield Occurrence(
+                "never-persisted",
+                "warning",
+                message,
+                connection,
+                evidence,
+                vbucket,
+                seqnos=(0,),
+                shared=shared,
+            )
 
 
 def _slow(context: Context) -> Iterator[Occurrence]:
     snapshots, streams = context.snapshots, context.streams
     kind, before = types(snapshots), _before(snapshots)
-    fell_back = (before >= 0) & (kind[before] == _MEMORY) & (kind == _DISK) & (snapshots.position == w.LATER)
+    fell_back = (
+        (before >= 0)
+        & (kind[before] == _MEMORY)
+        & (kind == _DISK)
+        & (snapshots.position == w.LATER)
+    )
     for number in context.in_order(fell_back):
         row = snapshots[number]
         last = plain(row.before) if row.has_before else plain(row.start)
@@ -156,18 +223,40 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         message = f"fell back to disk at seqno {last}"
         shared = "fell back to disk"
         stream = int(row.stream)
-        yield occurrence(context, stream, "slow-stream", "note", message, evidence, cause="from-disk", seqnos=(last,), shared=shared)
+        yield occurrence(
+            context,
+            stream,
+            "slow-stream",
+            "note",
+            message,
+            evidence,
+            cause="from-disk",
+            seqnos=(last,),
+            shared=shared,
+        )
     for number in np.flatnonzero((streams.state == ENDED) & (streams.reason == _TOO_SLOW)).tolist():
         slow = streams[number]
         last = plain(slow.last) if slow.seen else plain(slow.request.start)
         ended = context.place(slow, slow.finished)
         message = f"ended because the consumer was too slow, at {last}"
         shared = "ended because the consumer was too slow"
-        yield occurrence(context, number, "slow-stream", "note", message, [ended], cause="too-slow", seqnos=(last,), shared=shared)
+        yield occurrence(
+            context,
+            number,
+            "slow-stream",
+            "note",
+            message,
+            [ended],
+            cause="too-slow",
+            seqnos=(last,),
+            shared=shared,
+        )
 
 
 def _before(snapshots: Snapshots) -> IntArray:
-    """Returns the snapshot before each snapshot in its stream, in order of their markers; -1 for the first."""
+    """Returns the snapshot before each snapshot in its stream, in order of their markers; -1 for
+    the first.
+    """
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
     stream = snapshots.stream[in_order]
     previous = np.full(len(snapshots), -1, dtype=np.int64)

@@ -1,4 +1,6 @@
-"""Rules about stream requests: what was asked, what was answered, and what the client made of it."""
+"""Rules about stream requests: what was asked, what was answered, and what the client made
+of it.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,13 @@ from dcpinspect.streams.transitions import ENDED
 ENDLESS = 2**64 - 1
 
 STALE_MAP = "stale-map"
-"""Cause of a refusal by a node that does not have the vbucket, and that the client asked again and again."""
+"""Cause of a refusal by a node that does not have the vbucket, and that the client asked again and
+again.
+"""
 MOST_ASKED = 3
-"""Greatest number of times that a client may ask for a vbucket on a connection to a node that does not have it."""
+"""Greatest number of times that a client may ask for a vbucket on a connection to a node that does
+not have it.
+"""
 
 RULES = (
     Rule(
@@ -43,9 +49,18 @@ RULES = (
         "error",
         "a stream request breaks snapshot start <= start <= snapshot end, or start <= end",
         "requests from the latest seqno; requests in the form of the first specification",
-        "store start and snapshot together, and only with an item; resume inside the stored snapshot",
+        (
+            "store start and snapshot together, and only with an item; resume inside the stored "
+            "snapshot"
+        ),
         ("marker-without-item", "start-above-snapshot", "start-below-snapshot", "start-above-end"),
-        ("couchbase/java-dcp-client#41", "JDCP-95", "JDCP-241", "couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
+        (
+            "couchbase/java-dcp-client#41",
+            "JDCP-95",
+            "JDCP-241",
+            "couchbase-kafka-connector#6",
+            "Trendyol/go-dcp#128",
+        ),
         whose="consumer",
         cost=REFUSED,
     ),
@@ -107,22 +122,34 @@ RULES = (
         "rollback",
         "stream",
         "warning",
-        "a stream request is answered with a rollback; a note if the consumer followed it and is in no rollback-loop, "
+        "a stream request is answered with a rollback; a note if the consumer followed it and "
+        "is in no rollback-loop, "
         "or if the consumer has a stream again whose request was not captured",
         "",
-        "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has a request that works for each",
+        (
+            "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has "
+            "a request that works for each"
+        ),
         (*CAUSES, *WRONG),
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
         is_told_once=True,
-        whose={**dict.fromkeys(CAUSES, "normal"), "no-uuid": "consumer", **dict.fromkeys(WRONG, "consumer")},
+        whose={
+            **dict.fromkeys(CAUSES, "normal"),
+            "no-uuid": "consumer",
+            **dict.fromkeys(WRONG, "consumer"),
+        },
         cost=BACK,
     ),
     Rule(
         "rollback-not-honoured",
         "stream",
         "warning",
-        "after a rollback, the consumer asks again from above the rollback seqno with the same uuid",
-        "another request was accepted in between; the flag ignore-purged-tombstones, which the first request did not have; capture loss"
+        (
+            "after a rollback, the consumer asks again from above the rollback seqno with the same "
+            "uuid"
+        ),
+        "another request was accepted in between; the flag ignore-purged-tombstones, which the "
+        "first request did not have; capture loss"
         " that may hide a request",
         "discard what is above the rollback seqno first; without that, the consumer loops",
         whose="consumer",
@@ -143,9 +170,13 @@ RULES = (
         "stream-end-reason",
         "stream",
         "note",
-        "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, rollback and lost-privileges",
+        (
+            "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, "
+            "rollback and lost-privileges"
+        ),
         "the consumer had closed it",
-        "follow the advice of the finding; some streams can resume where they ended, others need another filter, other"
+        "follow the advice of the finding; some streams can resume where they ended, others "
+        "need another filter, other"
         " privileges or another start",
         (*w.END_REASONS[1:9], "undefined"),
         is_told_once=True,
@@ -166,15 +197,23 @@ RULES = (
         "resume-skipped",
         "stream",
         "warning",
-        "a stream starts above the last seqno that the consumer received for the vbucket. It is a note if they may have been received"
+        "a stream starts above the last seqno that the consumer received for the vbucket. It "
+        "is a note if they may have been received"
         " where "
-        "nobody captured. The consumer had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
-        "back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the capture made that branch, and the vbucket "
-        "was active again within 2 s. It is also a note if the same program on the same host had streamed to a finite end under another "
+        "nobody captured. The consumer had closed the stream, or the vbucket had left the "
+        "node, for more than 2 s in between; or it came "
+        "back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the "
+        "capture made that branch, and the vbucket "
+        "was active again within 2 s. It is also a note if the same program on the same host "
+        "had streamed to a finite end under another "
         "name",
-        "another consumer; connections of two names, side by side or in turn; seqnos that another member of the consumer's group received "
+        "another consumer; connections of two names, side by side or in turn; seqnos that "
+        "another member of the consumer's group received "
         "in between; capture loss",
-        "look at how the consumer writes checkpoints; it stored a position that it had not received",
+        (
+            "look at how the consumer writes checkpoints; it stored a position that it had not "
+            "received"
+        ),
         causes=("not-received", "not-captured"),
         whose={"not-received": "consumer", "not-captured": "unknown"},
         cost=Cost("vbucket", "skipped seqnos", "skipped seqnos"),
@@ -189,36 +228,65 @@ _STATUS_SEVERITY: dict[int, Severity] = {
 }
 _AFTER_END = {
     "closed": "reopen the stream where it ended, unless the consumer meant to close it",
-    "state-changed": "ask for a new cluster map, and reopen the stream where it ended, at the node that it names for the vbucket",
+    "state-changed": (
+        "ask for a new cluster map, and reopen the stream where it ended, at the node "
+        "that it names for the vbucket"
+    ),
     "disconnected": "reopen the stream where it ended, on a new connection",
-    "too-slow": "reopen the stream where it ended, and take messages off faster, because the producer does not keep them for long",
-    "backfill-failed": "reopen the stream where it ended; if it ends again, the server's log shows why it cannot read the vbucket",
-    "rollback": "ask again and expect a rollback; discard what is above its seqno, and go on from there. A stream from the "
+    "too-slow": (
+        "reopen the stream where it ended, and take messages off faster, because the "
+        "producer does not keep them for long"
+    ),
+    "backfill-failed": (
+        "reopen the stream where it ended; if it ends again, the server's log shows "
+        "why it cannot read the vbucket"
+    ),
+    "rollback": "ask again and expect a rollback; discard what is above its seqno, and go on from "
+    "there. A stream from the "
     "same start with the same uuid ends again",
     "filter-empty": "do not reopen it with this filter; its collections were dropped",
-    "lost-privileges": "give the user its privileges back first; until then, the producer refuses its requests",
+    "lost-privileges": (
+        "give the user its privileges back first; until then, the producer refuses its requests"
+    ),
 }
 """What to do when a stream ended, by reason."""
 _ASKED_AGAIN = {
-    **dict.fromkeys(("closed", "state-changed", "disconnected"), "look at the answer to the consumer's next stream request"),
+    **dict.fromkeys(
+        ("closed", "state-changed", "disconnected"),
+        "look at the answer to the consumer's next stream request",
+    ),
     "too-slow": "take messages off faster, because the producer does not keep them for long",
     "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
-    "rollback": "look at the answer to the consumer's next stream request, which may well be a rollback",
-    "filter-empty": "the requested collections were dropped, so a stream with this filter ends again",
+    "rollback": (
+        "look at the answer to the consumer's next stream request, which may well be a rollback"
+    ),
+    "filter-empty": (
+        "the requested collections were dropped, so a stream with this filter ends again"
+    ),
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
-_END_FIRST = "ask for an end at or above the start; a consumer that has all up to the end needs no stream"
+_END_FIRST = (
+    "ask for an end at or above the start; a consumer that has all up to the end needs no stream"
+)
 _FOLLOWED = "nothing is left to do, the consumer followed the rollback"
-_WENT_ON = "nothing is left to do, the consumer has a stream of the vbucket again; the request for it was not captured"
+_WENT_ON = (
+    "nothing is left to do, the consumer has a stream of the vbucket again; the request for "
+    "it was not captured"
+)
 _MOST_FALLS = 8
 """Number of further rollbacks that are looked at, for whether the client followed the first one."""
 _LATER = "ask again later, with growing pauses; the producer refuses only for now"
 _AFTER_REFUSAL: dict[int, str] = {
     Status.ETMPFAIL: _LATER,
     Status.ENOMEM: _LATER,
-    Status.EACCESS: "give the user a role that may read this data over DCP; until then, the producer refuses its requests",
+    Status.EACCESS: (
+        "give the user a role that may read this data over DCP; until then, the "
+        "producer refuses its requests"
+    ),
     Status.EINVAL: "correct the flags or the JSON value of the request",
-    Status.ERANGE: "resume from a seqno, and with a snapshot around it, that the vbucket's stream delivered",
+    Status.ERANGE: (
+        "resume from a seqno, and with a snapshot around it, that the vbucket's stream delivered"
+    ),
     Status.UNKNOWN_COLLECTION: "ask for the manifest, and name only collections that it has",
     Status.UNKNOWN_SCOPE: "ask for the manifest, and name only scopes that it has",
     Status.DCP_STREAM_ID_INVALID: "name a stream-id if, and only if, 'enable_stream_id' is on",
@@ -236,33 +304,56 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     tells, bare = _may_tell(context.streams), Bare(context)
     for numbers in context.of_client.having(tells):
         requests_in_order = OpenedInOrder(context.streams, numbers, bare)
-        granted = int(np.flatnonzero(context.streams.answer[numbers] == w.A_ACCEPTED).max(initial=-1))
+        granted = int(
+            np.flatnonzero(context.streams.answer[numbers] == w.A_ACCEPTED).max(initial=-1)
+        )
         for index, number in enumerate(numbers):
             if not tells[number]:
                 continue
             row = context.streams[number]
-            yield from _answered(context, clients, requests_in_order, index, is_granted_later=index < granted)
+            yield from _answered(
+                context, clients, requests_in_order, index, is_granted_later=index < granted
+            )
             if row.answer == w.A_ROLLBACK and row.request.form:
-                yield _rolled_back(context, clients, number, None if number in looping else _followed(context, requests_in_order, index))
+                yield _rolled_back(
+                    context,
+                    clients,
+                    number,
+                    None if number in looping else _followed(context, requests_in_order, index),
+                )
             elif row.answer == w.A_ROLLBACK:
-                yield _rolled_back_unread(context, number, has_stream=clients.may_be_granted_after(number))
+                yield _rolled_back_unread(
+                    context, number, has_stream=clients.may_be_granted_after(number)
+                )
             yield from _ended(context, requests_in_order, index, is_granted_later=index < granted)
 
 
 def _may_tell(streams: Streams) -> BoolArray:
-    """Returns a mask of streams of which there may be something to say; of most streams there is nothing."""
+    """Returns a mask of streams of which there may be something to say; of most streams there is
+    nothing.
+    """
     request = streams.request
     is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
-    is_bad = is_range & ~((request.snapshot_start <= request.start) & (request.start <= np.minimum(request.snapshot_end, request.end)))
+    is_bad = is_range & ~(
+        (request.snapshot_start <= request.start)
+        & (request.start <= np.minimum(request.snapshot_end, request.end))
+    )
     is_denied = np.isin(streams.answer, (w.A_REFUSED, w.A_ROLLBACK))
-    wants_nothing = (streams.answer == w.A_ACCEPTED) & (request.end == LEAST) & (request.flags & TO_AN_END == 0)
+    wants_nothing = (
+        (streams.answer == w.A_ACCEPTED) & (request.end == LEAST) & (request.flags & TO_AN_END == 0)
+    )
     is_ended = (streams.state == ENDED) & (streams.reason > 0)
     mask: BoolArray = ((request.form > 0) & (is_bad | wants_nothing)) | is_denied | is_ended
     return mask
 
 
 def _answered(
-    context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int, *, is_granted_later: bool
+    context: Context,
+    clients: Clients,
+    requests_in_order: OpenedInOrder,
+    index: int,
+    *,
+    is_granted_later: bool,
 ) -> Iterator[Occurrence]:
     numbers = requests_in_order.numbers
     number = numbers[index]
@@ -277,14 +368,35 @@ def _answered(
     elif row.answer == w.A_REFUSED and bad is None:
         may_pass = is_granted_later or clients.may_be_granted_after(number)
         is_stale = not may_pass and requests_in_order.asked_wrong[int(row.connection)] > MOST_ASKED
-        yield _refused(context, number, requests_in_order.open_on(int(row.connection), index), is_granted_later=may_pass, is_stale=is_stale)
-    elif row.answer == w.A_ACCEPTED and row.request.form and row.request.end == LEAST and not int(row.request.flags) & TO_AN_END:
+        yield _refused(
+            context,
+            number,
+            requests_in_order.open_on(int(row.connection), index),
+            is_granted_later=may_pass,
+            is_stale=is_stale,
+        )
+    elif (
+        row.answer == w.A_ACCEPTED
+        and row.request.form
+        and row.request.end == LEAST
+        and not int(row.request.flags) & TO_AN_END
+    ):
         wanting_more = requests_in_order.wanting_more(index)
         if wanting_more is not None:
-            reason = "a rollback" if context.streams.answer[numbers[index - 1]] == w.A_ROLLBACK else "it had asked for more"
+            reason = (
+                "a rollback"
+                if context.streams.answer[numbers[index - 1]] == w.A_ROLLBACK
+                else "it had asked for more"
+            )
             message = f"reopened with end 0 after {reason}, ended after {int(row.items)} items"
-            evidence = (context.request(number), context.answer(number), context.request(wanting_more))
-            yield occurrence(context, number, "end-zero-reopen", "error", message, evidence, seqnos=(0,))
+            evidence = (
+                context.request(number),
+                context.answer(number),
+                context.request(wanting_more),
+            )
+            yield occurrence(
+                context, number, "end-zero-reopen", "error", message, evidence, seqnos=(0,)
+            )
 
 
 def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
@@ -306,20 +418,47 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
         message = f"start {start} is above end {end}, answered with {status}"
         facts: dict[str, int | str] = {"start": start, "end": end}
         shared = f"start is above the end, answered with {status}"
-        make_occurrence = partial(occurrence, context, number, "bad-stream-range", "error", message, evidence, cause="start-above-end")
+        make_occurrence = partial(
+            occurrence,
+            context,
+            number,
+            "bad-stream-range",
+            "error",
+            message,
+            evidence,
+            cause="start-above-end",
+        )
         return make_occurrence(next_=_END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
     marker = requests_in_order.bare_snapshot(index, low, high)
-    cause = "marker-without-item" if marker is not None else "start-above-snapshot" if start > high else "start-below-snapshot"
+    cause = (
+        "marker-without-item"
+        if marker is not None
+        else "start-above-snapshot"
+        if start > high
+        else "start-below-snapshot"
+    )
     advice = None
     if marker is not None:
         evidence.append(context.marker(marker))
         advice = f"store a snapshot only with its first item; resume with snapshot {start}–{start}"
     message = f"start {start} is not in snapshot {low}–{high}, answered with {status}"
-    return occurrence(context, number, "bad-stream-range", "error", message, evidence, cause=cause, next_=advice, seqnos=(start, low, high))
+    return occurrence(
+        context,
+        number,
+        "bad-stream-range",
+        "error",
+        message,
+        evidence,
+        cause=cause,
+        next_=advice,
+        seqnos=(start, low, high),
+    )
 
 
 def _wants(streams: Streams, _: Watcher | None) -> BoolArray:
-    """Returns a mask of streams of the vbuckets whose requests lie outside the snapshot they name: it may be a snapshot without an item."""
+    """Returns a mask of streams of the vbuckets whose requests lie outside the snapshot they name:
+    it may be a snapshot without an item.
+    """
     request, flags = streams.request, streams.request.flags
     is_bad = (
         (request.form == 1)
@@ -329,9 +468,12 @@ def _wants(streams: Streams, _: Watcher | None) -> BoolArray:
     return np.isin(streams.vbucket, streams.vbucket[is_bad])
 
 
-def _refused(context: Context, number: int, live: int | None, *, is_granted_later: bool, is_stale: bool) -> Occurrence:
-    """Returns the occurrence of a refusal. ``live``: the stream of the vbucket that was open on the connection. ``is_stale``: the client
-    goes on asking a node that does not have the vbucket."""
+def _refused(
+    context: Context, number: int, live: int | None, *, is_granted_later: bool, is_stale: bool
+) -> Occurrence:
+    """Returns the occurrence of a refusal. ``live``: the stream of the vbucket that was open on the
+    connection. ``is_stale``: the client goes on asking a node that does not have the vbucket.
+    """
     row = context.streams[number]
     status = int(row.status)
     connection = int(row.connection)
@@ -345,21 +487,39 @@ def _refused(context: Context, number: int, live: int | None, *, is_granted_late
         if live is not None and (live_request := context.request(live)) is not None:
             evidence.append(live_request)
             since = f" since row {live_request.row}"
-        return of_one("duplicate-stream-request", "warning", f"requested again while open{since}", evidence)
+        return of_one(
+            "duplicate-stream-request", "warning", f"requested again while open{since}", evidence
+        )
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
-        return of_one("manifest-ahead", "warning", "the consumer's manifest is ahead of the producer's", evidence)
+        return of_one(
+            "manifest-ahead",
+            "warning",
+            "the consumer's manifest is ahead of the producer's",
+            evidence,
+        )
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
-        known_uid, told_uid = hex_uid((context.value(number) or {}).get("uid")), hex_uid(session.manifest_uids.get(int(row.vbucket)))
+        known_uid, told_uid = (
+            hex_uid((context.value(number) or {}).get("uid")),
+            hex_uid(session.manifest_uids.get(int(row.vbucket))),
+        )
         if known_uid is not None and told_uid is not None and known_uid > told_uid:
             return of_one(
-                "manifest-ahead", "warning", f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}", evidence
+                "manifest-ahead",
+                "warning",
+                f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}",
+                evidence,
             )
-    wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
+    wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (
+        session.features or ()
+    )
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return of_one("noop-required", "warning", "noop must be enabled first", evidence)
     passed = status in _MAY_PASS and is_granted_later
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
-    message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
+    message = (
+        f"stream request refused: {status_name(status)}, "
+        f"{command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
+    )
     cause = status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
     if status == Status.EINVAL and (fault := filter_fault(context.value(number) or {})) is not None:
@@ -368,7 +528,10 @@ def _refused(context: Context, number: int, live: int | None, *, is_granted_late
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
         names = session.redirects.get(int(row.vbucket), "")
-        is_told_to = names is None or _node(context, connection, names) == context.by_number[connection].server
+        is_told_to = (
+            names is None
+            or _node(context, connection, names) == context.by_number[connection].server
+        )
         cause = STALE_MAP if is_stale and not is_told_to else cause
     return of_one("stream-refused", severity, message, evidence, cause=cause, next_=advice)
 
@@ -381,10 +544,16 @@ def _elsewhere(context: Context, number: int) -> str:
     if vbucket not in redirects:
         return "ask for a new cluster map, and then the node that it names for the vbucket"
     if (named := redirects[vbucket]) is None:
-        return "the map in the answer has no active node for the vbucket; ask again when a new map names one"
+        return (
+            "the map in the answer has no active node for the vbucket; ask again when a new map "
+            "names one"
+        )
     node = _node(context, connection, named)
     if node == context.by_number[connection].server:
-        return f"the map in the answer names this same node, {node}; it is still taking over, so ask again later"
+        return (
+            f"the map in the answer names this same node, {node}; it is still taking over, so "
+            "ask again later"
+        )
     return f"the map in the answer names {node}, so ask there"
 
 
@@ -399,17 +568,29 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     if noop is not None and noop.status is not None:
         return noop.status != "success"
     connection_row = context.tracker.state.connections[connection]
-    return bool(connection_row.is_known == 1 and connection_row.losses[0] == 0 and connection_row.losses[1] == 0)
+    return bool(
+        connection_row.is_known == 1
+        and connection_row.losses[0] == 0
+        and connection_row.losses[1] == 0
+    )
 
 
 def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) -> int | None:
     """Returns the request by which the client followed a rollback; None if there is none.
 
-    That is a request that would work, or that worked, from no higher seqno. One that was refused for now is asked again, and one that was
-    rolled back further is asked again from further down. Of one that was not captured, only the stream that it led to is known.
+    That is a request that would work, or that worked, from no higher seqno. One that was refused
+    for now is asked again, and one that was rolled back further is asked again from further down.
+    Of one that was not captured, only the stream that it led to is known.
     """
-    streams, origins, number = context.streams, context.logs.origins, requests_in_order.numbers[index]
-    bucket, told_ns = origins[int(streams.connection[number])][1], int(streams.answered.time[number])
+    streams, origins, number = (
+        context.streams,
+        context.logs.origins,
+        requests_in_order.numbers[index],
+    )
+    bucket, told_ns = (
+        origins[int(streams.connection[number])][1],
+        int(streams.answered.time[number]),
+    )
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
     to, falls = int(streams.rollback[number]), 0
@@ -421,7 +602,11 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
             return again if streams.answer[again] == w.A_ACCEPTED or streams.seen[again] else None
         if _follows(context, number, again):
             return again
-        if streams.answer[again] == w.A_ROLLBACK and streams.request.start[again] <= to and streams.rollback[again] < to:
+        if (
+            streams.answer[again] == w.A_ROLLBACK
+            and streams.request.start[again] <= to
+            and streams.rollback[again] < to
+        ):
             to, falls = int(streams.rollback[again]), falls + 1
         elif streams.answer[again] != w.A_REFUSED or streams.status[again] not in _MAY_PASS:
             return None  # else it asks the same again later
@@ -432,20 +617,37 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
 
 def _follows(context: Context, number: int, again: int) -> bool:
     row, next_row = context.streams[number], context.streams[again]
-    if not next_row.request.form or next_row.request.start > row.rollback or int(next_row.request.flags) & FROM_LATEST:
+    if (
+        not next_row.request.form
+        or next_row.request.start > row.rollback
+        or int(next_row.request.flags) & FROM_LATEST
+    ):
         return False
     if next_row.answer == w.A_ACCEPTED:
         return True
     rollback = context.rollbacks.of(number)
-    start, low, high = plain(next_row.request.start), plain(next_row.request.snapshot_start), plain(next_row.request.snapshot_end)
-    is_range = next_row.request.form != 1 or (low, high) in ((rollback.to, rollback.to), rollback.snapshot)
-    is_uuid = rollback.resume_uuid is not None and int(next_row.request.uuid) & ENDLESS == rollback.resume_uuid
+    start, low, high = (
+        plain(next_row.request.start),
+        plain(next_row.request.snapshot_start),
+        plain(next_row.request.snapshot_end),
+    )
+    is_range = next_row.request.form != 1 or (low, high) in (
+        (rollback.to, rollback.to),
+        rollback.snapshot,
+    )
+    is_uuid = (
+        rollback.resume_uuid is not None
+        and int(next_row.request.uuid) & ENDLESS == rollback.resume_uuid
+    )
     return start == rollback.to and is_range and is_uuid
 
 
-def _rolled_back(context: Context, clients: Clients, number: int, followed: int | None) -> Occurrence:
-    """Returns the occurrence of a rollback. ``followed``: the request by which the client followed it; None if it did not, or nobody
-    knows."""
+def _rolled_back(
+    context: Context, clients: Clients, number: int, followed: int | None
+) -> Occurrence:
+    """Returns the occurrence of a rollback. ``followed``: the request by which the client followed
+    it; None if it did not, or nobody knows.
+    """
     rollback = context.rollbacks.of(number)
     start, to = plain(context.streams.request.start[number]), rollback.to
     if to is None:
@@ -462,7 +664,11 @@ def _rolled_back(context: Context, clients: Clients, number: int, followed: int 
             seqnos=(start,),
             facts={"asked": start},
         )
-    uuid = "the newest uuid of the log that began at or below it" if rollback.resume_uuid is None else f"uuid 0x{rollback.resume_uuid:016x}"
+    uuid = (
+        "the newest uuid of the log that began at or below it"
+        if rollback.resume_uuid is None
+        else f"uuid 0x{rollback.resume_uuid:016x}"
+    )
     message, wrong = (
         f"asked for seqno {start}, rolled back to {to}: {rollback.why.text}",
         wrong_position(context, clients, number, rollback.why.cause),
@@ -475,16 +681,26 @@ def _rolled_back(context: Context, clients: Clients, number: int, followed: int 
     elif followed is not None:
         message, next_ = f"{message}; the consumer has a stream again", _WENT_ON
     else:
-        next_ = f"discard what is above {to}, resume at {to} with {uuid}" + (f"; {wrong.next}" if wrong is not None else "")
+        next_ = f"discard what is above {to}, resume at {to} with {uuid}" + (
+            f"; {wrong.next}" if wrong is not None else ""
+        )
     return occurrence(
         context,
         number,
         "rollback",
         "warning" if followed is None else "note",
         message,
-        (context.request(number), context.answer(number), again, context.log_place(rollback.log) if rollback.log is not None else None),
+        (
+            context.request(number),
+            context.answer(number),
+            again,
+            context.log_place(rollback.log) if rollback.log is not None else None,
+        ),
         cause=rollback.why.cause if wrong is None else wrong.cause,
-        shared=f"rolled back{'' if followed is None else ', and followed' if again is not None else ', and went on'}: {shared}",
+        shared=(
+            "rolled "
+            f"back{'' if followed is None else ', and followed' if again is not None else ', and went on'}: {shared}"
+        ),
         next_=next_,
         seqnos=(start, to),
         facts={"asked": start, "told": to, "resume at": to, **_uuid_fact(rollback.resume_uuid)},
@@ -492,11 +708,15 @@ def _rolled_back(context: Context, clients: Clients, number: int, followed: int 
 
 
 def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> Occurrence:
-    """Returns the occurrence of a rollback whose request was not captured. ``has_stream``: the client has a stream of the vbucket later."""
+    """Returns the occurrence of a rollback whose request was not captured. ``has_stream``: the
+    client has a stream of the vbucket later.
+    """
     rollback = context.rollbacks.of(number)
     to = "a seqno that is not in the capture" if rollback.to is None else str(rollback.to)
     uuid = _uuid_fact(rollback.resume_uuid)
-    facts: dict[str, int | str] = {} if rollback.to is None else {"told": rollback.to, "resume at": rollback.to, **uuid}
+    facts: dict[str, int | str] = (
+        {} if rollback.to is None else {"told": rollback.to, "resume at": rollback.to, **uuid}
+    )
     return occurrence(
         context,
         number,
@@ -516,7 +736,9 @@ def _uuid_fact(uuid: int | None) -> dict[str, int | str]:
     return {} if uuid is None else {"with uuid": f"0x{uuid:016x}"}
 
 
-def _not_honoured(context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
+def _not_honoured(
+    context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int
+) -> Occurrence | None:
     number = requests_in_order.numbers[index]
     row = context.streams[number]
     told_ns = int(row.answered.time)
@@ -524,18 +746,28 @@ def _not_honoured(context: Context, clients: Clients, requests_in_order: OpenedI
     if later == len(requests_in_order.numbers):
         return None
     again = requests_in_order.numbers[later]
-    if not row.request.form or not context.streams.request.form[again]:  # a stream whose request is missing was accepted
+    if (
+        not row.request.form or not context.streams.request.form[again]
+    ):  # a stream whose request is missing was accepted
         return None
     again_row = context.streams[again]
     asked_ns = int(again_row.opened.time)
     to, start = plain(row.rollback), plain(again_row.request.start)
-    if start <= to or again_row.request.uuid != row.request.uuid or int(again_row.request.flags) & FROM_LATEST:
+    if (
+        start <= to
+        or again_row.request.uuid != row.request.uuid
+        or int(again_row.request.flags) & FROM_LATEST
+    ):
         return None
     if int(again_row.request.flags) & ~int(row.request.flags) & IGNORE_PURGED:
         return None  # that is another question
     links = context.by_number
     connection, another = int(row.connection), int(again_row.connection)
-    if connection != another and links[connection].server != links[another].server and links[another].first_ns < told_ns:
+    if (
+        connection != another
+        and links[connection].server != links[another].server
+        and links[another].first_ns < told_ns
+    ):
         return None  # another node's answer on its own connection is not what this request followed
     if clients.may_have_said(int(row.connection), told_ns, asked_ns, vbucket=int(row.vbucket)):
         return None
@@ -551,7 +783,9 @@ def _not_honoured(context: Context, clients: Clients, requests_in_order: OpenedI
     )
 
 
-def _ended(context: Context, requests_in_order: OpenedInOrder, index: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
+def _ended(
+    context: Context, requests_in_order: OpenedInOrder, index: int, *, is_granted_later: bool
+) -> Iterator[Occurrence]:
     number = requests_in_order.numbers[index]
     row = context.streams[number]
     reason = int(row.reason)
@@ -559,7 +793,10 @@ def _ended(context: Context, requests_in_order: OpenedInOrder, index: int, *, is
         return
     is_defined = reason < w.CONNECTION_CLOSED
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
-    last, seqnos = f" at seqno {plain(row.last)}" if row.seen else ", no item received", reached(row)
+    last, seqnos = (
+        f" at seqno {plain(row.last)}" if row.seen else ", no item received",
+        reached(row),
+    )
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
     ended_ns, client = int(row.finished.time), context.clients.get(int(row.connection), "")
     is_asked_again = (
@@ -576,7 +813,9 @@ def _ended(context: Context, requests_in_order: OpenedInOrder, index: int, *, is
         f"ended: {name}{last}",
         (context.place(row, row.finished),),
         cause=name if is_defined else "undefined",
-        next_=advice or _AFTER_END[name] if is_defined else "look in the release notes of the server, which may be newer than dcpinspect",
+        next_=advice or _AFTER_END[name]
+        if is_defined
+        else "look in the release notes of the server, which may be newer than dcpinspect",
         shared=f"ended: {name}",
         seqnos=seqnos,
         facts={"ended at": seqnos[0]} if seqnos else {},

@@ -29,11 +29,19 @@ RULES = (
         "read-again",
         "stream",
         "note",
-        "a consumer whose stream is over asks for the vbucket again below what it has received, on the same branch, and receives it again",
-        "the seqno of a rollback; the seqno before a snapshot that had not come whole; another name, filter, stream-id or branch; a"
-        " connection that begins before the old one is closed; nodes that replicate; capture loss that may hide a request, a rollback or"
+        (
+            "a consumer whose stream is over asks for the vbucket again below what it has "
+            "received, on the same branch, and receives it again"
+        ),
+        "the seqno of a rollback; the seqno before a snapshot that had not come whole; another "
+        "name, filter, stream-id or branch; a"
+        " connection that begins before the old one is closed; nodes that replicate; capture "
+        "loss that may hide a request, a rollback or"
         " the end of the stream before",
-        "let the consumer store checkpoints and resume from them; nothing is left to do if it means to read everything each time",
+        (
+            "let the consumer store checkpoints and resume from them; nothing is left to do if it "
+            "means to read everything each time"
+        ),
         (RESTART, RE_READ),
         adds_up=True,
         is_told_once=True,
@@ -43,7 +51,10 @@ RULES = (
 
 _WORDS = {RESTART: "asked from the start again", RE_READ: "asked from below what was received"}
 _NEXT = {
-    RE_READ: "let the consumer store checkpoints more often, if it must not receive items twice; nothing is left to do if it handles them"
+    RE_READ: (
+        "let the consumer store checkpoints more often, if it must not receive items twice; "
+        "nothing is left to do if it handles them"
+    )
 }
 
 
@@ -60,12 +71,16 @@ class _Again(NamedTuple):
 
 
 class _Received:
-    """The seqnos that a client has received of a vbucket, one behind the other: above ``low``, up to ``high``, both biased."""
+    """The seqnos that a client has received of a vbucket, one behind the other: above ``low``, up
+    to ``high``, both biased.
+    """
 
     def __init__(self, stream: int, row: Stream) -> None:
         self.stream, self.low, self.high = stream, int(row.request.start), int(row.position)
         self.since_ns = int(row.at.time)
-        """When the client is known to have it all: it received the last of it, or asked for what comes next."""
+        """When the client is known to have it all: it received the last of it, or asked for what
+        comes next.
+        """
         self.rollbacks: set[int] = set()
         """Where the client was rolled back to since."""
 
@@ -95,15 +110,30 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _delivered(context: Context) -> BoolArray:
-    """Returns a mask of streams that brought their client items from a seqno on that the client chose."""
+    """Returns a mask of streams that brought their client items from a seqno on that the client
+    chose.
+    """
     streams, request = context.streams, context.streams.request
-    is_chosen = (request.form > 0) & (request.flags & (FROM_LATEST | TAKEOVER | CACHE_TRANSFER) == 0) & (request.filter != CUT_VALUE)
-    mask: BoolArray = is_chosen & (streams.answer == w.A_ACCEPTED) & (streams.seen > 0) & (streams.has_position != 0)
+    is_chosen = (
+        (request.form > 0)
+        & (request.flags & (FROM_LATEST | TAKEOVER | CACHE_TRANSFER) == 0)
+        & (request.filter != CUT_VALUE)
+    )
+    mask: BoolArray = (
+        is_chosen
+        & (streams.answer == w.A_ACCEPTED)
+        & (streams.seen > 0)
+        & (streams.has_position != 0)
+    )
     return mask
 
 
-def _read_again(context: Context, clients: Clients, numbers: Sequence[int], delivered: BoolArray) -> Iterator[Occurrence]:
-    """Yields the occurrences of one client and vbucket, whose streams these are: one of each connection and cause."""
+def _read_again(
+    context: Context, clients: Clients, numbers: Sequence[int], delivered: BoolArray
+) -> Iterator[Occurrence]:
+    """Yields the occurrences of one client and vbucket, whose streams these are: one of each
+    connection and cause.
+    """
     had: _Received | None = None
     again: dict[tuple[int, str], list[_Again]] = defaultdict(list)
     for number in numbers:
@@ -129,41 +159,69 @@ def _read_again(context: Context, clients: Clients, numbers: Sequence[int], deli
 def _is_again(context: Context, clients: Clients, had: _Received, number: int) -> bool:
     old, row = context.streams[had.stream], context.streams[number]
     start, before, connection = int(row.request.start), int(old.connection), int(row.connection)
-    if start >= had.high or row.first > had.high or row.position <= had.low or start in had.rollbacks:
+    if (
+        start >= had.high
+        or row.first > had.high
+        or row.position <= had.low
+        or start in had.rollbacks
+    ):
         return False
     if old.snapshot >= 0 and _is_boundary(context, int(old.snapshot), start):
         return False
     branch = context.logs.newest(number)
-    if branch is None or branch != context.logs.newest(had.stream) or not _is_over(context, had.stream, number):
+    if (
+        branch is None
+        or branch != context.logs.newest(had.stream)
+        or not _is_over(context, had.stream, number)
+    ):
         return False
     sessions = [context.session(connection_number) for connection_number in (before, connection)]
-    if sessions[0].name is None or sessions[0].name != sessions[1].name or any(session.is_replication for session in sessions):
+    if (
+        sessions[0].name is None
+        or sessions[0].name != sessions[1].name
+        or any(session.is_replication for session in sessions)
+    ):
         return False
     if _filter(context, had.stream) != _filter(context, number):
         return False
     asked_ns, producer = int(row.opened.time), context.producer(before)
     is_hidden = context.may_lack(before, producer, had.since_ns, asked_ns)
-    return not is_hidden and not clients.may_have_said(before, had.since_ns, asked_ns, vbucket=int(row.vbucket))
+    return not is_hidden and not clients.may_have_said(
+        before, had.since_ns, asked_ns, vbucket=int(row.vbucket)
+    )
 
 
 def _is_boundary(context: Context, snapshot: int, start: int) -> bool:
-    """Returns whether who asks from a seqno leaves out no snapshot but this one, which has not come whole."""
+    """Returns whether who asks from a seqno leaves out no snapshot but this one, which has not come
+    whole.
+    """
     row = context.snapshots[snapshot]
-    return row.state not in _COMPLETE and (not row.has_before or start >= min(row.before, row.start))
+    return row.state not in _COMPLETE and (
+        not row.has_before or start >= min(row.before, row.start)
+    )
 
 
 def _is_over(context: Context, before: int, number: int) -> bool:
     """Returns whether a stream was over when another one was asked for, and not for a rollback.
 
-    A connection that begins before the other one is closed may be that of another program, which takes over the name.
+    A connection that begins before the other one is closed may be that of another program, which
+    takes over the name.
     """
     old, row, by_number = context.streams[before], context.streams[number], context.by_number
     link = by_number[int(old.connection)]
-    if link.number != row.connection and link.closed and link.closed_ns <= by_number[int(row.connection)].first_ns:
+    if (
+        link.number != row.connection
+        and link.closed
+        and link.closed_ns <= by_number[int(row.connection)].first_ns
+    ):
         return old.state != ENDED or old.reason != _END_ROLLBACK
     if old.closed_row >= 0:
         return bool(old.closed_time <= row.opened.time)
-    is_ended = old.state == ENDED and 0 <= old.reason < w.CONNECTION_CLOSED and old.reason not in (_END_DISCONNECTED, _END_ROLLBACK)
+    is_ended = (
+        old.state == ENDED
+        and 0 <= old.reason < w.CONNECTION_CLOSED
+        and old.reason not in (_END_DISCONNECTED, _END_ROLLBACK)
+    )
     return bool(is_ended and old.finished.time <= row.opened.time)
 
 
@@ -175,7 +233,11 @@ def _filter(context: Context, stream: int) -> tuple[object, object]:
 def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occurrence:
     """Returns the occurrence of what a client received again on one connection."""
     first, rows = rounds[0], context.streams.opened.row[[round_.stream for round_ in rounds]]
-    old, start, high = context.streams[first.before], plain(context.streams.request.start[first.stream]), plain(first.high)
+    old, start, high = (
+        context.streams[first.before],
+        plain(context.streams.request.start[first.stream]),
+        plain(first.high),
+    )
     items = sum(round_.seqnos for round_ in rounds)
     rereading = occurrence(
         context,
@@ -190,7 +252,9 @@ def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occur
         count=len(rounds),
         facts={"asked": start, "received to": high, "seqnos delivered again": items},
     )
-    return replace(rereading, rows=rows, last_time_ns=int(context.streams.opened.time[rounds[-1].stream]))
+    return replace(
+        rereading, rows=rows, last_time_ns=int(context.streams.opened.time[rounds[-1].stream])
+    )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

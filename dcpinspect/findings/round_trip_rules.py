@@ -22,7 +22,9 @@ CONNECTION, PAUSE = "connection", "pause"
 ENOUGH = 20
 """With fewer answers there is no median to compare with."""
 SLOW_NS, TIMES_OTHERS = 100_000_000, 10
-"""A connection stands out if its median takes this long, and this many times the median of the server's other connections."""
+"""A connection stands out if its median takes this long, and this many times the median of the
+server's other connections.
+"""
 LONG_NS, TIMES_OWN = 1_000_000_000, 100
 """An answer stands out if it took this long, and this many times the median of its connection."""
 MOST = 1 << 12
@@ -32,13 +34,25 @@ _STEPS = 16
 """Number of buckets from a power of two to the next: medians are right within a fortieth."""
 _BUCKETS = 64 * _STEPS
 
-# Commands that a server answers at once, from memory or disk. Writes may wait for durability, and stream requests, statistics and much
-# else for work that has nothing to do with the round trip.
+# Commands that a server answers at once, from memory or disk. Writes may wait for durability, and
+# stream requests, statistics and much else for work that has nothing to do with the round trip.
 _AT_ONCE = np.zeros(256, dtype=np.bool_)
 _AT_ONCE[
     [
-        *(Opcode.GET, Opcode.GETK, Opcode.GET_META, Opcode.GET_REPLICA, Opcode.NOOP, Opcode.VERSION),
-        *(Opcode.SUBDOC_GET, Opcode.SUBDOC_EXISTS, Opcode.SUBDOC_GET_COUNT, Opcode.SUBDOC_MULTI_LOOKUP),
+        *(
+            Opcode.GET,
+            Opcode.GETK,
+            Opcode.GET_META,
+            Opcode.GET_REPLICA,
+            Opcode.NOOP,
+            Opcode.VERSION,
+        ),
+        *(
+            Opcode.SUBDOC_GET,
+            Opcode.SUBDOC_EXISTS,
+            Opcode.SUBDOC_GET_COUNT,
+            Opcode.SUBDOC_MULTI_LOOKUP,
+        ),
     ]
 ] = True
 
@@ -47,11 +61,19 @@ RULES = (
         "slow-responses",
         "session",
         "note",
-        f"responses to one command take {SLOW_NS // 10**6} ms or more at the median of a connection, and {TIMES_OTHERS} times the median"
-        f" of all other connections to the server; or one response takes {LONG_NS // 10**9} s or more, and {TIMES_OWN} times the median"
+        f"responses to one command take {SLOW_NS // 10**6} ms or more at the median of a "
+        f"connection, and {TIMES_OTHERS} times the median"
+        f" of all other connections to the server; or one response takes {LONG_NS // 10**9} s "
+        f"or more, and {TIMES_OWN} times the median"
         " of its connection",
-        f"fewer than {ENOUGH} responses to compare; commands that may have to wait, such as writes and stream requests",
-        "capture on both sides at once: the difference is the network's part. The server's part is in its slow operation log",
+        (
+            f"fewer than {ENOUGH} responses to compare; commands that may have to wait, such as "
+            "writes and stream requests"
+        ),
+        (
+            "capture on both sides at once: the difference is the network's part. The server's "
+            "part is in its slow operation log"
+        ),
         whose="unknown",
         causes=(CONNECTION, PAUSE),
     ),
@@ -82,7 +104,9 @@ class RoundTrips(Watcher):
             return ()
         took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)
         group = batch.connection[rows] * 256 + decoded.opcode[rows]
-        order = np.lexsort((-rows, took, group))  # in each group the slowest comes last; of equal ones, the first row
+        order = np.lexsort(
+            (-rows, took, group)
+        )  # in each group the slowest comes last; of equal ones, the first row
         group, took, rows = group[order], took[order], rows[order]
         ends = np.flatnonzero(np.diff(group, append=-1))
         bucket = np.minimum((_STEPS * np.log2(np.maximum(took, 1))).astype(np.int64), _BUCKETS - 1)
@@ -95,7 +119,10 @@ class RoundTrips(Watcher):
             if trips is not None:
                 trips.counts += np.bincount(bucket[begin : end + 1], minlength=_BUCKETS)
                 if took[end] > trips.slowest_ns:
-                    trips.slowest_ns, trips.slowest = int(took[end]), place_of(batch, int(rows[end]))
+                    trips.slowest_ns, trips.slowest = (
+                        int(took[end]),
+                        place_of(batch, int(rows[end])),
+                    )
             begin = end + 1
         return ()
 
@@ -105,20 +132,32 @@ class RoundTrips(Watcher):
         medians: dict[tuple[str, int], dict[int, int]] = {}
         for (connection, opcode), trips in self._of.items():
             if trips.counts.sum() >= ENOUGH:
-                medians.setdefault((servers.get(connection, ""), opcode), {})[connection] = _median_ns(trips.counts)
+                medians.setdefault((servers.get(connection, ""), opcode), {})[connection] = (
+                    _median_ns(trips.counts)
+                )
         for (connection, opcode), trips in sorted(self._of.items()):
             if connection not in servers or trips.slowest is None or trips.counts.sum() < ENOUGH:
                 continue
             name, own_ns = opcode_name(opcode), _median_ns(trips.counts)
-            # Each connection counts once: a busy one that is slow itself does not make the others quick or slow.
-            other_medians = [ns for other_connection, ns in medians[servers[connection], opcode].items() if other_connection != connection]
-            others_ns = sorted(other_medians)[(len(other_medians) - 1) // 2] if other_medians else None
+            # Each connection counts once: a busy one that is slow itself does not make the others
+            # quick or slow.
+            other_medians = [
+                ns
+                for other_connection, ns in medians[servers[connection], opcode].items()
+                if other_connection != connection
+            ]
+            others_ns = (
+                sorted(other_medians)[(len(other_medians) - 1) // 2] if other_medians else None
+            )
             if others_ns is not None and own_ns >= max(SLOW_NS, TIMES_OTHERS * others_ns):
                 usual = duration(others_ns / 1e9)
                 yield Occurrence(
                     "slow-responses",
                     "note",
-                    f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} on the server's other connections",
+                    (
+                        f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} "
+                        "on the server's other connections"
+                    ),
                     connection,
                     (trips.slowest,),
                     cause=CONNECTION,
@@ -128,7 +167,10 @@ class RoundTrips(Watcher):
                 yield Occurrence(
                     "slow-responses",
                     "note",
-                    f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the median is about {duration(own_ns / 1e9)}",
+                    (
+                        f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the "
+                        f"median is about {duration(own_ns / 1e9)}"
+                    ),
                     connection,
                     (trips.slowest,),
                     cause=PAUSE,

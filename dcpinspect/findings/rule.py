@@ -12,8 +12,10 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
 
 Blamed = Whose | Literal["producer", "consumer", "sender", "receiver"]
-"""Who has to act, also by what a side does: which of client and server this is differs from connection to connection, and from message to
-message. A node that replicates to another one is the producer and the client."""
+"""Who has to act, also by what a side does: which of client and server this is differs from
+connection to connection, and from message to message. A node that replicates to another one is the
+producer and the client.
+"""
 SIDES: tuple[Whose, Whose] = ("client", "server")
 """Who sends in each direction."""
 _DIRECTIONS: Mapping[str | None, int] = {"c2s": 0, "s2c": 1}
@@ -21,9 +23,21 @@ _DIRECTIONS: Mapping[str | None, int] = {"c2s": 0, "s2c": 1}
 Need = Literal["contents", "flow", "noops", "histories"]
 """What a tracker only follows for rules that need it, named as the tracker's attribute."""
 
-RuleFamily = Literal["wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint"]
+RuleFamily = Literal[
+    "wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint"
+]
 
-FAMILIES: tuple[RuleFamily, ...] = ("wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint")
+FAMILIES: tuple[RuleFamily, ...] = (
+    "wire",
+    "session",
+    "stream",
+    "snapshot",
+    "flow",
+    "noop",
+    "capture",
+    "log",
+    "lint",
+)
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """Worst severity first."""
@@ -32,11 +46,12 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 LONG_NS = 5_000_000_000
 """Something that waits for this time, and until the end, counts as stopped."""
 GOES_ON, CLOSED, ACKNOWLEDGED, SILENT = "goes-on", "closed", "acknowledged", "silent"
-"""Causes of rules about an answer that does not come: what comes instead from that side. ACKNOWLEDGED: nothing, but its host acknowledged
-the bytes of the question, so the program does not answer.
+"""Causes of rules about an answer that does not come: what comes instead from that side.
+ACKNOWLEDGED: nothing, but its host acknowledged the bytes of the question, so the program does not
+answer.
 
-If nothing comes, a capture cannot tell a side that hangs from a host that is down or a network that carries nothing. So nobody is blamed
-then, and a network never is.
+If nothing comes, a capture cannot tell a side that hangs from a host that is down or a network that
+carries nothing. So nobody is blamed then, and a network never is.
 """
 
 
@@ -47,7 +62,9 @@ class Rule:
     id: str
     family: RuleFamily
     severity: Severity
-    """Severity of most findings of the rule; a finding may be milder or worse where ``fires`` says so."""
+    """Severity of most findings of the rule; a finding may be milder or worse where ``fires`` says
+    so.
+    """
     fires: str
     """What must be known to have happened."""
     unless: str
@@ -55,15 +72,21 @@ class Rule:
     next: str
     """What to do about it."""
     whose: Blamed | Mapping[str, Blamed] = field(kw_only=True)
-    """Who has to change something. If that differs by cause, a mapping; for causes that are not in it, nobody knows."""
+    """Who has to change something. If that differs by cause, a mapping; for causes that are not in
+    it, nobody knows.
+    """
     cost: Cost | None = field(default=None, kw_only=True)
-    """What the finding costs those that it happened to; None if nobody bears a cost, or if the rule's findings only recommend."""
+    """What the finding costs those that it happened to; None if nobody bears a cost, or if the
+    rule's findings only recommend.
+    """
     causes: tuple[str, ...] = ()
     """Kinds by which the rule's findings are told apart."""
     reports: tuple[str, ...] = ()
     """Public reports of the same trouble."""
     adds_up: bool = False
-    """Whether all numbers in its messages count something, so that a finding of several cases says their sums."""
+    """Whether all numbers in its messages count something, so that a finding of several cases says
+    their sums.
+    """
     is_told_once: bool = False
     """Whether two vbuckets that share a cause already make one finding."""
     needs: tuple[Need, ...] = ()
@@ -72,9 +95,12 @@ class Rule:
     def whose_is(self, cause: str | None, direction: str | None, producer: int = 1) -> Whose:
         """Returns who has to act on a finding of this cause.
 
-        ``direction``: of the message that the finding is about, if there is one. ``producer``: direction of the producer's messages.
+        ``direction``: of the message that the finding is about, if there is one. ``producer``:
+        direction of the producer's messages.
         """
-        blamed = self.whose if isinstance(self.whose, str) else self.whose.get(cause or "", "unknown")
+        blamed = (
+            self.whose if isinstance(self.whose, str) else self.whose.get(cause or "", "unknown")
+        )
         if blamed == "producer" or blamed == "consumer":
             return SIDES[producer if blamed == "producer" else 1 - producer]
         if blamed != "sender" and blamed != "receiver":

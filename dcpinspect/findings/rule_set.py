@@ -1,6 +1,7 @@
 """How rules are plugged in: what looks at which part of a reading, in the same form for all rules.
 
-A module of rules ends with its ``RULE_SET``, and ``registry`` lists these sets. A checker knows nothing else of rules.
+A module of rules ends with its ``RULE_SET``, and ``registry`` lists these sets. A checker knows
+nothing else of rules.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class Finished:
 
 
 class Watcher(Follower):
-    """Rules that go along with the messages, and keep what later messages, or the end, will need."""
+    """Rules that go along with the messages, and keep what later messages, or the end, will
+    need.
+    """
 
     def take(self, fed: Fed) -> Iterable[Candidates]:  # noqa: ARG002 - of others
         """Takes the next messages; returns those that already break a rule."""
@@ -79,18 +82,23 @@ class Watcher(Follower):
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules that look at the same thing. Each set has at least one of ``look``, ``watcher`` and ``findings``."""
+    """Rules that look at the same thing. Each set has at least one of ``look``, ``watcher`` and
+    ``findings``.
+    """
 
     rules: Sequence[Rule]
     look: Callable[[MessageBatch], Iterable[Candidates]] | None = None
-    """Returns messages that are wrong by themselves. It may run in any thread, since nothing else is looked at."""
+    """Returns messages that are wrong by themselves. It may run in any thread, since nothing else
+    is looked at.
+    """
     watcher: type[Watcher] | None = None
     """The class that goes along with the messages."""
     findings: Callable[[Finished], Iterable[Occurrence]] | None = None
     """Returns what the tables of a finished reading show."""
     wants: Callable[[Streams, Watcher | None], BoolArray] | None = None
-    """Returns a mask of streams all of whose snapshots the rules look at; of other streams, only snapshots that ``leaving`` keeps are
-    there."""
+    """Returns a mask of streams all of whose snapshots the rules look at; of other streams, only
+    snapshots that ``leaving`` keeps are there.
+    """
     also: Sequence[str] = ()
     """Rules of other sets for which this set also finds cases."""
 
@@ -101,4 +109,6 @@ class RuleSet:
 
     def finds(self, rule_names: Collection[str]) -> bool:
         """Returns whether any of its rules is wanted."""
-        return any(rule.id in rule_names for rule in self.rules) or any(rule in rule_names for rule in self.also)
+        return any(rule.id in rule_names for rule in self.rules) or any(
+            rule in rule_names for rule in self.also
+        )

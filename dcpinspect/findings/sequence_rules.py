@@ -1,4 +1,6 @@
-"""Rules about a message's place in its stream: what the tracker's kernel noticed while it followed the messages."""
+"""Rules about a message's place in its stream: what the tracker's kernel noticed while it followed
+the messages.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ from dcpinspect.streams.server_reports import At
 from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
 
-FAULT = "report this message and the one before it with the producer's version; it is a fault of the producer"
+FAULT = (
+    "report this message and the one before it with the producer's version; it is a fault of "
+    "the producer"
+)
 
 RULES = (
     Rule(
@@ -36,7 +41,11 @@ RULES = (
         "unknown roles; 0x51 and 0x52, which proxies send",
         "look at who opened the connection, and with which flags",
         whose="sender",
-        cost=Cost("connection", "has a side that sends what the other should", "have a side that sends what the other should"),
+        cost=Cost(
+            "connection",
+            "has a side that sends what the other should",
+            "have a side that sends what the other should",
+        ),
     ),
     Rule(
         "stream-already-open",
@@ -63,7 +72,10 @@ RULES = (
         "stream",
         "error",
         "a message of a stream comes for a vbucket without a stream",
-        "captures that begin inside the connection; messages on their way when the stream was closed",
+        (
+            "captures that begin inside the connection; messages on their way when the stream was "
+            "closed"
+        ),
         FAULT,
         whose="producer",
         cost=WRONG_DATA,
@@ -93,7 +105,8 @@ RULES = (
         "snapshot",
         "error",
         "an event comes before any snapshot marker of its stream",
-        "streams whose beginning was not captured; cache transfers; events of a marker that has the opaque of this stream and another"
+        "streams whose beginning was not captured; cache transfers; events of a marker that "
+        "has the opaque of this stream and another"
         " vbucket; after a hole",
         FAULT,
         whose="producer",
@@ -105,7 +118,11 @@ RULES = (
         "error",
         "a seqno is not above the one before it",
         "OSO snapshots; after a hole",
-        "compare the two rows and the failover log, because the consumer may apply an older change over a newer one; " + FAULT,
+        (
+            "compare the two rows and the failover log, because the consumer may apply an older "
+            "change over a newer one; "
+        )
+        + FAULT,
         whose="producer",
         cost=WRONG_DATA,
     ),
@@ -125,7 +142,10 @@ RULES = (
         "snapshot",
         "error",
         "an event lies outside the range of its snapshot marker",
-        "OSO snapshots; markers without a range; events of a marker that has the opaque of this stream and another vbucket; after a hole",
+        (
+            "OSO snapshots; markers without a range; events of a marker that has the opaque of "
+            "this stream and another vbucket; after a hole"
+        ),
         FAULT,
         whose="producer",
         cost=WRONG_DATA,
@@ -144,11 +164,17 @@ RULES = (
         "marker-overlap",
         "snapshot",
         "warning",
-        "a marker begins before the end of the one before it; an error if only an active vbucket was requested, a "
+        "a marker begins before the end of the one before it; an error if only an active "
+        "vbucket was requested, a "
         "note if the producer has the vbucket as a replica",
-        "a second marker with the same range and history; after an OSO snapshot or an incomplete one; replicas, which"
+        "a second marker with the same range and history; after an OSO snapshot or an "
+        "incomplete one; replicas, which"
         " may merge snapshots; after a hole",
-        "find out which node has the active vbucket, because a replica may merge snapshots; otherwise " + FAULT,
+        (
+            "find out which node has the active vbucket, because a replica may merge snapshots; "
+            "otherwise "
+        )
+        + FAULT,
         whose="producer",
         cost=WRONG_DATA,
     ),
@@ -176,8 +202,14 @@ RULES = (
         "seqno-ack-regress",
         "snapshot",
         "warning",
-        "a replica acknowledges a lower seqno than before, or one above all prepares that it was sent",
-        "the same seqno again; a new stream; prepares that it had before; the end of a snapshot from disk; after a hole",
+        (
+            "a replica acknowledges a lower seqno than before, or one above all prepares that it "
+            "was sent"
+        ),
+        (
+            "the same seqno again; a new stream; prepares that it had before; the end of a "
+            "snapshot from disk; after a hole"
+        ),
         "look at the replica; it may have rolled back, and durable writes depend on it",
         whose="consumer",
         cost=WRONG_DATA,
@@ -187,7 +219,10 @@ RULES = (
         "snapshot",
         "error",
         "a document comes twice in one snapshot; a note if there are too many keys to check",
-        "markers that allow a key twice; a prepare and its commit; merged snapshots of a replica; after a hole",
+        (
+            "markers that allow a key twice; a prepare and its commit; merged snapshots of a "
+            "replica; after a hole"
+        ),
         FAULT,
         needs=("contents",),
         whose="producer",
@@ -199,7 +234,10 @@ RULES = (
         "warning",
         "a later change of a document has a lower CAS",
         "changes without a CAS; after a hole",
-        "compare the clocks of the nodes; this is allowed if XDCR writes to a bucket that resolves conflicts by revision",
+        (
+            "compare the clocks of the nodes; this is allowed if XDCR writes to a bucket that "
+            "resolves conflicts by revision"
+        ),
         needs=("contents",),
         whose="producer",
         cost=Cost("vbucket", "has a CAS that goes backwards", "have a CAS that goes backwards"),
@@ -208,7 +246,10 @@ RULES = (
         "commit-without-prepare",
         "snapshot",
         "warning",
-        "in a snapshot from memory, a commit or abort completes a prepare that the stream did not deliver",
+        (
+            "in a snapshot from memory, a commit or abort completes a prepare that the stream did "
+            "not deliver"
+        ),
         "prepares that the consumer had before; prepares from disk; after a hole",
         FAULT,
         needs=("contents",),
@@ -253,7 +294,10 @@ RULES = (
         "warning",
         "a system event has a lower manifest uid than the one before it",
         "the same uid; OSO snapshots; after a hole",
-        "compare the manifest of the cluster; it is a fault of the producer, or the bucket was restored",
+        (
+            "compare the manifest of the cluster; it is a fault of the producer, or the bucket was "
+            "restored"
+        ),
         needs=("contents",),
         whose="producer",
         cost=WRONG_DATA,
@@ -285,10 +329,16 @@ class _Anomaly:
 
     @property
     def owner(self) -> str:
-        """The vbucket of the open stream of the connection that has ``a`` as its opaque, in words; empty if there is none."""
+        """The vbucket of the open stream of the connection that has ``a`` as its opaque, in words;
+        empty if there is none.
+        """
         streams, row = self.streams, int(self.batch.row[self.index])
-        is_its = (streams.connection == int(self.batch.connection[self.index])) & (streams.opaque == self.a)
-        is_its &= (streams.begun_row < row) & ((streams.finished.row <= 0) | (streams.finished.row > row))
+        is_its = (streams.connection == int(self.batch.connection[self.index])) & (
+            streams.opaque == self.a
+        )
+        is_its &= (streams.begun_row < row) & (
+            (streams.finished.row <= 0) | (streams.finished.row > row)
+        )
         vbuckets = streams.vbucket[is_its]
         return f"; the opaque is that of vbucket {vbuckets[-1]}'s stream" if len(vbuckets) else ""
 
@@ -314,8 +364,9 @@ class _Anomaly:
 
     @property
     def collection(self) -> str:
-        """``a`` as a collection, with the name that its own connection was told: what other connections were told may be in another
-        capture."""
+        """``a`` as a collection, with the name that its own connection was told: what other
+        connections were told may be in another capture.
+        """
         connection, row = int(self.batch.connection[self.index]), int(self.batch.row[self.index])
         name = self.batch.names.known_collection(connection, self.a, row, is_own=True)
         return "collection " + (f"0x{self.a:x}" if name is None else with_id(name, self.a))
@@ -323,7 +374,11 @@ class _Anomaly:
     @property
     def range(self) -> tuple[int, int]:
         """Starts and end of the snapshot."""
-        return (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end))) if self.snapshot is not None else (0, 0)
+        return (
+            (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end)))
+            if self.snapshot is not None
+            else (0, 0)
+        )
 
 
 def _plain(biased: int) -> int:
@@ -349,16 +404,31 @@ def _two(seen: _Anomaly) -> tuple[int, ...]:
 
 
 _CASES = {
-    w.WITHOUT_STREAM: _Case("message-without-stream", lambda seen: f"{_event(seen)} came for a vbucket that was never opened", _stray),
-    w.AFTER_END: _Case("message-after-stream-end", lambda seen: f"{_event(seen)} came after the stream end", _stray),
+    w.WITHOUT_STREAM: _Case(
+        "message-without-stream",
+        lambda seen: f"{_event(seen)} came for a vbucket that was never opened",
+        _stray,
+    ),
+    w.AFTER_END: _Case(
+        "message-after-stream-end", lambda seen: f"{_event(seen)} came after the stream end", _stray
+    ),
     w.OPAQUE_MISMATCH: _Case(
         "opaque-mismatch",
-        lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{seen.owner}",
+        lambda seen: (
+            f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{seen.owner}"
+        ),
         _stray,
         shared="a message has another opaque than its stream",
     ),
-    w.ALREADY_OPEN: _Case("stream-already-open", lambda _: "stream request accepted while a stream of the vbucket is open"),
-    w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} of seqno {seen.seqno} came before any snapshot marker", _one),
+    w.ALREADY_OPEN: _Case(
+        "stream-already-open",
+        lambda _: "stream request accepted while a stream of the vbucket is open",
+    ),
+    w.BEFORE_MARKER: _Case(
+        "event-before-marker",
+        lambda seen: f"{seen.name} of seqno {seen.seqno} came before any snapshot marker",
+        _one,
+    ),
     w.NOT_INCREASING: _Case(
         "seqno-not-increasing",
         lambda seen: f"seqno {seen.seqno} came after seqno {seen.other}",
@@ -379,25 +449,35 @@ _CASES = {
     ),
     w.BELOW_START: _Case(
         "seqno-below-request-start",
-        lambda seen: f"seqno {seen.seqno} came, although the consumer had all up to seqno {seen.other}",
+        lambda seen: (
+            f"seqno {seen.seqno} came, although the consumer had all up to seqno {seen.other}"
+        ),
         _two,
         shared="a seqno comes that the consumer had",
     ),
     w.OVERLAP: _Case(
         "marker-overlap",
-        lambda seen: f"snapshot marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}",
+        lambda seen: (
+            f"snapshot marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}"
+        ),
         lambda seen: (*_two(seen), *seen.range),
         shared="a marker overlaps the one before",
     ),
     w.BEHIND: _Case(
         "marker-behind",
-        lambda seen: f"snapshot marker {seen.seqno}–{seen.other} ends below the last seqno of the stream",
+        lambda seen: (
+            f"snapshot marker {seen.seqno}–{seen.other} ends below the last seqno of the stream"
+        ),
         _two,
         shared="a marker ends below the last seqno of the stream",
     ),
     w.OSO_STRUCTURE: _Case("oso-structure", lambda seen: f"OSO snapshot: {w.OSO_FAULTS[seen.a]}"),
     w.ROLLBACK_ABOVE: _Case(
-        "rollback-above-start", lambda seen: f"rolled back to seqno {seen.seqno}, above seqno {seen.other}, which was asked for", _two
+        "rollback-above-start",
+        lambda seen: (
+            f"rolled back to seqno {seen.seqno}, above seqno {seen.other}, which was asked for"
+        ),
+        _two,
     ),
     w.ACK_REGRESS: _Case(
         "seqno-ack-regress",
@@ -407,7 +487,9 @@ _CASES = {
     ),
     w.CACHED_ABOVE: _Case(
         "cache-transfer-record",
-        lambda seen: f"a cached document has seqno {seen.seqno}, above the start {seen.other} of the request",
+        lambda seen: (
+            f"a cached document has seqno {seen.seqno}, above the start {seen.other} of the request"
+        ),
         _two,
         shared="a cached document has a seqno above the start of the request",
     ),
@@ -417,7 +499,10 @@ _CASES = {
         _two,
         shared="a key is twice in a snapshot",
     ),
-    w.KEYS_UNCHECKED: _Case("duplicate-key-in-snapshot", lambda seen: f"keys were compared only with the latest {seen.a} keys"),
+    w.KEYS_UNCHECKED: _Case(
+        "duplicate-key-in-snapshot",
+        lambda seen: f"keys were compared only with the latest {seen.a} keys",
+    ),
     w.CAS_REGRESS: _Case(
         "cas-regress",
         lambda seen: f"key {seen.key}: CAS 0x{seen.other:016x} came after CAS 0x{seen.seqno:016x}",
@@ -426,20 +511,34 @@ _CASES = {
     ),
     w.COMMIT_WITHOUT_PREPARE: _Case(
         "commit-without-prepare",
-        lambda seen: f"{seen.name} of seqno {seen.seqno} is for a prepare of seqno {seen.other}, which never came",
+        lambda seen: (
+            f"{seen.name} of seqno {seen.seqno} is for a prepare of seqno {seen.other}, which "
+            "never came"
+        ),
         _two,
     ),
-    w.OUTSIDE_FILTER: _Case("collection-outside-filter", lambda seen: f"{seen.collection} was not requested", _stray),
+    w.OUTSIDE_FILTER: _Case(
+        "collection-outside-filter", lambda seen: f"{seen.collection} was not requested", _stray
+    ),
     w.UNKNOWN_COLLECTION: _Case(
-        "event-for-unknown-collection", lambda seen: f"{seen.collection} was never created in this capture", _stray
+        "event-for-unknown-collection",
+        lambda seen: f"{seen.collection} was never created in this capture",
+        _stray,
     ),
     w.AFTER_COLLECTION_END: _Case(
-        "event-after-collection-end", lambda seen: f"{_event(seen)} of {seen.collection}, which ended at seqno {seen.other}", _stray
+        "event-after-collection-end",
+        lambda seen: f"{_event(seen)} of {seen.collection}, which ended at seqno {seen.other}",
+        _stray,
     ),
     w.MANIFEST_BACKWARDS: _Case(
-        "manifest-uid-backwards", lambda seen: f"manifest uid 0x{seen.seqno:x} came after uid 0x{seen.other:x}", _stray
+        "manifest-uid-backwards",
+        lambda seen: f"manifest uid 0x{seen.seqno:x} came after uid 0x{seen.other:x}",
+        _stray,
     ),
-    w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= NOOP else 'producer'}"),
+    w.ROLE_VIOLATION: _Case(
+        "role-violation",
+        lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= NOOP else 'producer'}",
+    ),
 }
 
 
@@ -457,15 +556,19 @@ class SeqnoOrder(Watcher):
         return _anomalies(fed.batch, anomalies, streams, snapshots)
 
     def reconsider(self, context: Context, collector: Collector) -> None:
-        """Softens overlaps of markers from replicas, which may merge snapshots; drops them where it is not known what the consumer
-        asked."""
+        """Softens overlaps of markers from replicas, which may merge snapshots; drops them where it
+        is not known what the consumer asked.
+        """
         collector.soften("marker-overlap", context.replicas)
         collector.drop("marker-overlap", context.blind)
 
 
-def _anomalies(batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
-    """Yields candidates for the kernel's anomalies ``anomalies`` in this batch; ``streams`` and ``snapshots`` are its tables as they are
-    now."""
+def _anomalies(
+    batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots
+) -> Iterator[Candidates]:
+    """Yields candidates for the kernel's anomalies ``anomalies`` in this batch; ``streams`` and
+    ``snapshots`` are its tables as they are now.
+    """
     for code in np.unique(anomalies.code).tolist():
         case = _CASES.get(code)
         if case is None:
@@ -512,19 +615,29 @@ _CONTRADICTED = {
     w.AFTER_COLLECTION_END: (_PREVIOUS,),
     w.MANIFEST_BACKWARDS: (_PREVIOUS,),
 }
-"""Earlier messages that each kind of anomaly contradicts, if they were captured. _PREVIOUS: the message before in its order. _MARKER: the
-marker of its snapshot, or the start of an OSO snapshot. _REQUEST: the request of its stream. _REQUEST_OF_OTHER: the request of the stream
-whose place it takes. _END: the end of its stream."""
+"""Earlier messages that each kind of anomaly contradicts, if they were captured. _PREVIOUS: the
+message before in its order. _MARKER: the marker of its snapshot, or the start of an OSO snapshot.
+_REQUEST: the request of its stream. _REQUEST_OF_OTHER: the request of the stream whose place it
+takes. _END: the end of its stream.
+"""
 
 
 class _Lookup:
     """Finds anomalies by the index of their message."""
 
-    def __init__(self, batch: MessageBatch, anomalies: Anomalies, rows: RowNumbers, streams: Streams, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        batch: MessageBatch,
+        anomalies: Anomalies,
+        rows: RowNumbers,
+        streams: Streams,
+        snapshots: Snapshots,
+    ) -> None:
         self._batch = batch
         self._found = anomalies
         self._places = {row: index for index, row in reversed(list(enumerate(rows.tolist())))}
-        """The place, in ``_found``, of the first anomaly of each message, by index of the message."""
+        """The place, in ``_found``, of the first anomaly of each message, by index of the message.
+        """
         self._streams = streams
         self._snapshots = snapshots
 
@@ -546,7 +659,9 @@ class _Lookup:
                 side, message = 1 - direction, request_stream.opened
                 if not request_stream.request.form:
                     continue
-            if 0 < message.row < row.place.row:  # a hole may hold a request back until later messages were read
+            if (
+                0 < message.row < row.place.row
+            ):  # a hole may hold a request back until later messages were read
                 evidence.append(place_at(connection, side, At.of(message)))
         return tuple(evidence)
 
@@ -557,11 +672,20 @@ class _Lookup:
     def __getitem__(self, index: int) -> _Anomaly:
         row = self._row(index)
         snapshot = int(row.snapshot)
-        return _Anomaly(self._batch, index, int(row.a), int(row.b), self._snapshots[snapshot] if snapshot >= 0 else None, self._streams)
+        return _Anomaly(
+            self._batch,
+            index,
+            int(row.a),
+            int(row.b),
+            self._snapshots[snapshot] if snapshot >= 0 else None,
+            self._streams,
+        )
 
 
 def _severities(code: int, anomalies: Anomalies, streams: Streams) -> list[Severity | None]:
-    """Returns the severity of each anomaly where it depends on the stream; None: the severity of the rule."""
+    """Returns the severity of each anomaly where it depends on the stream; None: the severity of
+    the rule.
+    """
     if code == w.KEYS_UNCHECKED:
         return ["note"] * len(anomalies)
     if code != w.OVERLAP:

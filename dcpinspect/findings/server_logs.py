@@ -1,4 +1,6 @@
-"""Rules about the server's own log: it says why the server did what a capture shows, or what no capture shows."""
+"""Rules about the server's own log: it says why the server did what a capture shows, or what no
+capture shows.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ RULES = (
         "server-rollback",
         "log",
         "warning",
-        "the server's log has a rollback of a stream request, with the reason; a note if the capture has it, too",
+        (
+            "the server's log has a rollback of a stream request, with the reason; a note if the "
+            "capture has it, too"
+        ),
         "requests that the server accepted",
         "read the reason; 'dcpinspect log FILE' has the request and the seqno to roll back to",
         whose="normal",
@@ -50,7 +55,8 @@ RULES = (
         "server-refused",
         "log",
         "warning",
-        "the server's log has a stream request that failed, or a message of another node that the server refused as its consumer, with the"
+        "the server's log has a stream request that failed, or a message of another node that "
+        "the server refused as its consumer, with the"
         " reason; a note for other requests, as controls",
         "streams of a connection that the capture has, where the answer is looked at",
         "change what the reason names; a vbucket that moved needs the newest cluster map",
@@ -61,7 +67,10 @@ RULES = (
         "server-ended",
         "log",
         "warning",
-        "the server's log has the end of a stream for a reason that the client did not give; a note for state-changed and filter-empty",
+        (
+            "the server's log has the end of a stream for a reason that the client did not give; a "
+            "note for state-changed and filter-empty"
+        ),
         "streams of a connection that the capture has, where their end is looked at",
         "resume the stream where it ended; 'dcpinspect explain' has the meaning of the reason",
         whose={
@@ -76,9 +85,15 @@ RULES = (
         "server-slow-stream",
         "log",
         "warning",
-        "the server's log calls a stream slow, or says that it waits for the consumer to free its window",
+        (
+            "the server's log calls a stream slow, or says that it waits for the consumer to free "
+            "its window"
+        ),
         "",
-        "find out why the consumer is slow: it reads or acknowledges too little, or its window is too small",
+        (
+            "find out why the consumer is slow: it reads or acknowledges too little, or its window "
+            "is too small"
+        ),
         whose="client",
         cost=Cost("client", "is slow by the server's log", "are slow by the server's log"),
         causes=("slow-stream", "buffer-full"),
@@ -87,11 +102,18 @@ RULES = (
         "server-disconnect",
         "log",
         "warning",
-        "the server's log says that it closes a connection. Reasons are the idle timeout, bytes that are not acknowledged, a new connection"
+        "the server's log says that it closes a connection. Reasons are the idle timeout, "
+        "bytes that are not acknowledged, a new connection"
         " of the same name, no memory, or a message that it did not expect",
         "",
-        "let the client answer noops and acknowledge bytes also while it is busy, and give each connection a name of its own",
-        whose={**dict.fromkeys(("idle", "not-acknowledged", "name-clash"), "client"), "no-memory": "server"},
+        (
+            "let the client answer noops and acknowledge bytes also while it is busy, and give "
+            "each connection a name of its own"
+        ),
+        whose={
+            **dict.fromkeys(("idle", "not-acknowledged", "name-clash"), "client"),
+            "no-memory": "server",
+        },
         cost=Cost("client", "was disconnected by the server", "were disconnected by the server"),
         causes=(*_DISCONNECTS, "unexpected"),
     ),
@@ -124,29 +146,48 @@ class Captured:
 
     @cached_property
     def rollbacks(self) -> Mapping[tuple[int | None, ...], list[int]]:
-        """Streams that were answered with a rollback, by vbucket, uuid, start, snapshot and seqno."""
+        """Streams that were answered with a rollback, by vbucket, uuid, start, snapshot and
+        seqno.
+        """
         streams_of_request: dict[tuple[int | None, ...], list[int]] = defaultdict(list)
         streams = self.context.streams
         for number, rollback in self.context.rollbacks.everything():
             request = rollback.asked
             if request is None:
                 continue
-            key = (int(streams.vbucket[number]), request.uuid, request.start, request.snapshot_start, request.snapshot_end, rollback.to)
+            key = (
+                int(streams.vbucket[number]),
+                request.uuid,
+                request.start,
+                request.snapshot_start,
+                request.snapshot_end,
+                rollback.to,
+            )
             streams_of_request[key].append(number)
         for numbers in streams_of_request.values():
             numbers.sort(key=lambda number: int(streams.answered.time[number]))
         return streams_of_request
 
     def connection_of(self, event: LogEvent) -> int:
-        """Returns the latest connection with the event's name that began before the line was written; 0 for none."""
+        """Returns the latest connection with the event's name that began before the line was
+        written; 0 for none.
+        """
         numbers = self.connections.get(event.name or "", [])
-        began = [number for number in numbers if event.time is None or self.context.by_number[number].first_ns <= event.time]
+        began = [
+            number
+            for number in numbers
+            if event.time is None or self.context.by_number[number].first_ns <= event.time
+        ]
         return (began or numbers[:1] or [0])[-1]
 
     def has_stream(self, event: LogEvent) -> bool:
-        """Returns whether a connection with the event's name has a stream of the event's vbucket."""
+        """Returns whether a connection with the event's name has a stream of the event's
+        vbucket.
+        """
         numbers = self.connections.get(event.name or "", [])
-        return event.vbucket is not None and any((number, event.vbucket) in self.streams for number in numbers)
+        return event.vbucket is not None and any(
+            (number, event.vbucket) in self.streams for number in numbers
+        )
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
@@ -174,53 +215,100 @@ class _Log:
         for event in events["stream-closed"]:
             if event.reason in TOLD and not self._is_looked_at(event):
                 severity: Severity = "warning" if event.reason in WARNED else "note"
-                yield self._told(event, "server-ended", f"the server ended a stream: {event.reason}", severity, cause=event.reason)
+                yield self._told(
+                    event,
+                    "server-ended",
+                    f"the server ended a stream: {event.reason}",
+                    severity,
+                    cause=event.reason,
+                )
         for event in events["slow-stream"]:
             behind = _behind(event)
-            message = f"the server calls a stream slow{f', {behind:,} seqnos behind' if behind is not None else ''}"
-            yield self._told(event, "server-slow-stream", message, cause="slow-stream", shared="the server calls streams slow")
+            message = (
+                "the server calls a stream "
+                f"slow{f', {behind:,} seqnos behind' if behind is not None else ''}"
+            )
+            yield self._told(
+                event,
+                "server-slow-stream",
+                message,
+                cause="slow-stream",
+                shared="the server calls streams slow",
+            )
         for event in events["buffer-full"]:
             message = f"the server waited {_text(event.reason)} for the consumer to free its window"
             yield self._told(event, "server-slow-stream", message, cause="buffer-full")
         for event in events["disconnect"]:
-            cause = next((cause for cause, says in _DISCONNECTS.items() if says in (event.reason or "")), "unexpected")
+            cause = next(
+                (cause for cause, says in _DISCONNECTS.items() if says in (event.reason or "")),
+                "unexpected",
+            )
             message = f"the server closes the connection: {_text(event.reason)}"
             yield self._told(event, "server-disconnect", message, cause=cause)
 
     def _refusals(self) -> Iterator[Occurrence]:
-        """Yields what the server refused. For some messages it writes a second line, about the error that the first explains."""
+        """Yields what the server refused. For some messages it writes a second line, about the
+        error that the first explains.
+        """
         events = self.evidence.events
         for event in events["stream-refused"]:
             if not self._is_looked_at(event):
-                yield self._told(event, "server-refused", f"the server refused a stream: {_text(event.reason)}", cause=_slug(event.reason))
+                yield self._told(
+                    event,
+                    "server-refused",
+                    f"the server refused a stream: {_text(event.reason)}",
+                    cause=_slug(event.reason),
+                )
         for event in events["request-refused"]:
             if not self._is_looked_at(event):
                 message = f"the server refused a request: {_text(event.reason)}"
-                yield self._told(event, "server-refused", message, "note", cause=_slug(event.reason))
+                yield self._told(
+                    event, "server-refused", message, "note", cause=_slug(event.reason)
+                )
         before = None
         for event in events["message-refused"]:
-            is_second = before is not None and "Got error" in (event.reason or "") and _is_at_once(before, event)
+            is_second = (
+                before is not None
+                and "Got error" in (event.reason or "")
+                and _is_at_once(before, event)
+            )
             before = event
             if not is_second and not self._is_looked_at(event):
                 message = f"the server refused a message: {_text(event.reason)}"
                 yield self._told(event, "server-refused", message, cause=_slug(event.reason))
 
     def _is_looked_at(self, event: LogEvent) -> bool:
-        """Returns whether the capture has the stream, or for what is about no vbucket the connection."""
+        """Returns whether the capture has the stream, or for what is about no vbucket the
+        connection.
+        """
         if self.captured is None:
             return False
-        return self.captured.has_stream(event) if event.vbucket is not None else event.name in self.captured.connections
+        return (
+            self.captured.has_stream(event)
+            if event.vbucket is not None
+            else event.name in self.captured.connections
+        )
 
     def _rollbacks(self) -> Iterator[Occurrence]:
-        """Yields rollbacks. A rollback in the log and one in the capture are the same if vbucket, uuid, start, snapshot and seqno are
-        equal."""
-        from dcpinspect.findings.logs.log_evidence import cause_of  # loaded by who made the evidence
+        """Yields rollbacks. A rollback in the log and one in the capture are the same if vbucket,
+        uuid, start, snapshot and seqno are equal.
+        """
+        from dcpinspect.findings.logs.log_evidence import (
+            cause_of,
+        )  # loaded by who made the evidence
 
         captured = self.captured
-        remaining = {key: iter(numbers) for key, numbers in captured.rollbacks.items()} if captured is not None else {}
+        remaining = (
+            {key: iter(numbers) for key, numbers in captured.rollbacks.items()}
+            if captured is not None
+            else {}
+        )
         for event in self.evidence.events["rollback"]:
             cause = cause_of(event.reason or "")
-            message = f"the server rolled back from {event.start_seqno} to {event.rollback_seqno}: {_text(event.reason)}"
+            message = (
+                f"the server rolled back from {event.start_seqno} to {event.rollback_seqno}: "
+                f"{_text(event.reason)}"
+            )
             shared = f"rolled back by the server: {_SHARED[cause]}"
             logged = self._told(event, "server-rollback", message, cause=cause, shared=shared)
             request_fields = (
@@ -231,7 +319,12 @@ class _Log:
                 event.snapshot_end,
                 event.rollback_seqno,
             )
-            number = next(remaining.get(tuple(-1 if value is None else value for value in request_fields), iter(())), None)
+            number = next(
+                remaining.get(
+                    tuple(-1 if value is None else value for value in request_fields), iter(())
+                ),
+                None,
+            )
             if number is None or captured is None:
                 yield logged
                 continue
@@ -242,7 +335,10 @@ class _Log:
                 number,
                 "server-rollback",
                 "note",
-                f"the server's log has the reason of this rollback: {_text(event.reason)} ({_place(event)})",
+                (
+                    f"the server's log has the reason of this rollback: {_text(event.reason)} "
+                    f"({_place(event)})"
+                ),
                 (captured.context.answer(number), captured.context.request(number)),
                 cause=cause,
                 shared=f"the server's log has the reason of these rollbacks: {_SHARED[cause]}",
@@ -270,7 +366,9 @@ class _Log:
             event.sid,
             cause,
             shared=shared or message,
-            seqnos=tuple(seqno for seqno in (event.start_seqno, event.rollback_seqno) if seqno is not None),
+            seqnos=tuple(
+                seqno for seqno in (event.start_seqno, event.rollback_seqno) if seqno is not None
+            ),
             time_ns=event.time or 0,
             client=escape(event.name) if event.name is not None else None,
             facts={
@@ -303,7 +401,9 @@ def _slug(reason: str | None) -> str:
 
 
 def _is_at_once(before: LogEvent, event: LogEvent) -> bool:
-    """Returns whether two lines are about the same vbucket of a connection, and the server wrote one right after the other."""
+    """Returns whether two lines are about the same vbucket of a connection, and the server wrote
+    one right after the other.
+    """
     is_same = (before.file, before.name, before.vbucket) == (event.file, event.name, event.vbucket)
     return is_same and (event.time or 0) - (before.time or 0) < 1_000_000
 

@@ -1,4 +1,6 @@
-"""What several rule sets use while messages come: what each connection has negotiated, and the places of its session's messages."""
+"""What several rule sets use while messages come: what each connection has negotiated, and the
+places of its session's messages.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,19 @@ from dcpinspect.streams.followers import Follower, PerConnection, Portable, renu
 from dcpinspect.streams.session import News
 from dcpinspect.tables.messages import MessageBatch
 
-EXPIRIES, STREAM_IDS, SYNC_WRITES, OUT_OF_ORDER, MARKER_2_2, V7_STATUSES, METADATA, DELETE_TIMES, PROTOTYPE, UNORDERED, FACTS = range(11)
+(
+    EXPIRIES,
+    STREAM_IDS,
+    SYNC_WRITES,
+    OUT_OF_ORDER,
+    MARKER_2_2,
+    V7_STATUSES,
+    METADATA,
+    DELETE_TIMES,
+    PROTOTYPE,
+    UNORDERED,
+    FACTS,
+) = range(11)
 _SETTINGS: Mapping[str, tuple[int, str]] = {
     "enable_expiry_opcode": (EXPIRIES, "true"),
     "enable_stream_id": (STREAM_IDS, "true"),
@@ -43,7 +57,9 @@ _UNORDERED = "UnorderedExecution"
 MOST_PLACES = 1 << 16
 """Greatest number of messages of sessions whose places are kept."""
 _SESSION = np.zeros(256, dtype=np.bool_)
-_SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]] = True
+_SESSION[
+    [Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]
+] = True
 
 Values = npt.NDArray[np.int8]
 
@@ -55,19 +71,34 @@ class Facts(Follower):
         self._state: Values = np.full((16, FACTS), UNKNOWN, dtype=np.int8)
         self._is_met = np.zeros(16, dtype=np.bool_)
         self._asked: PerConnection[tuple[int, int], int] = PerConnection()
-        """By connection and fact: what held before a control that has not been answered yet; meanwhile the fact is unknown."""
+        """By connection and fact: what held before a control that has not been answered yet;
+        meanwhile the fact is unknown.
+        """
         self._changes: list[tuple[int, int, int, int]] = []
         """(row, connection, fact, value) of each change in the current batch."""
         self._before = self._state
 
-    def take(self, batch: MessageBatch, news: list[News], producers: Callable[[RowNumbers, RowNumbers], RowNumbers]) -> None:
-        """Takes the news of a batch; ``news``: what the batch says of its connections; ``producers``: as in ``State``."""
+    def take(
+        self,
+        batch: MessageBatch,
+        news: list[News],
+        producers: Callable[[RowNumbers, RowNumbers], RowNumbers],
+    ) -> None:
+        """Takes the news of a batch; ``news``: what the batch says of its connections;
+        ``producers``: as in ``State``.
+        """
         self._meet(batch)
         self._before, self._changes = self._state.copy(), []
         losses = batch.losses
         of_consumer = losses.direction != producers(losses.connection, batch.row[losses.before] - 1)
-        holes = zip(losses.before[of_consumer].tolist(), losses.connection[of_consumer].tolist(), strict=True)
-        events: list[tuple[int, int, News | int]] = [(row, 0, connection) for row, connection in holes]
+        holes = zip(
+            losses.before[of_consumer].tolist(),
+            losses.connection[of_consumer].tolist(),
+            strict=True,
+        )
+        events: list[tuple[int, int, News | int]] = [
+            (row, 0, connection) for row, connection in holes
+        ]
         events += [(item.index, 1, item) for item in news]
         for row, _, event in sorted(events, key=lambda item: item[:2]):
             if isinstance(event, News):
@@ -79,23 +110,32 @@ class Facts(Follower):
         """Returns what holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
         connection = batch.connection[rows]
         fact_values: Values = self._before[connection, fact]
-        changes = [(number * len(batch) + row, value) for row, number, changed_fact, value in self._changes if changed_fact == fact]
+        changes = [
+            (number * len(batch) + row, value)
+            for row, number, changed_fact, value in self._changes
+            if changed_fact == fact
+        ]
         if not changes:
             return fact_values
         changes.sort(key=lambda change: change[0])
         keys = np.array([key for key, _ in changes], dtype=np.int64)
         last = np.searchsorted(keys, connection * len(batch) + rows, side="right") - 1
         is_changed = (last >= 0) & (keys[np.maximum(last, 0)] // len(batch) == connection)
-        fact_values[is_changed] = np.array([value for _, value in changes], dtype=np.int8)[last[is_changed]]
+        fact_values[is_changed] = np.array([value for _, value in changes], dtype=np.int8)[
+            last[is_changed]
+        ]
         return fact_values
 
-    # -- one event -----------------------------------------------------------------------------------------
+    # -- one event
+    # -----------------------------------------------------------------------------------------
 
     def _meet(self, batch: MessageBatch) -> None:
         highest = int(batch.connection.max(initial=0))
         if highest >= len(self._state):
             more = max(highest + 1, 2 * len(self._state)) - len(self._state)
-            self._state = np.concatenate((self._state, np.full((more, FACTS), UNKNOWN, dtype=np.int8)))
+            self._state = np.concatenate(
+                (self._state, np.full((more, FACTS), UNKNOWN, dtype=np.int8))
+            )
             self._is_met = np.concatenate((self._is_met, np.zeros(more, dtype=np.bool_)))
         is_new = ~self._is_met[batch.connection]
         for number in np.unique(batch.connection[is_new]).tolist() if is_new.any() else ():
@@ -139,24 +179,34 @@ class Facts(Follower):
 
 
 class SessionPlaces(Portable):
-    """Places of the first messages in which clients ask for something that holds for the whole connection."""
+    """Places of the first messages in which clients ask for something that holds for the whole
+    connection.
+    """
 
     def __init__(self, by_row: Mapping[int, MessagePlace] | None = None) -> None:
         self.by_row: dict[int, MessagePlace] = dict(by_row or {})
 
     def take(self, batch: MessageBatch) -> None:
         """Takes the next messages."""
-        asks = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
+        asks = np.flatnonzero(
+            _SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic
+        )
         for index in asks[: max(0, MOST_PLACES - len(self.by_row))].tolist():
             self.by_row[int(batch.row[index])] = place_of(batch, index)
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops connections that nobody asks for any more."""
-        self.by_row = {row: message_place for row, message_place in self.by_row.items() if message_place.connection not in connections}
+        self.by_row = {
+            row: message_place
+            for row, message_place in self.by_row.items()
+            if message_place.connection not in connections
+        }
 
     @classmethod
     def joined(cls, readings: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
-        """Joins the places of readings of different connections; ``connections``: for each reading, the new numbers of its connections."""
+        """Joins the places of readings of different connections; ``connections``: for each reading,
+        the new numbers of its connections.
+        """
         row_places = [
             (row, renumbered(message_place, new_numbers))
             for reading, new_numbers in zip(readings, connections, strict=True)

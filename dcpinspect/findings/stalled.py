@@ -22,7 +22,9 @@ from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE, COMPLETE_ADVANCED, OPEN, STREAMING
 
 STALLED_NS = 30_000_000_000
-"""A stream that stops for this time inside a snapshot counts as stalled: what a snapshot has is ready to be sent, or is read from disk."""
+"""A stream that stops for this time inside a snapshot counts as stalled: what a snapshot has is
+ready to be sent, or is read from disk.
+"""
 _MEMORY, _DISK, _OUT_OF_ORDER = range(3)
 
 RULES = (
@@ -30,21 +32,31 @@ RULES = (
         "snapshot-stalled",
         "snapshot",
         "warning",
-        "a stream stops inside a snapshot for more than 30 s, while the producer sends other messages on the connection; a note for"
-        " consumers without collections, and of producers before 7.0, which do not say which seqnos they hide",
-        "streams of some collections only; OSO snapshots; replicas; a full window of DCP or TCP, or an unknown one; a backfill"
-        " whose turn may come after those of other vbuckets, or which leaves out deletions; streams that ended or reached their"
+        "a stream stops inside a snapshot for more than 30 s, while the producer sends other "
+        "messages on the connection; a note for"
+        " consumers without collections, and of producers before 7.0, which do not say which "
+        "seqnos they hide",
+        "streams of some collections only; OSO snapshots; replicas; a full window of DCP or "
+        "TCP, or an unknown one; a backfill"
+        " whose turn may come after those of other vbuckets, or which leaves out deletions; "
+        "streams that ended or reached their"
         " requested end; after a hole, which may hide that the vbucket is a replica",
-        "on the producer, look at this stream in 'cbstats dcp'; the consumer can only reopen it, from the last seqno that it received",
+        (
+            "on the producer, look at this stream in 'cbstats dcp'; the consumer can only reopen "
+            "it, from the last seqno that it received"
+        ),
         ("memory", "disk"),
         needs=("flow",),
         whose="producer",
-        cost=Cost("vbucket", "stands still inside a snapshot", "stand still inside a snapshot", lasts=True),
+        cost=Cost(
+            "vbucket", "stands still inside a snapshot", "stand still inside a snapshot", lasts=True
+        ),
     ),
 )
 
 _DISK_ADVICE = (
-    "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that is in use, and at how fast the disk is; the"
+    "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that is "
+    "in use, and at how fast the disk is; the"
     " consumer"
     " can only reopen the stream, from the last seqno that it received"
 )
@@ -55,8 +67,17 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     if not finished.is_whole:
         return
     context = finished.context
-    streams, snapshots, connections = context.streams, context.snapshots, context.tracker.state.connections
-    runs = (streams.answer == w.A_ACCEPTED) & (streams.state >= ACCEPTED) & (streams.state <= STREAMING) & (streams.snapshot >= 0)
+    streams, snapshots, connections = (
+        context.streams,
+        context.snapshots,
+        context.tracker.state.connections,
+    )
+    runs = (
+        (streams.answer == w.A_ACCEPTED)
+        & (streams.state >= ACCEPTED)
+        & (streams.state <= STREAMING)
+        & (streams.snapshot >= 0)
+    )
     runs[runs] = snapshots.state[streams.snapshot[runs]] == OPEN
     producer = np.maximum(connections.producer[streams.connection], 0)
     # noops, and the messages of other vbuckets, show up to when the server could have sent more
@@ -83,24 +104,36 @@ class _Turns:
         stream = snapshots.stream[from_disk]
         is_complete = np.isin(snapshots.state[from_disk], (COMPLETE, COMPLETE_ADVANCED))
         # if it is not complete, its latest message is no later than its stream's
-        until_ns = np.where(is_complete, snapshots.reached_time[from_disk], streams.latest.time[stream])
+        until_ns = np.where(
+            is_complete, snapshots.reached_time[from_disk], streams.latest.time[stream]
+        )
         latest = np.zeros(len(self._context.tracker.state.connections), dtype=np.int64)
         np.maximum.at(latest, streams.connection[stream], until_ns)
         return latest
 
 
 def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occurrence | None:
-    """Returns the occurrence of a stream if it stands still; ``until_ns``: time of the server's latest message on its connection."""
+    """Returns the occurrence of a stream if it stands still; ``until_ns``: time of the server's
+    latest message on its connection.
+    """
     row = context.streams[number]
     connection, snapshot = int(row.connection), context.snapshots[int(row.snapshot)]
     is_told, since_ns = context.tells_hidden(connection), _since_ns(context, number)
     kind = int(types(context.snapshots[[int(row.snapshot)]])[0])
-    is_read = snapshot.layout not in (UPR_LAYOUT, OSO_LAYOUT) and not snapshot.is_tainted and not row.suspended
+    is_read = (
+        snapshot.layout not in (UPR_LAYOUT, OSO_LAYOUT)
+        and not snapshot.is_tainted
+        and not row.suspended
+    )
     if since_ns is None or is_told is None or kind not in (_MEMORY, _DISK) or not is_read:
         return None
     if row.has_position and row.position >= row.request.end:
         return None  # it has all that was asked for
-    if context.is_filtered(number) is not False or context.tables.seen.replicas[number] or not context.runs_whole(number):
+    if (
+        context.is_filtered(number) is not False
+        or context.tables.seen.replicas[number]
+        or not context.runs_whole(number)
+    ):
         return None
     if not int(row.request.flags) & ACTIVE_ONLY and not context.sight.is_complete(connection):
         return None  # the server may have said that the vbucket is a replica
@@ -113,14 +146,22 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
         return None
     end, idle = plain(snapshot.end), duration((until_ns - since_ns) / 1e9)
     reached = plain(snapshot.reached) if snapshot.reached > LEAST else None
-    reached_text = f"stopped at {reached} of {end}" if reached is not None else f"stopped before the first item of a snapshot up to {end}"
+    reached_text = (
+        f"stopped at {reached} of {end}"
+        if reached is not None
+        else f"stopped before the first item of a snapshot up to {end}"
+    )
     return occurrence(
         context,
         number,
         "snapshot-stalled",
         "warning" if is_told else "note",
         f"{reached_text}, idle {idle}, connection alive",
-        (context.place(row, row.latest), context.marker(int(row.snapshot)), context.request(number)),
+        (
+            context.place(row, row.latest),
+            context.marker(int(row.snapshot)),
+            context.request(number),
+        ),
         cause=w.SNAPSHOT_TYPES[kind],
         next_=_DISK_ADVICE if kind == _DISK else None,
         seqnos=(end,) if reached is None else (reached, end),
@@ -130,17 +171,30 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
 
 
 def _since_ns(context: Context, number: int) -> int | None:
-    """Returns since when a stream waits although the windows of DCP and of TCP have room; None if one has none, or nobody knows."""
+    """Returns since when a stream waits although the windows of DCP and of TCP have room; None if
+    one has none, or nobody knows.
+    """
     row = context.streams[number]
     connection, flow = int(row.connection), context.tracker.flow
     used = context.tables.seen.flows[connection]
-    if flow is None or used.window is None or (used.window and used.outstanding is None) or used.is_full:
+    if (
+        flow is None
+        or used.window is None
+        or (used.window and used.outstanding is None)
+        or used.is_full
+    ):
         return None
-    watched, shut = flow.watched.get(connection), context.by_number[connection].shut[1 - context.producer(connection)]
+    watched, shut = (
+        flow.watched.get(connection),
+        context.by_number[connection].shut[1 - context.producer(connection)],
+    )
     stall = watched.stalls.last if watched is not None else None
     if shut is not None and not shut.is_over:
         return None
-    until = (stall.at.time_ns + stall.time_ns if stall is not None else 0, shut.since_ns + shut.time_ns if shut is not None else 0)
+    until = (
+        stall.at.time_ns + stall.time_ns if stall is not None else 0,
+        shut.since_ns + shut.time_ns if shut is not None else 0,
+    )
     return max(int(row.latest.time), *until)
 
 

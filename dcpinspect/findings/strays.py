@@ -1,4 +1,6 @@
-"""Markers with the opaque of another stream: what they explain on that stream, so that one fault is told once."""
+"""Markers with the opaque of another stream: what they explain on that stream, so that one fault is
+told once.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +28,29 @@ Stray = tuple[int, int, int]
 class Strays(Follower):
     """The markers that name one stream by their vbucket and another one by their opaque.
 
-    They count for the stream of their vbucket. If they were meant for the other one, that stream's events come without a marker.
+    They count for the stream of their vbucket. If they were meant for the other one, that stream's
+    events come without a marker.
     """
 
     def __init__(self) -> None:
         self._latest: PerConnection[tuple[int, int], Stray] = PerConnection()
         """The latest one, by connection and opaque."""
 
-    def take(self, batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots) -> Anomalies:
-        """Takes the anomalies of a batch, in any order; returns them without those that such markers explain."""
+    def take(
+        self, batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots
+    ) -> Anomalies:
+        """Takes the anomalies of a batch, in any order; returns them without those that such
+        markers explain.
+        """
         new = self._new(batch, anomalies)
         if not new and not self._latest:
             return anomalies
         strays_of_stream: dict[tuple[int, int], list[Stray]] = defaultdict(list)
         for key, stray in (*self._latest.items(), *new):
             strays_of_stream[key].append(stray)
-        result: Anomalies = anomalies[~_are_explained(anomalies, streams, snapshots, strays_of_stream)]
+        result: Anomalies = anomalies[
+            ~_are_explained(anomalies, streams, snapshots, strays_of_stream)
+        ]
         for key, stray in new:
             if key in self._latest or len(self._latest) < MOST:
                 self._latest[key] = stray
@@ -63,16 +72,23 @@ class Strays(Follower):
 
 
 def _are_explained(
-    anomalies: Anomalies, streams: Streams, snapshots: Snapshots, strays_of_stream: Mapping[tuple[int, int], Sequence[Stray]]
+    anomalies: Anomalies,
+    streams: Streams,
+    snapshots: Snapshots,
+    strays_of_stream: Mapping[tuple[int, int], Sequence[Stray]],
 ) -> BoolArray:
-    """Returns a mask of anomalies whose seqno is in the range of the latest such marker before, with no other marker in between."""
+    """Returns a mask of anomalies whose seqno is in the range of the latest such marker before,
+    with no other marker in between.
+    """
     explained = np.zeros(len(anomalies), dtype=np.bool_)
     indices = np.flatnonzero(np.isin(anomalies.code, _EXPLAINED))
     opaque = streams.opaque[anomalies.stream[indices]]
     may_be = np.isin(opaque, [anomaly_opaque for _, anomaly_opaque in strays_of_stream]) & np.isin(
         anomalies.connection[indices], [number for number, _ in strays_of_stream]
     )
-    for index, anomaly_opaque in zip(indices[may_be].tolist(), opaque[may_be].tolist(), strict=True):
+    for index, anomaly_opaque in zip(
+        indices[may_be].tolist(), opaque[may_be].tolist(), strict=True
+    ):
         anomaly = anomalies[index]
         strays = strays_of_stream.get((int(anomaly.connection), anomaly_opaque), ())
         before = bisect_left(strays, (int(anomaly.place.row), LEAST, LEAST))

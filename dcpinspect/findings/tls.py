@@ -15,28 +15,48 @@ from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.text import escape
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
-from dcpinspect.transport.tls.connection import MISFIT, MISMATCHES, PLAIN_TO_TLS, TLS_TO_PLAIN, TlsConnection
+from dcpinspect.transport.tls.connection import (
+    MISFIT,
+    MISMATCHES,
+    PLAIN_TO_TLS,
+    TLS_TO_PLAIN,
+    TlsConnection,
+)
 
 _GIVE = "give the client's key log with --keylog FILE (docs/tls.md says how clients write one)"
-_IN_CLEAR = "the client speaks in clear, and the server answers with an alert of TLS: it expects TLS"
+_IN_CLEAR = (
+    "the client speaks in clear, and the server answers with an alert of TLS: it expects TLS"
+)
 _OTHER_NAME = "the client asks for another name than those of the certificate"
 
 RULES = (
-    Rule("tls-without-key", "capture", "note", "a connection is encrypted, and no key log was given", "", _GIVE, whose="capture"),
+    Rule(
+        "tls-without-key",
+        "capture",
+        "note",
+        "a connection is encrypted, and no key log was given",
+        "",
+        _GIVE,
+        whose="capture",
+    ),
     Rule(
         "tls-key-unknown",
         "capture",
         "note",
         "a connection is encrypted, and the key log has no secret that opens it",
         "",
-        "look for its client random in the key log; the log must have been written by this client while the connection began",
+        (
+            "look for its client random in the key log; the log must have been written by this "
+            "client while the connection began"
+        ),
         whose="capture",
     ),
     Rule(
         "wrong-port",
         "session",
         "error",
-        "a client begins TLS, and the server closes the connection without a byte; or a client speaks in clear, and the server answers with"
+        "a client begins TLS, and the server closes the connection without a byte; or a client "
+        "speaks in clear, and the server answers with"
         " an alert of TLS",
         "TLS on port 11207, which servers may refuse for other reasons",
         "connect to the other port of the node",
@@ -51,7 +71,10 @@ RULES = (
         "error",
         "a side ends the connection with an alert of TLS; those that only close it are left out",
         "",
-        "look at what the alert names: the certificates, the authorities that are trusted, the ciphers, or the version",
+        (
+            "look at what the alert names: the certificates, the authorities that are trusted, the "
+            "ciphers, or the version"
+        ),
         tuple(name for number, (name, _) in ALERTS.items() if number not in HARMLESS),
         whose="unknown",
         cost=Cost("connection", "was ended by TLS", "were ended by TLS"),
@@ -60,12 +83,19 @@ RULES = (
         "tls-certificate",
         "session",
         "warning",
-        "the server's certificate had expired at capture time, was not valid yet, or does not name the host that the client asks for",
+        (
+            "the server's certificate had expired at capture time, was not valid yet, or does not "
+            "name the host that the client asks for"
+        ),
         "where the certificate is encrypted and there are no secrets",
         "renew the certificate, or add the host's name to it",
         ("expired", "not-yet-valid", "other-name"),
         whose="server",
-        cost=Cost("connection", "has a certificate that clients refuse", "have a certificate that clients refuse"),
+        cost=Cost(
+            "connection",
+            "has a certificate that clients refuse",
+            "have a certificate that clients refuse",
+        ),
     ),
 )
 _BY_ID = {rule.id: rule for rule in RULES}
@@ -74,11 +104,23 @@ _BY_ID = {rule.id: rule for rule in RULES}
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     tls = finished.coverage.tls
-    for direction_coverage in finished.coverage.where(lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > all_.http)):
+    for direction_coverage in finished.coverage.where(
+        lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > all_.http)
+    ):
         about = tls.get(direction_coverage.connection)
-        if direction_coverage.connection and direction_coverage.protocol == TLS and (about is None or not about.mismatch):
+        if (
+            direction_coverage.connection
+            and direction_coverage.protocol == TLS
+            and (about is None or not about.mismatch)
+        ):
             advice = finished.coverage.tls_advice([direction_coverage.connection])
-            yield _unread(direction_coverage, about, advice, has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
+            yield _unread(
+                direction_coverage,
+                about,
+                advice,
+                has_keys=finished.coverage.has_keys,
+                with_names=finished.with_keys,
+            )
     links = finished.context.by_number  # other connections are of another protocol
     for number, about in tls.items():
         link = links.get(number)
@@ -94,18 +136,31 @@ def _of(rule: str, connection: int, message: str, cause: str | None = None) -> O
 
 
 def _unread(
-    direction_coverage: DirectionCoverage, about: TlsConnection | None, advice: str, *, has_keys: bool, with_names: bool
+    direction_coverage: DirectionCoverage,
+    about: TlsConnection | None,
+    advice: str,
+    *,
+    has_keys: bool,
+    with_names: bool,
 ) -> Occurrence:
     seen = "encrypted" if about is None or not about.is_misfit else f"encrypted, and {MISFIT}"
-    seen += f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
+    seen += (
+        f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
+    )
     seen += "" if about is None else described(about, with_names=with_names)
-    unread = _of("tls-key-unknown" if has_keys else "tls-without-key", direction_coverage.connection, seen)
+    unread = _of(
+        "tls-key-unknown" if has_keys else "tls-without-key", direction_coverage.connection, seen
+    )
     return unread if has_keys else replace(unread, next=advice)
 
 
 def _wrong_port(link: Link, about: TlsConnection) -> Occurrence:
     is_tls = about.mismatch == TLS_TO_PLAIN
-    close_text = "the client begins TLS, and the server closes the connection: it expects none" if is_tls else _IN_CLEAR
+    close_text = (
+        "the client begins TLS, and the server closes the connection: it expects none"
+        if is_tls
+        else _IN_CLEAR
+    )
     port = link.server.rpartition(":")[2]
     return replace(
         _of("wrong-port", link.number, f"{close_text} on port {port}", cause=about.mismatch),
@@ -117,8 +172,9 @@ def _wrong_port(link: Link, about: TlsConnection) -> Occurrence:
 
 
 def described(about: TlsConnection, *, with_names: bool) -> str:
-    """Returns what was seen of a connection in plain text, to follow its first word. ``with_names``: also the server's name, as the client
-    calls it."""
+    """Returns what was seen of a connection in plain text, to follow its first word.
+    ``with_names``: also the server's name, as the client calls it.
+    """
     texts = [about.version_name, about.suite_name]
     if about.client is not None:
         name = about.client.server_name
@@ -131,22 +187,43 @@ def described(about: TlsConnection, *, with_names: bool) -> str:
 
 def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
     for side, name, meaning in about.alerts:
-        yield _of("tls-alert", number, f"the {side} says {name}: {meaning}", cause=None if name.startswith("alert-") else name)
+        yield _of(
+            "tls-alert",
+            number,
+            f"the {side} says {name}: {meaning}",
+            cause=None if name.startswith("alert-") else name,
+        )
 
 
-def _certificate(number: int, about: TlsConnection, time_ns: int, *, with_names: bool) -> Iterator[Occurrence]:
+def _certificate(
+    number: int, about: TlsConnection, time_ns: int, *, with_names: bool
+) -> Iterator[Occurrence]:
     certificate = None if about.certificate is None else read_certificate(about.certificate)
     if certificate is None:
         return
     if time_ns > certificate.until_ns:
-        yield _of("tls-certificate", number, f"the certificate expired at {certificate.until}", cause="expired")
+        yield _of(
+            "tls-certificate",
+            number,
+            f"the certificate expired at {certificate.until}",
+            cause="expired",
+        )
     elif time_ns < certificate.since_ns:
-        yield _of("tls-certificate", number, f"the certificate is valid from {certificate.since} on", cause="not-yet-valid")
+        yield _of(
+            "tls-certificate",
+            number,
+            f"the certificate is valid from {certificate.since} on",
+            cause="not-yet-valid",
+        )
     name = None if about.client is None else about.client.server_name
     if name and certificate.names and not host_named(name, certificate.names):
-        names = ", ".join(map(escape, certificate.names[:3])) + (", …" if len(certificate.names) > 3 else "")
+        names = ", ".join(map(escape, certificate.names[:3])) + (
+            ", …" if len(certificate.names) > 3 else ""
+        )
         message = f"the client asks for {escape(name)}, and the certificate names {names}"
-        yield _of("tls-certificate", number, message if with_names else _OTHER_NAME, cause="other-name")
+        yield _of(
+            "tls-certificate", number, message if with_names else _OTHER_NAME, cause="other-name"
+        )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

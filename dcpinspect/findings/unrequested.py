@@ -1,4 +1,6 @@
-"""Rules about lists of vbuckets: a client never asks for some that it was told of, or begins one from 0 that no list has."""
+"""Rules about lists of vbuckets: a client never asks for some that it was told of, or begins one
+from 0 that no list has.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,16 @@ RULES = (
         "vbuckets-not-requested",
         "stream",
         "note",
-        "a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the client does not request",
-        "clients that request no stream, or may still go on; a hole that may hide requests; captures that begin inside the connection",
-        "check that other tasks or members own them, or that their nodes are not in this capture; otherwise their"
+        (
+            "a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the "
+            "client does not request"
+        ),
+        (
+            "clients that request no stream, or may still go on; a hole that may hide requests; "
+            "captures that begin inside the connection"
+        ),
+        "check that other tasks or members own them, or that their nodes are not in this "
+        "capture; otherwise their"
         " changes are never delivered",
         reports=("couchbase-kafka-connector#13",),
         whose="consumer",
@@ -36,10 +45,17 @@ RULES = (
         "start-not-listed",
         "stream",
         "warning",
-        "a client begins vbuckets at the high seqnos that it was told, and one from 0 because no list has it; and that one delivers items",
-        "vbuckets that were listed with 0; clients that begin others from another seqno; fewer than two vbuckets that begin at their high "
+        (
+            "a client begins vbuckets at the high seqnos that it was told, and one from 0 because "
+            "no list has it; and that one delivers items"
+        ),
+        "vbuckets that were listed with 0; clients that begin others from another seqno; fewer "
+        "than two vbuckets that begin at their high "
         "seqno; clients of which something was not captured",
-        "ask for the high seqnos again until the vbucket is listed; a node leaves a vbucket out while it is not active there",
+        (
+            "ask for the high seqnos again until the vbucket is listed; a node leaves a vbucket "
+            "out while it is not active there"
+        ),
         reports=("JDCP-240",),
         whose="consumer",
         cost=Cost("vbucket", "is read from the beginning", "are read from the beginning"),
@@ -50,7 +66,9 @@ LEAST_PATIENCE_NS = 2_000_000_000
 SHOWN = 4
 """Greatest number of nodes that are named."""
 LISTED = 2
-"""Least number of vbuckets that begin at their high seqno, to show that a client means to begin there."""
+"""Least number of vbuckets that begin at their high seqno, to show that a client means to begin
+there.
+"""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
@@ -68,14 +86,18 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     is_known = cache(lambda host: all(_is_known(context, number) for number in of_host[host]))
     reports = context.tracker.conversation.reports
     listings = reports[reports.kind != LOG]
-    told_of_node = cache(partial(_told, context, of_host, listings[np.argsort(listings.connection, kind="stable")]))
+    told_of_node = cache(
+        partial(_told, context, of_host, listings[np.argsort(listings.connection, kind="stable")])
+    )
     for numbers in connections.values():
         stream_numbers = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
         stream_numbers = stream_numbers[context.streams.request.form[stream_numbers] > 0]
         if len(stream_numbers):
             hosts = frozenset(_host(context.by_number[number]) for number in numbers)
             yield from _of_client(context, numbers, stream_numbers, map(is_known, hosts))
-            listed = told_of_node(hosts, frozenset(context.session(number).bucket for number in numbers))
+            listed = told_of_node(
+                hosts, frozenset(context.session(number).bucket for number in numbers)
+            )
             if listed is not None:
                 yield from _not_listed(context, listed, stream_numbers)
 
@@ -92,7 +114,9 @@ class _Told:
     def listed(self) -> dict[int, set[int]]:
         """By vbucket: the seqnos."""
         listed_vbuckets: dict[int, set[int]] = defaultdict(set)
-        for vbucket, seqno in zip(self.listings.vbucket.tolist(), self.listings.seqno.tolist(), strict=True):
+        for vbucket, seqno in zip(
+            self.listings.vbucket.tolist(), self.listings.seqno.tolist(), strict=True
+        ):
             listed_vbuckets[vbucket].add(seqno)
         return listed_vbuckets
 
@@ -124,7 +148,12 @@ def _told(
 
     ``of_host``: connections by host. ``listings``: what all were told, by connection.
     """
-    near = [number for host in hosts for number in of_host[host] if context.session(number).bucket in buckets]
+    near = [
+        number
+        for host in hosts
+        for number in of_host[host]
+        if context.session(number).bucket in buckets
+    ]
     bounds = listings.connection.searchsorted(np.add.outer(near, (0, 1))).tolist()
     rows = np.concatenate([np.empty(0, np.int64), *(np.arange(low, high) for low, high in bounds)])
     return _Told(context, near, listings[rows]) if len(rows) else None
@@ -134,39 +163,59 @@ def _host(link: Link) -> str:
     return link.client.rpartition(":")[0]
 
 
-def _of_client(context: Context, connections: list[int], requests: RowNumbers, is_known: Iterable[bool]) -> Iterator[Occurrence]:
+def _of_client(
+    context: Context, connections: list[int], requests: RowNumbers, is_known: Iterable[bool]
+) -> Iterator[Occurrence]:
     """Yields the occurrence of one client. ``requests``: streams that it requested.
 
-    ``is_known``: for each of its hosts, whether everything was captured. Where nobody knows whose a connection is, it may have more to say
-    of the client.
+    ``is_known``: for each of its hosts, whether everything was captured. Where nobody knows whose a
+    connection is, it may have more to say of the client.
     """
     streams = context.streams
     last = int(requests[np.argmax(streams.opened.time[requests])])
-    patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections))
+    patience = max(
+        LEAST_PATIENCE_NS,
+        10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections),
+    )
     if context.now_ns - int(streams.opened.time[last]) <= patience:
         return
     nodes: dict[int, str] = {}
-    listings = [(number, listing) for number in connections for listing in context.session(number).listings]
+    listings = [
+        (number, listing) for number in connections for listing in context.session(number).listings
+    ]
     for number, listing in sorted(listings, key=lambda item: item[1].at.time_ns):
         server = context.by_number[number].server
-        nodes.update({vbucket: (node or server).replace("$HOST", server.rpartition(":")[0]) for vbucket, node in listing.nodes.items()})
+        nodes.update(
+            {
+                vbucket: (node or server).replace("$HOST", server.rpartition(":")[0])
+                for vbucket, node in listing.nodes.items()
+            }
+        )
     requested = set(streams.vbucket[requests].tolist())
     missing = sorted(set(nodes) - requested)
     if not missing or not all(is_known):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
-    where = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-    message = f"{len(nodes) - len(missing)} of {len(nodes)} vbuckets requested; missing: {ranges(missing)} on {where}"
+    where = ", ".join(names[:SHOWN]) + (
+        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    )
+    message = (
+        f"{len(nodes) - len(missing)} of {len(nodes)} vbuckets requested; missing: "
+        f"{ranges(missing)} on {where}"
+    )
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
     evidence = (context.said(number, listing.at), *([request] if request is not None else []))
-    yield Occurrence("vbuckets-not-requested", "note", message, number, evidence, vbuckets=tuple(missing))
+    yield Occurrence(
+        "vbuckets-not-requested", "note", message, number, evidence, vbuckets=tuple(missing)
+    )
 
 
 def _not_listed(context: Context, told_state: _Told, requests: RowNumbers) -> Iterator[Occurrence]:
     """Yields the vbuckets of a client that begin from 0 because no list of high seqnos had them.
 
-    ``told_state``: the high seqnos that its host was told. ``requests``: streams that the client requested.
+    ``told_state``: the high seqnos that its host was told. ``requests``: streams that the client
+    requested.
     """
     streams = context.streams
     requests = requests[np.argsort(streams.opened.time[requests], kind="stable")]
@@ -174,7 +223,13 @@ def _not_listed(context: Context, told_state: _Told, requests: RowNumbers) -> It
     first = first[streams.request.flags[first] & FROM_LATEST == 0]
     vbuckets, starts = streams.vbucket[first], streams.request.start[first]
     seqnos = [told_state.listed.get(vbucket, ()) for vbucket in vbuckets.tolist()]
-    is_high = np.array([start in listed_seqnos for start, listed_seqnos in zip(starts.tolist(), seqnos, strict=True)], dtype=np.bool_)
+    is_high = np.array(
+        [
+            start in listed_seqnos
+            for start, listed_seqnos in zip(starts.tolist(), seqnos, strict=True)
+        ],
+        dtype=np.bool_,
+    )
     is_listed, other_count = (
         np.array([len(listed_seqnos) > 0 for listed_seqnos in seqnos], dtype=np.bool_),
         int(np.count_nonzero(is_high & (starts > LEAST))),
@@ -183,15 +238,23 @@ def _not_listed(context: Context, told_state: _Told, requests: RowNumbers) -> It
         return
     is_unlisted = ~is_listed & (starts == LEAST) & (streams.items[first] > 0)
     for number in first[is_unlisted & (streams.opened.time[first] > told_state.since_ns)].tolist():
-        message = f"started from 0, because no list of high seqnos had it; {other_count} others started at theirs"
+        message = (
+            f"started from 0, because no list of high seqnos had it; {other_count} others "
+            "started at theirs"
+        )
         evidence = (context.request(number), told_state.last)
-        yield occurrence(context, number, "start-not-listed", "warning", message, evidence, seqnos=(0,))
+        yield occurrence(
+            context, number, "start-not-listed", "warning", message, evidence, seqnos=(0,)
+        )
 
 
 def _is_known(context: Context, connection: int) -> bool:
     """Returns whether everything that was asked for on a connection was captured."""
     link = context.by_number[connection]
-    return link.has_handshake and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) == ALL
+    return (
+        link.has_handshake
+        and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) == ALL
+    )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

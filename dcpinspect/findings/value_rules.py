@@ -20,7 +20,9 @@ from dcpinspect.tables.messages import MessageBatch
 
 
 def broken_values(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
-    """Yields values that do not fit their datatype or command; ``looked_at``: mask of messages. Texts with holes are not read."""
+    """Yields values that do not fit their datatype or command; ``looked_at``: mask of messages.
+    Texts with holes are not read.
+    """
     broken_rows: dict[str, list[int]] = {}
     for group in batch.decoded.groups:
         choice, layout = group.choice, group.choice.layout
@@ -34,7 +36,12 @@ def broken_values(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candida
         if is_single and isinstance(item, Field) and item.kind is FieldKind.DOCUMENT:
             _documents(batch, has_value, layout if choice.extras_fit else None, item, broken_rows)
         elif item is None or (is_single and isinstance(item, Field) and item.kind in _TEXTS):
-            _texts(batch, _read(batch, has_value), item if isinstance(item, Field) else _BYTES, broken_rows)
+            _texts(
+                batch,
+                _read(batch, has_value),
+                item if isinstance(item, Field) else _BYTES,
+                broken_rows,
+            )
         elif len(items) == 1 and isinstance(item, RecordList) and fixed_size(item.fields):
             _records(batch, has_value, item, broken_rows)
         elif fixed_size(items) is None:
@@ -53,8 +60,16 @@ _TEXTS = (FieldKind.BYTES, FieldKind.TEXT, FieldKind.JSON, FieldKind.ERROR)
 _BYTES = Field("value", 0, FieldKind.BYTES, "value")
 
 
-def _documents(batch: MessageBatch, rows: RowNumbers, layout: Layout | None, document: Field, broken_rows: dict[str, list[int]]) -> None:
-    """Checks documents. Those of datatype JSON alone go to the parser as they stand in the batch, others are unwrapped one by one."""
+def _documents(
+    batch: MessageBatch,
+    rows: RowNumbers,
+    layout: Layout | None,
+    document: Field,
+    broken_rows: dict[str, list[int]],
+) -> None:
+    """Checks documents. Those of datatype JSON alone go to the parser as they stand in the batch,
+    others are unwrapped one by one.
+    """
     has_tail = _has_metadata(batch, rows, layout)
     _annotated(batch, rows[has_tail], broken_rows)
     rows = _read(batch, rows[~has_tail])
@@ -71,10 +86,14 @@ def _read(batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
     return rows[~batch.decoded.holes.hit(value.start[rows], value.size[rows])]
 
 
-def _texts(batch: MessageBatch, rows: RowNumbers, text: Field, broken_rows: dict[str, list[int]]) -> None:
-    """Checks values that are text, JSON or bytes by their command; the datatype only says whether they are compressed.
+def _texts(
+    batch: MessageBatch, rows: RowNumbers, text: Field, broken_rows: dict[str, list[int]]
+) -> None:
+    """Checks values that are text, JSON or bytes by their command; the datatype only says whether
+    they are compressed.
 
-    Who is asked for something in a text that is no JSON refuses that: other rules tell it, with what is to be done.
+    Who is asked for something in a text that is no JSON refuses that: other rules tell it, with
+    what is to be done.
     """
     if text.kind is FieldKind.JSON:
         is_asked = ~batch.decoded.is_response[rows]
@@ -85,18 +104,26 @@ def _texts(batch: MessageBatch, rows: RowNumbers, text: Field, broken_rows: dict
     _judge(batch, rows, text, broken_rows)
 
 
-def _judge(batch: MessageBatch, rows: RowNumbers, spec: Field, broken_rows: dict[str, list[int]]) -> None:
+def _judge(
+    batch: MessageBatch, rows: RowNumbers, spec: Field, broken_rows: dict[str, list[int]]
+) -> None:
     data, value, datatype = batch.data.data, batch.decoded.value, batch.decoded.datatype[rows]
     start, end = value.start[rows], value.start[rows] + value.size[rows]
-    for row, begin, stop, kind in zip(rows.tolist(), start.tolist(), end.tolist(), datatype.tolist(), strict=True):
+    for row, begin, stop, kind in zip(
+        rows.tolist(), start.tolist(), end.tolist(), datatype.tolist(), strict=True
+    ):
         for rule, *_ in unwrap(bytes(data[begin:stop]), kind, spec)[-1]:
             broken_rows.setdefault(rule, []).append(row)
 
 
-def _records(batch: MessageBatch, rows: RowNumbers, records: RecordList, broken_rows: dict[str, list[int]]) -> None:
+def _records(
+    batch: MessageBatch, rows: RowNumbers, records: RecordList, broken_rows: dict[str, list[int]]
+) -> None:
     """Checks that records of one size fill the value."""
     wrong = batch.decoded.value.size[rows] % (fixed_size(records.fields) or 1) != 0
-    broken_rows.setdefault(RECORD_RULES.get(records.name, "length-mismatch"), []).extend(rows[wrong].tolist())
+    broken_rows.setdefault(RECORD_RULES.get(records.name, "length-mismatch"), []).extend(
+        rows[wrong].tolist()
+    )
 
 
 def _annotated(batch: MessageBatch, rows: RowNumbers, broken_rows: dict[str, list[int]]) -> None:
@@ -106,7 +133,14 @@ def _annotated(batch: MessageBatch, rows: RowNumbers, broken_rows: dict[str, lis
 
 
 _WRAPPED = datatypes.SNAPPY | datatypes.XATTR
-_HERE = {"bad-snappy", "bad-xattr-section", "json-bit-not-json", "deletion-with-body", "length-mismatch", *RECORD_RULES.values()}
+_HERE = {
+    "bad-snappy",
+    "bad-xattr-section",
+    "json-bit-not-json",
+    "deletion-with-body",
+    "length-mismatch",
+    *RECORD_RULES.values(),
+}
 
 
 def _has_metadata(batch: MessageBatch, rows: RowNumbers, layout: Layout | None) -> BoolArray:
@@ -115,4 +149,6 @@ def _has_metadata(batch: MessageBatch, rows: RowNumbers, layout: Layout | None) 
     nmeta = next((item for item in extras if item.name == "nmeta"), None)
     if nmeta is None:
         return np.zeros(len(rows), dtype=np.bool_)
-    return np.asarray(numbers_at(batch.data, batch.decoded.extras_at[rows] + nmeta.offset, nmeta.kind.size) > 0)
+    return np.asarray(
+        numbers_at(batch.data, batch.decoded.extras_at[rows] + nmeta.offset, nmeta.kind.size) > 0
+    )

@@ -1,6 +1,7 @@
 """Rules about one message against its layout: predicates over the columns of a batch.
 
-What the columns show is counted in bulk. Only the few messages that a finding shows are divided into fields.
+What the columns show is counted in bulk. Only the few messages that a finding shows are divided
+into fields.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from dcpinspect.findings.wire_rules import RULES
 from dcpinspect.protocol.annotate import unknown_opcode
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.fields import Field, bit_names
-from dcpinspect.protocol.flags import ACTIVE_ONLY, CACHE_TRANSFER, OPEN_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS, TAKEOVER, VBUCKET_STATES
+from dcpinspect.protocol.flags import (
+    ACTIVE_ONLY,
+    CACHE_TRANSFER,
+    OPEN_FLAGS,
+    SNAPSHOT_FLAGS,
+    STREAM_FLAGS,
+    TAKEOVER,
+    VBUCKET_STATES,
+)
 from dcpinspect.protocol.flex import framing_faults
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.header_columns import HEADER_RULES
@@ -47,7 +56,11 @@ def candidates(batch: MessageBatch) -> Iterator[Candidates]:
         _logs(batch, is_readable),
         _holed(batch, ~is_readable),
     )
-    return (wire_candidates for wire_candidates in chain.from_iterable(looks) if len(wire_candidates.rows))
+    return (
+        wire_candidates
+        for wire_candidates in chain.from_iterable(looks)
+        if len(wire_candidates.rows)
+    )
 
 
 def _malformed(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
@@ -61,7 +74,10 @@ def _malformed(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates
 
 
 def _found(
-    rule: str, mask: BoolArray, words: Callable[[int], str] | str | None = None, seqnos: Callable[[int], tuple[int, ...]] | None = None
+    rule: str,
+    mask: BoolArray,
+    words: Callable[[int], str] | str | None = None,
+    seqnos: Callable[[int], tuple[int, ...]] | None = None,
 ) -> Candidates:
     return Candidates(rule, np.flatnonzero(mask), words, seqnos=seqnos)
 
@@ -75,7 +91,9 @@ def _problems(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]
 
 
 def _layouts(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
-    """Yields messages that break the layout of their command in extras, key or value, and commands without a layout."""
+    """Yields messages that break the layout of their command in extras, key or value, and commands
+    without a layout.
+    """
     decoded = batch.decoded
     rows_of_rule: dict[str, list[RowNumbers]] = {}
     for group in decoded.groups:
@@ -83,7 +101,9 @@ def _layouts(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
         if choice.broken:
             rows_of_rule.setdefault(choice.broken, []).append(rows)
         if choice.rule_of_empty:
-            rows_of_rule.setdefault(choice.rule_of_empty, []).append(rows[decoded.value.size[rows] == 0])
+            rows_of_rule.setdefault(choice.rule_of_empty, []).append(
+                rows[decoded.value.size[rows] == 0]
+            )
         has_key = decoded.key.size[rows] > 0
         for is_there in (True, False):
             if choice.odd_key(is_there=is_there):
@@ -97,19 +117,32 @@ def _commands(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]
     """Yields commands that nobody described, in the table of their magic."""
     decoded = batch.decoded
     for severity, is_unknown in _UNKNOWN.items():
-        mask = decoded.has_magic & looked_at & is_unknown[decoded.is_server.astype(np.int64), decoded.opcode]
+        mask = (
+            decoded.has_magic
+            & looked_at
+            & is_unknown[decoded.is_server.astype(np.int64), decoded.opcode]
+        )
         yield Candidates("unknown-opcode", np.flatnonzero(mask), severity=severity)
 
 
 _UNKNOWN: dict[Severity, BoolArray] = {
-    severity: np.array([[unknown_opcode(code, server=server) == severity for code in range(256)] for server in (False, True)])
+    severity: np.array(
+        [
+            [unknown_opcode(code, server=server) == severity for code in range(256)]
+            for server in (False, True)
+        ]
+    )
     for severity in SEVERITIES[1:]
 }
-"""For each severity, a table of the commands that nobody described: for all opcodes of clients and of servers."""
+"""For each severity, a table of the commands that nobody described: for all opcodes of clients and
+of servers.
+"""
 
 
 def faulty_frames(batch: MessageBatch, mask: BoolArray) -> dict[Severity, list[int]]:
-    """Returns the messages with bad framing extras, by severity. Few different ones occur, so each is divided only once."""
+    """Returns the messages with bad framing extras, by severity. Few different ones occur, so each
+    is divided only once.
+    """
     decoded = batch.decoded
     severity_of: dict[tuple[bool, bytes], Severity | None] = {}
     bad: dict[Severity, list[int]] = {}
@@ -142,23 +175,43 @@ def _flags(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
         rows, layout = np.sort(np.concatenate(row_parts), kind="stable"), LAYOUTS[number]
         value = layout.value if layout.value_size else ()
         for section, items in ((decoded.extras_at, layout.extras), (decoded.value.start, value)):
-            specs = [spec for spec in items if isinstance(spec, Field) and (spec.flags or spec.reserved) and spec.name not in NEGOTIATED]
+            specs = [
+                spec
+                for spec in items
+                if isinstance(spec, Field)
+                and (spec.flags or spec.reserved)
+                and spec.name not in NEGOTIATED
+            ]
             odd = _odd(batch, specs, rows, section)
             for spec in specs if len(odd) else ():
-                yield from _bits(batch, spec, odd, numbers_at(batch.data, section[odd] + spec.offset, spec.kind.size))
+                yield from _bits(
+                    batch,
+                    spec,
+                    odd,
+                    numbers_at(batch.data, section[odd] + spec.offset, spec.kind.size),
+                )
     yield from _combined(batch, is_readable)
 
 
-def _odd(batch: MessageBatch, specs: Sequence[Field], rows: RowNumbers, section: RowNumbers) -> RowNumbers:
-    """Returns the rows that may have bits without a meaning. If all these fields lie in eight bytes, one look tells."""
+def _odd(
+    batch: MessageBatch, specs: Sequence[Field], rows: RowNumbers, section: RowNumbers
+) -> RowNumbers:
+    """Returns the rows that may have bits without a meaning. If all these fields lie in eight
+    bytes, one look tells.
+    """
     end = max((spec.offset + spec.kind.size for spec in specs), default=0)
     if not specs or any(spec.offset < end - 8 for spec in specs):
         return rows
     meaningless = 0
     for spec in specs:
-        meaningless |= ((1 << 8 * spec.kind.size) - 1 & ~_known(spec)) << 8 * (end - spec.offset - spec.kind.size)
-    # the eight bytes end with the last field; a header at least comes before a section, so they exist
-    odd: BoolArray = (numbers_at(batch.data, section[rows] + (end - 8), 8) & np.uint64(meaningless)) != 0
+        meaningless |= ((1 << 8 * spec.kind.size) - 1 & ~_known(spec)) << 8 * (
+            end - spec.offset - spec.kind.size
+        )
+    # the eight bytes end with the last field; a header at least comes before a section, so they
+    # exist
+    odd: BoolArray = (
+        numbers_at(batch.data, section[rows] + (end - 8), 8) & np.uint64(meaningless)
+    ) != 0
     return rows[odd]
 
 
@@ -175,7 +228,9 @@ def reserved(batch: MessageBatch, row: int, field: str, value: int) -> str:
     return f"{field} of {batch.name_of(row)} is {value}, reserved"
 
 
-def _bits(batch: MessageBatch, spec: Field, rows: RowNumbers, values: Array) -> Iterator[Candidates]:
+def _bits(
+    batch: MessageBatch, spec: Field, rows: RowNumbers, values: Array
+) -> Iterator[Candidates]:
     known_bits = np.uint64(_known(spec))
     odd = (values & ~known_bits) != 0
     if not odd.any():
@@ -185,7 +240,10 @@ def _bits(batch: MessageBatch, spec: Field, rows: RowNumbers, values: Array) -> 
     def words(row: int) -> str:
         if not spec.flags:
             return reserved(batch, row, spec.title, value[row])
-        return f"{batch.name_of(row)} {spec.title} 0x{value[row]:x}: bits 0x{value[row] & ~int(known_bits):x} have no meaning"
+        return (
+            f"{batch.name_of(row)} {spec.title} 0x{value[row]:x}: bits "
+            f"0x{value[row] & ~int(known_bits):x} have no meaning"
+        )
 
     yield Candidates("unknown-flag-bits" if spec.flags else "reserved-nonzero", rows[odd], words)
 
@@ -197,7 +255,11 @@ _EXCLUDING = (
     *(
         (opcode, "flags", both, both)
         for opcode in (Opcode.DCP_STREAM_REQ, Opcode.DCP_ADD_STREAM)
-        for both in (CACHE_TRANSFER | bit.mask for bit in STREAM_FLAGS if bit.mask & ~(CACHE_TRANSFER | TAKEOVER | ACTIVE_ONLY))
+        for both in (
+            CACHE_TRANSFER | bit.mask
+            for bit in STREAM_FLAGS
+            if bit.mask & ~(CACHE_TRANSFER | TAKEOVER | ACTIVE_ONLY)
+        )
     ),
 )
 """(command, column, bits that are looked at, value that they must not have)."""
@@ -207,12 +269,26 @@ def _combined(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidate
     decoded = batch.decoded
     for opcode, name, looked_at, wrong in _EXCLUDING:
         numbers = batch.column(name)
-        is_flagged = is_readable & numbers.known & (decoded.opcode == opcode) & ~decoded.is_server & ~decoded.is_response
-        flags = {Opcode.DCP_OPEN: OPEN_FLAGS, Opcode.DCP_SNAPSHOT_MARKER: SNAPSHOT_FLAGS}.get(opcode, STREAM_FLAGS)
+        is_flagged = (
+            is_readable
+            & numbers.known
+            & (decoded.opcode == opcode)
+            & ~decoded.is_server
+            & ~decoded.is_response
+        )
+        flags = {Opcode.DCP_OPEN: OPEN_FLAGS, Opcode.DCP_SNAPSHOT_MARKER: SNAPSHOT_FLAGS}.get(
+            opcode, STREAM_FLAGS
+        )
         names = ", ".join(bit_names(flags, wrong))
-        fault_text = f"{names} needs include-xattrs" if wrong == _NEEDS_XATTRS else f"flags {names} exclude each other"
+        fault_text = (
+            f"{names} needs include-xattrs"
+            if wrong == _NEEDS_XATTRS
+            else f"flags {names} exclude each other"
+        )
         yield _found(
-            "flag-combination", is_flagged & ((numbers.values & np.uint64(looked_at)) == wrong), f"{opcode.name.lower()} {fault_text}"
+            "flag-combination",
+            is_flagged & ((numbers.values & np.uint64(looked_at)) == wrong),
+            f"{opcode.name.lower()} {fault_text}",
         )
 
 
@@ -221,7 +297,9 @@ _NEEDS_XATTRS = 0x100
 
 @functools.cache
 def _commanded(*opcodes: int) -> BoolArray:
-    """Returns a mask over all opcodes: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
+    """Returns a mask over all opcodes: True for these. Looking a small batch up in it takes a
+    microsecond, ``np.isin`` 85.
+    """
     mask: BoolArray = np.isin(np.arange(256), opcodes)
     return mask
 
@@ -249,17 +327,27 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
     yield _found(
         "commit-order",
         rows & (prepared >= seqno),
-        lambda row: f"{batch.name_of(row).removeprefix('dcp_')} {seqno[row]} of prepare {prepared[row]}",
+        lambda row: (
+            f"{batch.name_of(row).removeprefix('dcp_')} {seqno[row]} of prepare {prepared[row]}"
+        ),
         seqnos=lambda row: (int(seqno[row]), int(prepared[row])),
     )
     rows, level = of("durability_level", Opcode.DCP_PREPARE)
     yield _found(
         "prepare-cas-zero",
         rows & ((decoded.cas == 0) | (level < 1) | (level > 3)),
-        lambda row: "prepare with CAS 0" if decoded.cas[row] == 0 else f"prepare with durability level {level[row]}",
+        lambda row: (
+            "prepare with CAS 0"
+            if decoded.cas[row] == 0
+            else f"prepare with durability level {level[row]}"
+        ),
     )
     rows, state = of("state", Opcode.DCP_SET_VBUCKET_STATE)
-    yield _found("vbucket-state-value", rows & ~np.isin(state, list(VBUCKET_STATES)), lambda row: f"vbucket state {state[row]}")
+    yield _found(
+        "vbucket-state-value",
+        rows & ~np.isin(state, list(VBUCKET_STATES)),
+        lambda row: f"vbucket state {state[row]}",
+    )
     mutation = request & (decoded.opcode == Opcode.DCP_MUTATION)
     yield _found("cas-zero", mutation & (decoded.cas == 0), "mutation without CAS")
     rows, seqno = of("by_seqno", *_SEQNO_BEARERS)
@@ -269,46 +357,79 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
         lambda row: f"seqno {seqno[row]}",
         seqnos=lambda row: (int(seqno[row]),),
     )
-    rolled_back = is_readable & decoded.is_response & decoded.fits & (decoded.specific == Status.ROLLBACK) & (decoded.extras_size == 8)
+    rolled_back = (
+        is_readable
+        & decoded.is_response
+        & decoded.fits
+        & (decoded.specific == Status.ROLLBACK)
+        & (decoded.extras_size == 8)
+    )
     rolled_back &= ~decoded.is_server & (decoded.opcode == Opcode.DCP_STREAM_REQ)
     seqnos = batch.column("rollback_seqno")
     if seqnos.known.any():
-        yield _found("rollback-layout", rolled_back, lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)")
+        yield _found(
+            "rollback-layout",
+            rolled_back,
+            lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)",
+        )
 
 
 def _logs(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     """Yields answers with a failover log whose entries are not newest first."""
     decoded = batch.decoded
-    has_log = _commanded(*_LOGS)[decoded.opcode] & decoded.is_response & ~decoded.is_server & (decoded.specific == Status.SUCCESS)
-    has_log &= decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & is_readable
+    has_log = (
+        _commanded(*_LOGS)[decoded.opcode]
+        & decoded.is_response
+        & ~decoded.is_server
+        & (decoded.specific == Status.SUCCESS)
+    )
+    has_log &= (
+        decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & is_readable
+    )
     log_faults: dict[int, str] = {}
     for row in np.flatnonzero(has_log).tolist():
         value_start, size = int(decoded.value.start[row]), int(decoded.value.size[row])
         log = batch.data[value_start : value_start + size].view(">u8").reshape(-1, 2)
         uuids, seqnos = log[:, 0], log[:, 1]
-        if (seqnos[1:] > seqnos[:-1]).any() or (uuids == 0).any() or len(set(uuids.tolist())) < len(uuids):
+        if (
+            (seqnos[1:] > seqnos[:-1]).any()
+            or (uuids == 0).any()
+            or len(set(uuids.tolist())) < len(uuids)
+        ):
             entries = ", ".join(f"0x{uuid:016x} {seqno}" for uuid, seqno in log[:4].tolist())
-            log_faults[row] = f"failover log is not in order: {entries}{' …' if len(log) > 4 else ''}"
-    yield Candidates("failover-log-order", np.array(list(log_faults), dtype=np.int64), log_faults.__getitem__)
+            log_faults[row] = (
+                f"failover log is not in order: {entries}{' …' if len(log) > 4 else ''}"
+            )
+    yield Candidates(
+        "failover-log-order", np.array(list(log_faults), dtype=np.int64), log_faults.__getitem__
+    )
 
 
 _LOGS = (Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
 def _may_hide_stream_id(batch: MessageBatch) -> BoolArray:
-    """Returns a mask of holes over the byte that would show a stream-id which the header does not count: the fields of such a message
-    cannot be located."""
+    """Returns a mask of holes over the byte that would show a stream-id which the header does not
+    count: the fields of such a message cannot be located.
+    """
     decoded, missing = batch.decoded, batch.missing
     row = missing.row
     is_flex = (decoded.magic[row] == Magic.FLEX_REQUEST) & (decoded.framing_size[row] == 0)
     is_hit = (missing.start <= HEADER_SIZE) & (missing.end > HEADER_SIZE)
-    return np.asarray(is_flex & is_hit & _commanded(Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)[decoded.opcode[row]], dtype=np.bool_)
+    return np.asarray(
+        is_flex
+        & is_hit
+        & _commanded(Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)[decoded.opcode[row]],
+        dtype=np.bool_,
+    )
 
 
 def _holed(batch: MessageBatch, holed: BoolArray) -> Iterator[Candidates]:
-    """Yields faults in messages that were captured in part. Fields of which bytes are missing are not read.
+    """Yields faults in messages that were captured in part. Fields of which bytes are missing are
+    not read.
 
-    Zeros stand in for missing bytes: the look at all messages accuses wrongly, but leaves no fault out that can be seen.
+    Zeros stand in for missing bytes: the look at all messages accuses wrongly, but leaves no fault
+    out that can be seen.
     """
     holed[batch.missing.row[_may_hide_stream_id(batch)]] = False
     accused: dict[int, dict[str, Severity | None]] = {}
@@ -319,9 +440,13 @@ def _holed(batch: MessageBatch, holed: BoolArray) -> Iterator[Candidates]:
     for row, rules in sorted(accused.items()):
         for problem in batch.annotate(row).problems:
             if problem.rule in rules:
-                words_of_rule.setdefault((problem.rule, rules[problem.rule]), {})[row] = problem.reason
+                words_of_rule.setdefault((problem.rule, rules[problem.rule]), {})[row] = (
+                    problem.reason
+                )
     for (rule, severity), rows in words_of_rule.items():
-        yield Candidates(rule, np.array(list(rows), dtype=np.int64), rows.__getitem__, severity=severity)
+        yield Candidates(
+            rule, np.array(list(rows), dtype=np.int64), rows.__getitem__, severity=severity
+        )
 
 
 RULE_SET = RuleSet(RULES, look=candidates)

@@ -1,4 +1,6 @@
-"""The rules about one message against its layout: their words. ``wire`` looks for what they are about."""
+"""The rules about one message against its layout: their words. ``wire`` looks for what they are
+about.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,16 @@ RULES = (
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
-    Rule("undefined-datatype", "wire", "error", "the datatype has undefined bits", "", BROKEN, whose="sender", cost=BROKEN_MESSAGES),
+    Rule(
+        "undefined-datatype",
+        "wire",
+        "error",
+        "the datatype has undefined bits",
+        "",
+        BROKEN,
+        whose="sender",
+        cost=BROKEN_MESSAGES,
+    ),
     Rule(
         "extras-length",
         "wire",
@@ -61,7 +72,16 @@ RULES = (
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
-    Rule("refused-payload", "wire", "warning", "a refusal has the extras of a success", "", BROKEN, whose="sender", cost=BROKEN_MESSAGES),
+    Rule(
+        "refused-payload",
+        "wire",
+        "warning",
+        "a refusal has the extras of a success",
+        "",
+        BROKEN,
+        whose="sender",
+        cost=BROKEN_MESSAGES,
+    ),
     Rule(
         "value-length",
         "wire",
@@ -76,7 +96,10 @@ RULES = (
         "unexpected-section",
         "wire",
         "warning",
-        "a message has a key or a value that its command does not have, or has none where its command needs one",
+        (
+            "a message has a key or a value that its command does not have, or has none where its "
+            "command needs one"
+        ),
         "error responses, which may have a text",
         "report the sender's fault with its version",
         whose="sender",
@@ -115,7 +138,10 @@ RULES = (
         "wire",
         "warning",
         "a reserved field is not zero",
-        "nmeta with enable_ext_metadata; the unused byte of deletions with the collections of 5.0; unknown settings",
+        (
+            "nmeta with enable_ext_metadata; the unused byte of deletions with the collections of "
+            "5.0; unknown settings"
+        ),
         BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
@@ -151,7 +177,16 @@ RULES = (
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
-    Rule("marker-range-inverted", "wire", "error", "a marker starts above its end", "", FAULT, whose="sender", cost=WRONG_DATA),
+    Rule(
+        "marker-range-inverted",
+        "wire",
+        "error",
+        "a marker starts above its end",
+        "",
+        FAULT,
+        whose="sender",
+        cost=WRONG_DATA,
+    ),
     Rule(
         "failover-log-size",
         "wire",
@@ -226,7 +261,10 @@ RULES = (
         "wire",
         "warning",
         "a value has the datatype JSON, but is not JSON",
-        "requests whose command has JSON, which are refused; empty values; values that are left out, so that only their datatype is sent",
+        (
+            "requests whose command has JSON, which are refused; empty values; values that are "
+            "left out, so that only their datatype is sent"
+        ),
         "read the document with a KV get; it was damaged before it was sent",
         reports=("kafka-connect-couchbase#56",),
         whose="sender",
@@ -262,18 +300,38 @@ RULES = (
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
-    Rule("vbucket-state-value", "wire", "error", "a vbucket state is not one of the four", "", FAULT, whose="sender", cost=BROKEN_MESSAGES),
     Rule(
-        "cache-transfer-record",
+        "vbucket-state-value",
         "wire",
         "error",
-        "the records of a cache transfer do not fill its value, or one has a seqno above the start of the request",
+        "a vbucket state is not one of the four",
         "",
         FAULT,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
-    Rule("cas-zero", "wire", "note", "a mutation has no CAS", "", "nothing; such documents cannot be compared by CAS", whose="sender"),
+    Rule(
+        "cache-transfer-record",
+        "wire",
+        "error",
+        (
+            "the records of a cache transfer do not fill its value, or one has a seqno above the "
+            "start of the request"
+        ),
+        "",
+        FAULT,
+        whose="sender",
+        cost=BROKEN_MESSAGES,
+    ),
+    Rule(
+        "cas-zero",
+        "wire",
+        "note",
+        "a mutation has no CAS",
+        "",
+        "nothing; such documents cannot be compared by CAS",
+        whose="sender",
+    ),
     Rule(
         "seqno-huge",
         "wire",
@@ -285,6 +343,8 @@ RULES = (
         cost=BROKEN_MESSAGES,
     ),
 )
-"""All rules speak of bytes that the capture holds. ``protocol/choose.py`` finds those about lengths when it chooses the layout."""
+"""All rules speak of bytes that the capture holds. ``protocol/choose.py`` finds those about lengths
+when it chooses the layout.
+"""
 
 IDS = frozenset(rule.id for rule in RULES)

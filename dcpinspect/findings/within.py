@@ -27,14 +27,17 @@ class Within:
     def has(self, case: Finding) -> bool:
         """Returns whether a case goes on in the span.
 
-        A case goes on from when it began to its last message, and to the end if it is still open. If no message shows it, it goes on as
-        long as its connection.
+        A case goes on from when it began to its last message, and to the end if it is still open.
+        If no message shows it, it goes on as long as its connection.
         """
         since, until = self.bounds
         first, last = case.first_time_ns, case.last_time_ns
         if not first:
             lives = [self.lives[number] for number in case.connections if number in self.lives]
-            first, last = min((life[0] for life in lives), default=0), max((life[1] for life in lives), default=until)
+            first, last = (
+                min((life[0] for life in lives), default=0),
+                max((life[1] for life in lives), default=until),
+            )
         if not case.connections and not first:
             return True  # a case of a checkpoint, which has no time
         return first < until and (case.over == "open" or max(first, last) >= since)

@@ -1,6 +1,7 @@
 """What numba makes of kernels: object files that only need the C library. ``build`` links them.
 
-Only this module knows numba from the inside, and only a build imports it. docs/kernels.md explains what happens here.
+Only this module knows numba from the inside, and only a build imports it. docs/kernels.md explains
+what happens here.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _registered: set[Callable[..., Any]] = set()
 class _Parts(codegen.JITCodeLibrary):
     """What numba translates together, as it is.
 
-    numba would optimise each function, and then whatever calls it together with it, and translate both. A kernel needs this once.
+    numba would optimise each function, and then whatever calls it together with it, and translate
+    both. A kernel needs this once.
     """
 
     def add_llvm_module(self, module: Any) -> None:
@@ -75,7 +77,9 @@ class _Codegen(codegen.JITCPUCodegen):
 
 
 def object_of(function: Callable[..., Any], signature: str) -> bytes:
-    """Returns an object file with a kernel, by its ``symbol``; nothing else in it is seen from outside."""
+    """Returns an object file with a kernel, by its ``symbol``; nothing else in it is seen from
+    outside.
+    """
     library, name = _compiled(function, signature)
     module = library.whole()
     for value in (*module.functions, *module.global_variables):
@@ -102,9 +106,11 @@ def _emitted(module: Any) -> bytes:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
-    # For any processor of this kind. Measured: code for x86-64-v3, or for the very processor, is no faster: kernels load bytes, compare
-    # and branch.
-    machine = target.create_target_machine(cpu="generic", features="", opt=3, reloc="pic", codemodel="default")
+    # For any processor of this kind. Measured: code for x86-64-v3, or for the very processor, is no
+    # faster: kernels load bytes, compare and branch.
+    machine = target.create_target_machine(
+        cpu="generic", features="", opt=3, reloc="pic", codemodel="default"
+    )
     code: bytes = machine.emit_object(module)
     return code
 
@@ -127,14 +133,18 @@ def _compiled(function: Callable[..., Any], signature: str) -> tuple[Any, str]:
     arguments, word_index = [], 0
     structs: dict[str, Any] = {}
     for parameter in parameters:
-        shape = "".join(f"words[{word_index + 1 + dimension}], " for dimension in range(parameter.dimensions))
+        shape = "".join(
+            f"words[{word_index + 1 + dimension}], " for dimension in range(parameter.dimensions)
+        )
         if parameter.tables is not None:
             name = parameter.tables.__name__
             structs[name] = _tables_of(parameter.tables)  # type: ignore[arg-type] # mypy takes no class for hashable
             arguments.append(f"{name}(words[{word_index}])")
             word_index += 1
             continue
-        argument = f"words[{word_index}] != 0" if parameter.type == "boolean" else f"words[{word_index}]"
+        argument = (
+            f"words[{word_index}] != 0" if parameter.type == "boolean" else f"words[{word_index}]"
+        )
         name = f"{parameter.type}_{parameter.dimensions}"
         if shape:
             structs[name] = _array_of(parameter.type, parameter.dimensions)
@@ -155,15 +165,18 @@ def _compiled(function: Callable[..., Any], signature: str) -> tuple[Any, str]:
 
 @functools.cache
 def _tables_of(tables: type[Tables]) -> Any:
-    """Returns a function for numba that makes a kernel's view of ``tables`` from the address of its words.
+    """Returns a function for numba that makes a kernel's view of ``tables`` from the address of its
+    words.
 
-    The view is a pointer; an attribute of it is an array of records that owns nothing, or one record.
+    The view is a pointer; an attribute of it is an array of records that owns nothing, or one
+    record.
     """
     extending: Any = numba.extending
     types: Any = numba.types
     bases: Any = templates
     members = {
-        name: (member_index, _type_of(kind, numba.from_dtype, types)) for member_index, (name, kind) in enumerate(tables.members().items())
+        name: (member_index, _type_of(kind, numba.from_dtype, types))
+        for member_index, (name, kind) in enumerate(tables.members().items())
     }
     kind: Any = type(tables.__name__, (types.Type,), {})
     of_tables = kind(f"{tables.__module__}.{tables.__qualname__}")
@@ -172,7 +185,9 @@ def _tables_of(tables: type[Tables]) -> Any:
     def resolve(_: Any, view: Any, name: str) -> Any:
         return members[name][1] if view == of_tables and name in members else None
 
-    extending.infer_getattr(type("Members", (bases.AttributeTemplate,), {"key": kind, "generic_resolve": resolve}))
+    extending.infer_getattr(
+        type("Members", (bases.AttributeTemplate,), {"key": kind, "generic_resolve": resolve})
+    )
 
     def member(context: Any, builder: Any, _: Any, value: Any, name: str) -> Any:
         member_index, member_type = members[name]
@@ -181,7 +196,8 @@ def _tables_of(tables: type[Tables]) -> Any:
 
         def word(at: int) -> Any:
             loaded = builder.load(builder.gep(words, [ir.Constant(integer, at)], inbounds=True))
-            # No table moves while a kernel runs: without this each access would load the address again.
+            # No table moves while a kernel runs: without this each access would load the address
+            # again.
             loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
             return loaded
 
@@ -189,7 +205,9 @@ def _tables_of(tables: type[Tables]) -> Any:
             return word(2 * member_index)
         if not isinstance(member_type, types.Array):
             return builder.inttoptr(word(2 * member_index), context.get_value_type(member_type))
-        return _array(context, builder, member_type, word(2 * member_index), [word(2 * member_index + 1)])
+        return _array(
+            context, builder, member_type, word(2 * member_index), [word(2 * member_index + 1)]
+        )
 
     extending.lower_getattr_generic(kind)(member)
 
@@ -203,12 +221,20 @@ def _tables_of(tables: type[Tables]) -> Any:
 
 
 def _array_of(name: str, dimensions: int) -> Any:
-    """Returns a function for numba that makes an array from the address of its first element, and its shape."""
+    """Returns a function for numba that makes an array from the address of its first element, and
+    its shape.
+    """
     kind: Any = numba.types.Array(numba.from_dtype(np.dtype(name)), dimensions, "C")
 
     def of_address(_: Any, address: Any, shape: Any) -> Any:
         def code(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-            return _array(context, builder, kind, arguments[0], [builder.extract_value(arguments[1], at) for at in range(dimensions)])
+            return _array(
+                context,
+                builder,
+                kind,
+                arguments[0],
+                [builder.extract_value(arguments[1], at) for at in range(dimensions)],
+            )
 
         return kind(address, shape), code
 
@@ -216,7 +242,9 @@ def _array_of(name: str, dimensions: int) -> Any:
 
 
 def _array(context: Any, builder: Any, kind: Any, address: Any, shape: Sequence[Any]) -> Any:
-    """Appends the instructions that make an array, which owns nothing, from an address and a shape."""
+    """Appends the instructions that make an array, which owns nothing, from an address and a
+    shape.
+    """
     arrays: Any = arrayobj
     array = arrays.make_array(kind)(context, builder)
     size = ir.Constant(ir.IntType(64), context.get_abi_sizeof(context.get_data_type(kind.dtype)))
@@ -224,7 +252,9 @@ def _array(context: Any, builder: Any, kind: Any, address: Any, shape: Sequence[
     for length in shape[:0:-1]:
         strides.insert(0, builder.mul(length, strides[0]))
     data = builder.inttoptr(address, array.data.type)
-    arrays.populate_array(array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+    arrays.populate_array(
+        array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None
+    )
     return array._getvalue()
 
 
@@ -239,5 +269,7 @@ def _type_of(kind: Any, from_dtype: Any, types: Any) -> Any:
 
 
 def _always(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function for numba's ``overload``, which wants a function that, given the types, returns the implementation."""
+    """Returns a function for numba's ``overload``, which wants a function that, given the types,
+    returns the implementation.
+    """
     return lambda *_: function

@@ -1,4 +1,6 @@
-"""Finds which values of a column differ, if few do: numbers of kinds, connections, words. Sorting them takes six times as long."""
+"""Finds which values of a column differ, if few do: numbers of kinds, connections, words. Sorting
+them takes six times as long.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,25 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import kernel
 
 _MOST = 256
-"""Number of values that are told apart without sorting: a value takes so many steps at most, whoever chose the values."""
+"""Number of values that are told apart without sorting: a value takes so many steps at most,
+whoever chose the values.
+"""
 _SLOTS = 1024
 _SPREAD = 0x9E37_79B9
 """Multiplied by this number, numbers that are close have different middle bits."""
 
 
 def distinct(values: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns (place of the first occurrence of each different value, in any order; for each value the number of the one that it
-    equals)."""
+    """Returns (place of the first occurrence of each different value, in any order; for each value
+    the number of the one that it equals).
+    """
     if number_values.is_compiled:
         first, inverse = np.empty(_MOST, np.int64), np.empty(len(values), np.int64)
-        count = int(number_values(np.require(values, np.int64, ("C",)), np.full(_SLOTS, -1, np.int64), first, inverse))
+        count = int(
+            number_values(
+                np.require(values, np.int64, ("C",)), np.full(_SLOTS, -1, np.int64), first, inverse
+            )
+        )
         if count >= 0:
             return first[:count], inverse
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -28,7 +37,8 @@ def distinct(values: IntArray) -> tuple[IntArray, IntArray]:
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1])")
 def number_values(values: IntArray, slots: IntArray, first: IntArray, inverse: IntArray) -> int:
-    """Numbers values by when they first came; returns how many differ, or -1 if there are more than room in ``first``.
+    """Numbers values by when they first came; returns how many differ, or -1 if there are more than
+    room in ``first``.
 
     ``slots`` are -1, and several times as many as ``first``.
     """

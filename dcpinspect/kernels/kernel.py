@@ -1,12 +1,14 @@
 """Sequential loops over columns, and the functions that they are written with.
 
-A kernel is a plain function over NumPy arrays, ``Tables`` and integers. It runs as machine code where the package has brought some
-(``library``). Elsewhere it runs as Python, many times slower, with every array seen through a ``memoryview`` (an element costs 25 ns that
-way, 100 ns through NumPy).
+A kernel is a plain function over NumPy arrays, ``Tables`` and integers. It runs as machine code
+where the package has brought some (``library``). Elsewhere it runs as Python, many times slower,
+with every array seen through a ``memoryview`` (an element costs 25 ns that way, 100 ns through
+NumPy).
 
-A kernel may only use what gives equal numbers in both forms. That is integer arithmetic that fits int64 (u64 values only through
-``np.uint64`` constants and ``be64``), and element access with indices it has checked itself. Slices of one-dimensional arrays and functions
-marked ``@inline`` are also allowed. Nothing checks bounds in the compiled form.
+A kernel may only use what gives equal numbers in both forms. That is integer arithmetic that fits
+int64 (u64 values only through ``np.uint64`` constants and ``be64``), and element access with
+indices it has checked itself. Slices of one-dimensional arrays and functions marked ``@inline`` are
+also allowed. Nothing checks bounds in the compiled form.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 IS_INTERPRETED = os.environ.get("DCPINSPECT_KERNELS") == "interpreted"
 """Whether kernels run as Python although there is machine code: to compare the two."""
 HELPERS: dict[Callable[..., Any], Callable[..., Any] | None] = {}
-"""The functions that kernels may call, each with the function that replaces it when compiled, or None.
+"""The functions that kernels may call, each with the function that replaces it when compiled, or
+None.
 
 A function that replaces itself is compiled in place of each call.
 """
@@ -50,7 +53,9 @@ class Kernel(Generic[P, R]):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether calls run as machine code: for callers that have another way, faster than the Python form."""
+        """Whether calls run as machine code: for callers that have another way, faster than the
+        Python form.
+        """
         return not IS_INTERPRETED and self.code is not None
 
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -79,7 +84,9 @@ def _view(arg: Any) -> Any:
 
 
 def kernel(signature: str) -> Callable[[Callable[P, R]], Kernel[P, R]]:
-    """Makes a function a kernel of a signature as ``library.parse_signature`` takes it, e.g. ``int64(octets, int64[::1], int64)``."""
+    """Makes a function a kernel of a signature as ``library.parse_signature`` takes it, e.g.
+    ``int64(octets, int64[::1], int64)``.
+    """
 
     def decorate(function: Callable[P, R]) -> Kernel[P, R]:
         return Kernel(function, signature)
@@ -94,13 +101,17 @@ def inline(function: F) -> F:
 
 
 def step(function: F) -> F:
-    """Lets kernels call ``function``, a part that most of their items go through: machine code has it in place of each call."""
+    """Lets kernels call ``function``, a part that most of their items go through: machine code has
+    it in place of each call.
+    """
     HELPERS[function] = function  # measured: calls doubled the time of putting segments in order
     return function
 
 
 def _inline_as(compiled: Callable[..., Any]) -> Callable[[F], F]:
-    """Lets kernels call a helper, as ``inline`` does, whose fast form differs between Python and numba."""
+    """Lets kernels call a helper, as ``inline`` does, whose fast form differs between Python and
+    numba.
+    """
 
     def decorate(function: F) -> F:
         HELPERS[function] = compiled
@@ -136,12 +147,15 @@ def _be64(data: Any, at: int) -> Any:
 
 @_inline_as(_be64)
 def be64(data: Any, at: int) -> Any:
-    """Returns the big-endian 64 bits of ``data`` at ``at``: an ``int`` when interpreted, ``np.uint64`` when compiled."""
+    """Returns the big-endian 64 bits of ``data`` at ``at``: an ``int`` when interpreted,
+    ``np.uint64`` when compiled.
+    """
     return int.from_bytes(data[at : at + 8], "big")
 
 
 def _octet(data: Any, at: int) -> Any:
-    # Measured: an index that may be negative is compared with 0 each time, which made a scan of text a tenth slower.
+    # Measured: an index that may be negative is compared with 0 each time, which made a scan of
+    # text a tenth slower.
     return np.int64(data[np.uint64(at)])
 
 
@@ -165,8 +179,9 @@ def put(data: Any, at: int, value: int) -> None:
 
 
 def _copy(target: Any, at: int, source: Any, start: int, size: int) -> None:
-    # Measured: with indices that cannot be negative this becomes a memcpy (0.1 us for 1,448 bytes); written as
-    # target[at + i] it stays a loop over bytes (1.9 us), and an assignment of slices costs 0.5 us.
+    # Measured: with indices that cannot be negative this becomes a memcpy (0.1 us for 1,448 bytes);
+    # written as target[at + i] it stays a loop over bytes (1.9 us), and an assignment of slices
+    # costs 0.5 us.
     target_bytes, source_bytes = target[at : at + size], source[start : start + size]
     for i in range(size):
         target_bytes[i] = source_bytes[i]

@@ -1,8 +1,10 @@
-"""The shared library with the machine code of all kernels: found in the package, compared with the sources, and called.
+"""The shared library with the machine code of all kernels: found in the package, compared with the
+sources, and called.
 
-``build`` makes it, for any processor of its platform. It carries the names of the files that its kernels are made of, and a digest of what
-was in them. The package beside it must have the same: code never runs on tables of another layout. It is of no use to check more, for
-whoever can write there can write this program.
+``build`` makes it, for any processor of its platform. It carries the names of the files that its
+kernels are made of, and a digest of what was in them. The package beside it must have the same:
+code never runs on tables of another layout. It is of no use to check more, for whoever can write
+there can write this program.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from dcpinspect.text import clip, escape
 NAME = "kernels/machine_code.so"
 """The library, as a file of the package."""
 SOURCES = "dcpinspect_sources"
-"""Name of the text in the library that says what it was built from: a digest, then the names of files, one on a line."""
+"""Name of the text in the library that says what it was built from: a digest, then the names of
+files, one on a line.
+"""
 TYPES = {"octets": "u1", "uint8": "u1", "int32": "i4", "int64": "i8", "uint64": "u8"}
 _NAMES = {*TYPES, "boolean"}
 _PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|$)")
@@ -40,7 +44,9 @@ TablesType = type[Tables]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a kernel takes at one place: an array of so many dimensions, or, with none, an integer or ``Tables``."""
+    """What a kernel takes at one place: an array of so many dimensions, or, with none, an integer
+    or ``Tables``.
+    """
 
     type: str
     dimensions: int
@@ -53,7 +59,8 @@ class Code:
     """A kernel's machine code; it is called like the function. Lets other threads run meanwhile."""
 
     def __init__(self, entry: Any, result: str, parameters: tuple[Parameter, ...]) -> None:
-        """``entry`` is a function of the library: what numba makes of ``int64 entry(words, addresses)``.
+        """``entry`` is a function of the library: what numba makes of ``int64 entry(words,
+        addresses)``.
 
         It returns a status, and takes places for the result and for an exception in front.
         """
@@ -61,17 +68,23 @@ class Code:
         entry.restype = ctypes.c_int32
         self._entry = entry
         self._parameters = parameters
-        self._pack = struct.Struct(f"={sum(1 + parameter.dimensions for parameter in parameters)}q").pack
+        self._pack = struct.Struct(
+            f"={sum(1 + parameter.dimensions for parameter in parameters)}q"
+        ).pack
         self._is_void = result == "void"
 
     def __call__(self, *args: Any) -> Any:
-        """Runs the code. Raises ``TypeError`` for what the code would misread: the code itself checks nothing."""
+        """Runs the code. Raises ``TypeError`` for what the code would misread: the code itself
+        checks nothing.
+        """
         words: list[int] = []
         tables: list[Any] = []
         for arg, parameter in zip(args, self._parameters, strict=True):
             if parameter.tables is not None:
                 tables.append(arg.words())
-                words.append(tables[-1].__array_interface__["data"][0])  # ``ctypes`` takes three times as long
+                words.append(
+                    tables[-1].__array_interface__["data"][0]
+                )  # ``ctypes`` takes three times as long
             elif parameter.dimensions:
                 words += _array_words(arg, parameter)
             else:
@@ -103,12 +116,18 @@ class Library:
     def code(self, function: Callable[..., Any], signature: str) -> Code | None:
         """Returns the code of a kernel, or None if the library has none."""
         entry = getattr(self._loaded, symbol(function), None)
-        return None if entry is None else Code(entry, *parse_signature(signature, function.__globals__))
+        return (
+            None
+            if entry is None
+            else Code(entry, *parse_signature(signature, function.__globals__))
+        )
 
 
 @functools.cache
 def library() -> Library | None:
-    """Returns the library that came with the package, or None. Then says so: everything goes on interpreted."""
+    """Returns the library that came with the package, or None. Then says so: everything goes on
+    interpreted.
+    """
     try:
         return found()
     except OSError as error:
@@ -116,13 +135,16 @@ def library() -> Library | None:
         tell(
             "interpreted",
             f"kernels run interpreted, many times slower, without their machine code ({reason}); "
-            "to make it, install numba (the extra dcpinspect[build]) and run: python -m dcpinspect.kernels.build",
+            "to make it, install numba (the extra dcpinspect[build]) and run: python -m "
+            "dcpinspect.kernels.build",
         )
         return None
 
 
 def found() -> Library:
-    """Returns the library that came with the package. Raises OSError where it is not there, or is of no use here."""
+    """Returns the library that came with the package. Raises OSError where it is not there, or is
+    of no use here.
+    """
     loaded = Library(path) if os.path.exists(path := _path(NAME)) else _from_archive()
     if not loaded.fits():
         msg = "it was made from other sources"
@@ -146,7 +168,9 @@ def _from_archive() -> Library:
 
 
 def content(name: str) -> bytes:
-    """Returns what is in a file of the package, which may be in an archive. Raises OSError if there is none."""
+    """Returns what is in a file of the package, which may be in an archive. Raises OSError if there
+    is none.
+    """
     loader: Any = __spec__.loader
     data: bytes = loader.get_data(_path(name))
     return data
@@ -170,11 +194,14 @@ def symbol(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__name__}".replace(".", "_")
 
 
-def parse_signature(text: str, names: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, tuple[Parameter, ...]]:
-    """Returns the result's type, ``int64`` or ``void``, and the parameters of ``int64(octets, int64[:,::1], boolean, State)``.
+def parse_signature(
+    text: str, names: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[str, tuple[Parameter, ...]]:
+    """Returns the result's type, ``int64`` or ``void``, and the parameters of ``int64(octets,
+    int64[:,::1], boolean, State)``.
 
-    ``octets`` stands for a one-dimensional uint8 array that is only read, a name in ``names`` for its ``Tables``. Raises ``ValueError`` for
-    anything else.
+    ``octets`` stands for a one-dimensional uint8 array that is only read, a name in ``names`` for
+    its ``Tables``. Raises ``ValueError`` for anything else.
     """
     match = re.fullmatch(r"(int64|void)\((.*)\)", text)
     parameters, at = [], 0
@@ -209,7 +236,9 @@ def tell(message_kind: str, text: str) -> None:
 
 
 def _array_words(array: Any, parameter: Parameter) -> tuple[int, ...]:
-    """Returns address and shape of an array. One look at the array's interface tells everything, in a microsecond."""
+    """Returns address and shape of an array. One look at the array's interface tells everything, in
+    a microsecond.
+    """
     facts = array.__array_interface__
     address, is_read_only = facts["data"]
     size = int(parameter.type[1])

@@ -1,4 +1,5 @@
-"""Records of integers in tables: declared once, seen by NumPy, by interpreted kernels, by compiled kernels and by mypy.
+"""Records of integers in tables: declared once, seen by NumPy, by interpreted kernels, by compiled
+kernels and by mypy.
 
 A ``Struct`` declares its fields as a dataclass does::
 
@@ -10,9 +11,10 @@ A ``Struct`` declares its fields as a dataclass does::
     class Gaps(Gap[Ints], Rows[Gap]):
         \"\"\"The gaps of a reading.\"\"\"
 
-``Gap`` is one record, whose fields are integers: ``gaps[7].begins.row``. ``Gaps`` is a table, whose fields are columns:
-``gaps.begins.row``. A kernel takes a ``Tables``, which names all tables that it works on, and gets records from them: a record is a view,
-so that ``gap.after = 5`` writes into the table. Interpreted, a record is a ctypes structure; compiled, it is a pointer.
+``Gap`` is one record, whose fields are integers: ``gaps[7].begins.row``. ``Gaps`` is a table, whose
+fields are columns: ``gaps.begins.row``. A kernel takes a ``Tables``, which names all tables that it
+works on, and gets records from them: a record is a view, so that ``gap.after = 5`` writes into the
+table. Interpreted, a record is a ctypes structure; compiled, it is a pointer.
 
 Kernels hand records to each other and never return one: compiled, that would be a copy.
 """
@@ -92,15 +94,25 @@ class _Declared:
         least: int = -1,
         bits: int = 64,
     ) -> None:
-        facts = {"meaning": meaning, "struct": struct, "is_pair": is_pair, "reset": reset, "of": of, "least": least, "bits": bits}
+        facts = {
+            "meaning": meaning,
+            "struct": struct,
+            "is_pair": is_pair,
+            "reset": reset,
+            "of": of,
+            "least": least,
+            "bits": bits,
+        }
         self.facts: dict[str, Any] = facts
 
 
 def number(meaning: str, *, reset: int = 0, of: str = "", least: int = -1, bits: int = 64) -> Any:
-    """Declares a signed integer. ``reset``: its value in a new record. ``of``: the table of which it is a row number; -1 is then none.
+    """Declares a signed integer. ``reset``: its value in a new record. ``of``: the table of which
+    it is a row number; -1 is then none.
 
-    ``least``: -1, or less if numbers below 0 say something else. ``bits``: 8, 16 or 32 in tables that may have millions of rows; put such
-    fields behind the others, since each field begins at a multiple of its size.
+    ``least``: -1, or less if numbers below 0 say something else. ``bits``: 8, 16 or 32 in tables
+    that may have millions of rows; put such fields behind the others, since each field begins at a
+    multiple of its size.
     """
     return _Declared(meaning, reset=reset, of=of, least=least, bits=bits)
 
@@ -143,7 +155,9 @@ class Struct(Generic[T]):
     array: npt.NDArray[np.void]
 
     def __init_subclass__(cls) -> None:
-        declared = {name: value for name, value in vars(cls).items() if isinstance(value, _Declared)}
+        declared = {
+            name: value for name, value in vars(cls).items() if isinstance(value, _Declared)
+        }
         if declared:
             cls.fields = {name: Field(name, **value.facts) for name, value in declared.items()}
             for name, field in cls.fields.items():
@@ -176,7 +190,9 @@ class Struct(Generic[T]):
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
-        """Returns a record with memory of its own, from what ``as_bytes`` returned. Raises ValueError for another number of bytes."""
+        """Returns a record with memory of its own, from what ``as_bytes`` returned. Raises
+        ValueError for another number of bytes.
+        """
         if len(data) != cls.dtype.itemsize:
             msg = f"{len(data)} bytes are no {cls.__name__}"
             raise ValueError(msg)
@@ -192,19 +208,26 @@ class Struct(Generic[T]):
                 values |= field.struct.resets(f"{prefix}{field.name}.")
             elif field.reset:
                 values |= dict.fromkeys(
-                    [f"{prefix}{field.name}[{direction}]" for direction in (0, 1)] if field.is_pair else [prefix + field.name], field.reset
+                    [f"{prefix}{field.name}[{direction}]" for direction in (0, 1)]
+                    if field.is_pair
+                    else [prefix + field.name],
+                    field.reset,
                 )
         return values
 
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:
-        """Returns a function that turns a record of zeros into a new one; kernels have to mark it ``inline``."""
+        """Returns a function that turns a record of zeros into a new one; kernels have to mark it
+        ``inline``.
+        """
         return _resetter(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
 
 
 @functools.cache
 def _resetter(struct: type[Struct[Any]]) -> Callable[[Any], None]:
-    lines = [f"    record.{name} = {value}" for name, value in struct.resets().items()] or ["    pass"]
+    lines = [f"    record.{name} = {value}" for name, value in struct.resets().items()] or [
+        "    pass"
+    ]
     scope: dict[str, Any] = {}
     exec("\n".join(["def reset(record):", *lines]), scope)  # noqa: S102 - made of the declarations in this package
     reset: Callable[[Any], None] = scope["reset"]
@@ -213,9 +236,21 @@ def _resetter(struct: type[Struct[Any]]) -> Callable[[Any], None]:
 
 @functools.cache
 def _ctype(struct: type[Struct[Any]]) -> type[ctypes.Structure]:
-    integers: dict[int, Any] = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
+    integers: dict[int, Any] = {
+        8: ctypes.c_int8,
+        16: ctypes.c_int16,
+        32: ctypes.c_int32,
+        64: ctypes.c_int64,
+    }
     fields = [
-        (name, field.struct.ctype() if field.struct else ctypes.c_int64 * 2 if field.is_pair else integers[field.bits])
+        (
+            name,
+            field.struct.ctype()
+            if field.struct
+            else ctypes.c_int64 * 2
+            if field.is_pair
+            else integers[field.bits],
+        )
         for name, field in struct.fields.items()
     ]
     return type(struct.__name__, (ctypes.Structure,), {"_fields_": fields, "struct": struct})
@@ -230,7 +265,9 @@ def _reset_row(struct: Any) -> npt.NDArray[np.void]:
 
 
 class StructRows(Generic[R]):
-    """A table of records. A class that also inherits from their struct has their fields as columns."""
+    """A table of records. A class that also inherits from their struct has their fields as
+    columns.
+    """
 
     dtype: ClassVar[np.dtype[np.void]]
     fields: ClassVar[Mapping[str, Field]]
@@ -246,7 +283,9 @@ class StructRows(Generic[R]):
 
     @classmethod
     def mapped(cls, count: int) -> Self:
-        """Returns rows of zeros in memory that was never used: where NumPy reuses freed memory, it writes the zeros."""
+        """Returns rows of zeros in memory that was never used: where NumPy reuses freed memory, it
+        writes the zeros.
+        """
         return cls(np.frombuffer(mmap.mmap(-1, count * cls.dtype.itemsize), cls.dtype))
 
     @classmethod
@@ -258,11 +297,20 @@ class StructRows(Generic[R]):
     @classmethod
     def joined(cls, tables: Sequence[Self]) -> Self:
         """Returns one table with the rows of all, one table behind the other."""
-        return cls(np.concatenate([plain(table) for table in (np.empty(0, cls.dtype), *(table.array for table in tables))]).view(cls.dtype))
+        return cls(
+            np.concatenate(
+                [
+                    plain(table)
+                    for table in (np.empty(0, cls.dtype), *(table.array for table in tables))
+                ]
+            ).view(cls.dtype)
+        )
 
     @classmethod
     def of_integers(cls, integers: IntArray) -> Self:
-        """Returns the table from what ``as_integers`` returned. Raises ValueError for another number of integers in a row."""
+        """Returns the table from what ``as_integers`` returned. Raises ValueError for another
+        number of integers in a row.
+        """
         return cls(np.ascontiguousarray(integers, dtype="<i8").view(cls.dtype).reshape(-1))
 
     def __len__(self) -> int:
@@ -291,7 +339,9 @@ class StructRows(Generic[R]):
         return iter(self.records())
 
     def records(self) -> Any:
-        """Returns the records as interpreted kernels see them: views, unless the table itself is part of another one."""
+        """Returns the records as interpreted kernels see them: views, unless the table itself is
+        part of another one.
+        """
         if self._records is None:
             array = np.require(self.array, requirements=("C", "W"))
             struct: Any = type(self)
@@ -303,11 +353,17 @@ class StructRows(Generic[R]):
 
     def as_integers(self) -> IntArray:
         """Returns the whole table as numbers, of shape (rows, integers of a row)."""
-        return np.ascontiguousarray(self.array).view(np.int64).reshape(len(self.array), self.dtype.itemsize // 8)
+        return (
+            np.ascontiguousarray(self.array)
+            .view(np.int64)
+            .reshape(len(self.array), self.dtype.itemsize // 8)
+        )
 
 
 class Tables:
-    """What a kernel works on: a subclass names its tables, single records, arrays of int64 and integers by annotations."""
+    """What a kernel works on: a subclass names its tables, single records, arrays of int64 and
+    integers by annotations.
+    """
 
     @classmethod
     @functools.cache
@@ -320,7 +376,12 @@ class Tables:
         """Returns a text of everything that decides how machine code reads the members."""
         return repr(
             [
-                (name, kind.dtype.descr if isinstance(kind, type) and issubclass(kind, Struct) else str(kind))
+                (
+                    name,
+                    kind.dtype.descr
+                    if isinstance(kind, type) and issubclass(kind, Struct)
+                    else str(kind),
+                )
                 for name, kind in cls.members().items()
             ]
         )
@@ -330,22 +391,47 @@ class Tables:
         return SimpleNamespace(**{name: _view(getattr(self, name)) for name in self.members()})
 
     def check(self) -> None:
-        """Raises ValueError if a row number is outside its table: it would make a kernel write anywhere."""
-        rows = {name: len(table) for name in self.members() if isinstance(table := getattr(self, name, None), StructRows)}
+        """Raises ValueError if a row number is outside its table: it would make a kernel write
+        anywhere.
+        """
+        rows = {
+            name: len(table)
+            for name in self.members()
+            if isinstance(table := getattr(self, name, None), StructRows)
+        }
         for name in rows:
-            _check(f"{type(self).__name__}.{name}", getattr(self, name), getattr(self, name).array, rows)
+            _check(
+                f"{type(self).__name__}.{name}",
+                getattr(self, name),
+                getattr(self, name).array,
+                rows,
+            )
 
     def words(self) -> IntArray:
-        """Returns address and length of each member, as compiled kernels take them; an integer stands for itself."""
-        return np.array([word for name in self.members() for word in _words(getattr(self, name))], dtype=np.int64)
+        """Returns address and length of each member, as compiled kernels take them; an integer
+        stands for itself.
+        """
+        return np.array(
+            [word for name in self.members() for word in _words(getattr(self, name))],
+            dtype=np.int64,
+        )
 
 
-def _check(name: str, struct: type[Struct[Any]] | StructRows[Any], array: npt.NDArray[np.void], rows: Mapping[str, int]) -> None:
+def _check(
+    name: str,
+    struct: type[Struct[Any]] | StructRows[Any],
+    array: npt.NDArray[np.void],
+    rows: Mapping[str, int],
+) -> None:
     for field in struct.fields.values():
         column = array[field.name]
         if field.struct is not None:
             _check(name, field.struct, column, rows)
-        elif field.of in rows and len(column) and not field.least <= column.min() <= column.max() < max(1, rows[field.of]):
+        elif (
+            field.of in rows
+            and len(column)
+            and not field.least <= column.min() <= column.max() < max(1, rows[field.of])
+        ):
             msg = f"{name}: {field.name} is no row of {field.of}"
             raise ValueError(msg)
 

@@ -30,10 +30,11 @@ def count_once(
     rows_of: Callable[[MessageBatch], RowNumbers],
     redactor: Redactor | None = None,
 ) -> tuple[_C, Collection[int]]:
-    """Feeds a counter with rows of all batches of a reading, without connections that show what another connection shows.
+    """Feeds a counter with rows of all batches of a reading, without connections that show what
+    another connection shows.
 
-    Only the end of a reading tells which these are, so files are then read again. What came through a pipe is gone. Returns the counter,
-    and the connections that it counts all the same.
+    Only the end of a reading tells which these are, so files are then read again. What came through
+    a pipe is gone. Returns the counter, and the connections that it counts all the same.
     """
     counter, samples = new_counter(), Copies()
     for batch in batches:
@@ -46,5 +47,7 @@ def count_once(
     with Reading([file.name for file in reading.capture.files], **reading.options) as again:
         for batch in again:
             rows = rows_of(batch)
-            counter.feed(batch.redacted(redactor), rows[~np.isin(batch.connection[rows], list(copies))])
+            counter.feed(
+                batch.redacted(redactor), rows[~np.isin(batch.connection[rows], list(copies))]
+            )
     return counter, ()

@@ -1,8 +1,10 @@
-"""Numbers of a running reading, for a system that monitors: families of samples with labels, made when somebody asks.
+"""Numbers of a running reading, for a system that monitors: families of samples with labels, made
+when somebody asks.
 
-Labels come from the wire, so their number is bounded: there are ``MOST_PAIRS`` pairs of client and bucket. A pair without an open
-connection leaves to make room for a new one. The pair ``other`` has what found no room, and what pairs that left have counted. Counters
-never go down: what a connection has counted since the last time is added to the pair that it belongs to by now.
+Labels come from the wire, so their number is bounded: there are ``MOST_PAIRS`` pairs of client and
+bucket. A pair without an open connection leaves to make room for a new one. The pair ``other`` has
+what found no room, and what pairs that left have counted. Counters never go down: what a connection
+has counted since the last time is added to the pair that it belongs to by now.
 """
 
 from __future__ import annotations
@@ -41,20 +43,43 @@ from dcpinspect.text import clip, escape_rest
 MOST_PAIRS = 100
 """Greatest number of pairs of client and bucket that have numbers of their own."""
 MOST_VBUCKETS = 1 << 14
-"""Greatest number of vbuckets that have numbers of their own: the first ones of all pairs together."""
+"""Greatest number of vbuckets that have numbers of their own: the first ones of all pairs together.
+"""
 _LABEL = 80
 """Greatest number of columns of a label."""
 _PENDING = 1 << 16
-"""Number of commands of connections that are counted before their pairs are looked up, even if nobody asks."""
+"""Number of commands of connections that are counted before their pairs are looked up, even if
+nobody asks.
+"""
 SETTLED_NS = 5_000_000_000
-"""Age in nanoseconds at which a gap is counted: messages that come soon after it may still tell why it is there."""
-BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Age in nanoseconds at which a gap is counted: messages that come soon after it may still tell why
+it is there.
+"""
+BOUNDS_S = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
 """Upper bounds of the histogram of answer times, in seconds."""
 _BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
 
 OTHER, NO_DCP, UNKNOWN = "other", "no dcp", "unknown"
-"""Names of clients and buckets. OTHER: those without room. NO_DCP: on connections on which no DCP was said. UNKNOWN: those that nobody
-named."""
+"""Names of clients and buckets. OTHER: those without room. NO_DCP: on connections on which no DCP
+was said. UNKNOWN: those that nobody named.
+"""
 STUCK = ("never-answered", "starved-by-flow-control", "behind")
 """Verdicts of streams on open connections on which nothing moves, although something should."""
 
@@ -74,75 +99,190 @@ class Family:
 
 _OF_VBUCKET = (*PAIR, "vbucket")
 FAMILIES = (
-    Family("dcpinspect_build_info", "gauge", ("version",), "Version of dcpinspect. The value is always 1."),
     Family(
-        "dcpinspect_messages_total", "counter", (*PAIR, "opcode", "side"), "Messages by command, and whether it is request or response."
+        "dcpinspect_build_info",
+        "gauge",
+        ("version",),
+        "Version of dcpinspect. The value is always 1.",
     ),
-    Family("dcpinspect_message_bytes_total", "counter", (*PAIR, "opcode", "side"), "Bytes of these messages."),
-    Family("dcpinspect_answer_seconds", "histogram", (*PAIR, "opcode"), "Time from a request to its answer, by command."),
-    Family("dcpinspect_connections", "gauge", (*PAIR, "verdict"), "Open connections by their verdict."),
+    Family(
+        "dcpinspect_messages_total",
+        "counter",
+        (*PAIR, "opcode", "side"),
+        "Messages by command, and whether it is request or response.",
+    ),
+    Family(
+        "dcpinspect_message_bytes_total",
+        "counter",
+        (*PAIR, "opcode", "side"),
+        "Bytes of these messages.",
+    ),
+    Family(
+        "dcpinspect_answer_seconds",
+        "histogram",
+        (*PAIR, "opcode"),
+        "Time from a request to its answer, by command.",
+    ),
+    Family(
+        "dcpinspect_connections", "gauge", (*PAIR, "verdict"), "Open connections by their verdict."
+    ),
     Family("dcpinspect_connections_opened_total", "counter", PAIR, "Connections that were seen."),
     Family(
-        "dcpinspect_streams", "gauge", (*PAIR, "state"), "Streams on open connections by their state. Of a vbucket, the newest one counts."
+        "dcpinspect_streams",
+        "gauge",
+        (*PAIR, "state"),
+        "Streams on open connections by their state. Of a vbucket, the newest one counts.",
     ),
-    Family("dcpinspect_stream_verdicts", "gauge", (*PAIR, "verdict"), "The same streams by their verdict."),
-    Family("dcpinspect_streams_opened_total", "counter", PAIR, "Streams that were seen, also refused ones."),
+    Family(
+        "dcpinspect_stream_verdicts",
+        "gauge",
+        (*PAIR, "verdict"),
+        "The same streams by their verdict.",
+    ),
+    Family(
+        "dcpinspect_streams_opened_total",
+        "counter",
+        PAIR,
+        "Streams that were seen, also refused ones.",
+    ),
     Family(
         "dcpinspect_vbuckets_stuck",
         "gauge",
         PAIR,
-        "Vbuckets that nothing moves: the newest stream has no answer, waits for an acknowledgement of the client, or is behind.",
+        (
+            "Vbuckets that nothing moves: the newest stream has no answer, waits for an "
+            "acknowledgement of the client, or is behind."
+        ),
     ),
     Family(
         "dcpinspect_seqno_lag",
         "gauge",
         PAIR,
-        "Seqnos from where streams are to the high seqnos that the server told, all vbuckets together.",
+        (
+            "Seqnos from where streams are to the high seqnos that the server told, all vbuckets "
+            "together."
+        ),
     ),
-    Family("dcpinspect_seqno_lag_vbuckets", "gauge", PAIR, "Vbuckets whose high seqno is known, which are those of the lag."),
-    Family("dcpinspect_rollbacks_total", "counter", PAIR, "Stream requests that were answered with a rollback."),
     Family(
-        "dcpinspect_gaps_total", "counter", (*PAIR, "cause"), "Gaps in the seqnos of streams, by their cause. A gap counts after 5 seconds."
+        "dcpinspect_seqno_lag_vbuckets",
+        "gauge",
+        PAIR,
+        "Vbuckets whose high seqno is known, which are those of the lag.",
     ),
-    Family("dcpinspect_flow_control_window_bytes", "gauge", PAIR, "Flow-control windows of open connections, all together."),
-    Family("dcpinspect_flow_control_outstanding_bytes", "gauge", PAIR, "Bytes in these windows that the client has not acknowledged."),
-    Family("dcpinspect_flow_control_fill_ratio", "gauge", PAIR, "How full the fullest of these windows is. 1 is full."),
-    Family("dcpinspect_noop_age_seconds", "gauge", PAIR, "Time since the last noop, of the open connection where that is longest."),
-    Family("dcpinspect_holes_total", "counter", PAIR, "Ranges of bytes that are not in the capture."),
+    Family(
+        "dcpinspect_rollbacks_total",
+        "counter",
+        PAIR,
+        "Stream requests that were answered with a rollback.",
+    ),
+    Family(
+        "dcpinspect_gaps_total",
+        "counter",
+        (*PAIR, "cause"),
+        "Gaps in the seqnos of streams, by their cause. A gap counts after 5 seconds.",
+    ),
+    Family(
+        "dcpinspect_flow_control_window_bytes",
+        "gauge",
+        PAIR,
+        "Flow-control windows of open connections, all together.",
+    ),
+    Family(
+        "dcpinspect_flow_control_outstanding_bytes",
+        "gauge",
+        PAIR,
+        "Bytes in these windows that the client has not acknowledged.",
+    ),
+    Family(
+        "dcpinspect_flow_control_fill_ratio",
+        "gauge",
+        PAIR,
+        "How full the fullest of these windows is. 1 is full.",
+    ),
+    Family(
+        "dcpinspect_noop_age_seconds",
+        "gauge",
+        PAIR,
+        "Time since the last noop, of the open connection where that is longest.",
+    ),
+    Family(
+        "dcpinspect_holes_total", "counter", PAIR, "Ranges of bytes that are not in the capture."
+    ),
     Family("dcpinspect_missing_bytes_total", "counter", PAIR, "Bytes that are not in the capture."),
-    Family("dcpinspect_vbucket_last_seqno", "gauge", _OF_VBUCKET, "Seqno up to which the newest stream has come. For --metrics-vbuckets."),
+    Family(
+        "dcpinspect_vbucket_last_seqno",
+        "gauge",
+        _OF_VBUCKET,
+        "Seqno up to which the newest stream has come. For --metrics-vbuckets.",
+    ),
     Family(
         "dcpinspect_vbucket_seqno_lag",
         "gauge",
         _OF_VBUCKET,
         "Seqnos from there to the high seqno that the server told. For --metrics-vbuckets.",
     ),
-    Family("dcpinspect_vbucket_stuck", "gauge", _OF_VBUCKET, "1 where nothing moves the vbucket, else 0. For --metrics-vbuckets."),
+    Family(
+        "dcpinspect_vbucket_stuck",
+        "gauge",
+        _OF_VBUCKET,
+        "1 where nothing moves the vbucket, else 0. For --metrics-vbuckets.",
+    ),
     Family("dcpinspect_capture_packets_total", "counter", (), "Packets that were read."),
     Family(
         "dcpinspect_capture_dropped_packets_total",
         "counter",
         ("where",),
-        "Packets that were lost: in the kernel, in the interface, on a full disk, or because they were not read in time (spool)."
+        "Packets that were lost: in the kernel, in the interface, on a full disk, or because "
+        "they were not read in time (spool)."
         " What another program lost before is at file.",
     ),
-    Family("dcpinspect_capture_unread_packets", "gauge", (), "Packets that were captured and are not read yet."),
-    Family("dcpinspect_capture_behind_seconds", "gauge", (), "How long the packets wait that are read next; 0 while none wait."),
-    Family("dcpinspect_capture_timestamp_seconds", "gauge", (), "Capture time up to which packets were read, in seconds since 1970."),
+    Family(
+        "dcpinspect_capture_unread_packets",
+        "gauge",
+        (),
+        "Packets that were captured and are not read yet.",
+    ),
+    Family(
+        "dcpinspect_capture_behind_seconds",
+        "gauge",
+        (),
+        "How long the packets wait that are read next; 0 while none wait.",
+    ),
+    Family(
+        "dcpinspect_capture_timestamp_seconds",
+        "gauge",
+        (),
+        "Capture time up to which packets were read, in seconds since 1970.",
+    ),
     Family(
         "dcpinspect_metrics_pairs",
         "gauge",
         (),
-        f"Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at most. All others are the pair other.",
+        (
+            f"Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at most. All "
+            "others are the pair other."
+        ),
     ),
-    Family("dcpinspect_metrics_snapshot_seconds", "gauge", (), "Time that it took to make these numbers."),
-    Family("dcpinspect_metrics_snapshot_timestamp_seconds", "gauge", (), "When these numbers were made, in seconds since 1970."),
+    Family(
+        "dcpinspect_metrics_snapshot_seconds",
+        "gauge",
+        (),
+        "Time that it took to make these numbers.",
+    ),
+    Family(
+        "dcpinspect_metrics_snapshot_timestamp_seconds",
+        "gauge",
+        (),
+        "When these numbers were made, in seconds since 1970.",
+    ),
 )
 BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 
 class Source(Protocol):
-    """What the numbers are made from: a running reading, or what pipeline runs have found so far."""
+    """What the numbers are made from: a running reading, or what pipeline runs have found so
+    far.
+    """
 
     @property
     def tracker(self) -> Tracker | None:
@@ -193,7 +333,8 @@ class Times(NamedTuple):
     """A histogram of seconds."""
 
     counts: Sequence[int]
-    """Number of answers up to each of ``BOUNDS_S``, smaller ones included, and the number of all."""
+    """Number of answers up to each of ``BOUNDS_S``, smaller ones included, and the number of all.
+    """
     sum: float
 
 
@@ -213,7 +354,9 @@ _RISING = (
     "dcpinspect_holes_total",
     "dcpinspect_missing_bytes_total",
 )
-"""Counters that are computed from the tables of connections; counters of gaps, one for each cause, follow them."""
+"""Counters that are computed from the tables of connections; counters of gaps, one for each cause,
+follow them.
+"""
 _GAPS = len(_RISING)
 
 
@@ -231,16 +374,23 @@ class _Totals:
 
     def add(self, other_totals: _Totals) -> None:
         """Adds what another pair has counted."""
-        for own_counts, theirs in ((self.messages, other_totals.messages), (self.answers, other_totals.answers)):
+        for own_counts, theirs in (
+            (self.messages, other_totals.messages),
+            (self.answers, other_totals.answers),
+        ):
             for command, numbers in theirs.items():
                 _add(own_counts, command, numbers)
         self.risen = self.risen + other_totals.risen
 
 
 class Metrics:
-    """The numbers of a reading. Feed it with every batch. Only the thread of the reading may use it."""
+    """The numbers of a reading. Feed it with every batch. Only the thread of the reading may use
+    it.
+    """
 
-    def __init__(self, reading: Source, *, with_vbuckets: bool = False, most: int = MOST_PAIRS) -> None:
+    def __init__(
+        self, reading: Source, *, with_vbuckets: bool = False, most: int = MOST_PAIRS
+    ) -> None:
         """Starts before the first batch; from now on the reading tracks streams."""
         if isinstance(reading, Reading):
             if reading.tracker is None:
@@ -280,14 +430,20 @@ class Metrics:
         distinct_keys, group = np.unique(key, return_inverse=True)
         group = group.reshape(-1)
         counts = np.bincount(group), np.bincount(group, batch.length).astype(np.int64)
-        for distinct_key, numbers in zip(distinct_keys.tolist(), np.stack(counts, axis=1), strict=True):
+        for distinct_key, numbers in zip(
+            distinct_keys.tolist(), np.stack(counts, axis=1), strict=True
+        ):
             _add(self._messages, distinct_key, numbers)
         rtt = batch.rtt_ns
         answered = np.flatnonzero(decoded.is_response & rtt.known)
         if len(answered):
             self._add_answers(key[answered], rtt.values[answered].astype(np.int64))
-        noops = np.flatnonzero((decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_response & ~decoded.is_server)
-        self._noops.update(zip(batch.connection[noops].tolist(), batch.time_ns[noops].tolist(), strict=True))
+        noops = np.flatnonzero(
+            (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_response & ~decoded.is_server
+        )
+        self._noops.update(
+            zip(batch.connection[noops].tolist(), batch.time_ns[noops].tolist(), strict=True)
+        )
         if len(self._messages) > _PENDING:
             self._count(self._pairs_of(self._links()))
 
@@ -295,9 +451,13 @@ class Metrics:
         distinct_keys, group = np.unique(key, return_inverse=True)
         group, width = group.reshape(-1), len(BOUNDS_S) + 1
         bound = np.searchsorted(_BOUNDS_NS, rtt_ns)
-        counts = np.bincount(group * width + bound, minlength=len(distinct_keys) * width).reshape(-1, width)
+        counts = np.bincount(group * width + bound, minlength=len(distinct_keys) * width).reshape(
+            -1, width
+        )
         sums = np.bincount(group, rtt_ns).astype(np.int64)
-        for distinct_key, numbers in zip(distinct_keys.tolist(), np.column_stack((counts, sums)), strict=True):
+        for distinct_key, numbers in zip(
+            distinct_keys.tolist(), np.column_stack((counts, sums)), strict=True
+        ):
             _add(self._answers, distinct_key, numbers)
 
     def snapshot(self) -> Snapshot:
@@ -324,7 +484,8 @@ class Metrics:
         samples["dcpinspect_metrics_snapshot_timestamp_seconds"].append(((), time.time()))
         return samples
 
-    # -- who it belongs to ---------------------------------------------------------------------------------------------------------
+    # -- who it belongs to
+    # ----------------------------------------------------------------------------------------------
 
     def _pairs_of(self, links: Mapping[int, Link]) -> dict[int, Pair]:
         """Returns the pair of each connection; the pair has totals from now on."""
@@ -353,7 +514,14 @@ class Metrics:
         """Returns the pair, or ``other`` if there is no room for it."""
         if pair not in self._pairs:
             if self._own_pairs >= self._most:
-                gone = next((candidate for candidate, totals in self._pairs.items() if not totals.is_open and candidate != _OTHERS), None)
+                gone = next(
+                    (
+                        candidate
+                        for candidate, totals in self._pairs.items()
+                        if not totals.is_open and candidate != _OTHERS
+                    ),
+                    None,
+                )
                 other_totals = self._pairs.setdefault(_OTHERS, _Totals())
                 if gone is None or not is_open:
                     other_totals.is_open |= is_open
@@ -367,17 +535,26 @@ class Metrics:
     def _own_pairs(self) -> int:
         return len(self._pairs) - (_OTHERS in self._pairs)
 
-    # -- counters ------------------------------------------------------------------------------------------------------------------
+    # -- counters
+    # ----------------------------------------------------------------------------------------------
 
     def _count(self, pair_of: Mapping[int, Pair]) -> None:
-        """Adds what was counted since the last time to the pairs that connections belong to by now."""
+        """Adds what was counted since the last time to the pairs that connections belong to by
+        now.
+        """
         for pending, name in ((self._messages, "messages"), (self._answers, "answers")):
-            unsure = {key: numbers for key, numbers in pending.items() if key // _COMMANDS in self._unsure}
+            unsure = {
+                key: numbers for key, numbers in pending.items() if key // _COMMANDS in self._unsure
+            }
             for key, numbers in pending.items():
                 connection, command = divmod(key, _COMMANDS)
                 if connection in self._left_out or key in unsure:
                     continue
-                totals = self._pairs[pair_of[connection]] if connection in pair_of else self._pairs.setdefault(_OTHERS, _Totals())
+                totals = (
+                    self._pairs[pair_of[connection]]
+                    if connection in pair_of
+                    else self._pairs.setdefault(_OTHERS, _Totals())
+                )
                 _add(getattr(totals, name), command, numbers)
             pending.clear()
             pending.update(unsure)
@@ -396,17 +573,27 @@ class Metrics:
         for number, link in links.items():
             if number in self._unsure:
                 continue
-            numbers = (1, int(state.connections.streams[number]), rollbacks[number], sum(link.holes), sum(link.missing))
+            numbers = (
+                1,
+                int(state.connections.streams[number]),
+                rollbacks[number],
+                sum(link.holes),
+                sum(link.missing),
+            )
             now = np.concatenate((np.array(numbers, dtype=np.int64), causes[number]))
             before = self._seen.get(number)
-            self._pairs[pair_of[number]].risen += now if before is None else np.maximum(now - before, 0)
+            self._pairs[pair_of[number]].risen += (
+                now if before is None else np.maximum(now - before, 0)
+            )
             self._seen[number] = now
 
     def _settled_gaps(self, tables: Tables) -> IntArray:
         """Returns how many gaps of each cause every stream has that are old enough."""
         gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
         counts = tables.gap_counts.copy()
-        is_new = np.abs(now_ns - gaps.last_time) < SETTLED_NS  # one that seems to come later is old: the clock was set back
+        is_new = (
+            np.abs(now_ns - gaps.last_time) < SETTLED_NS
+        )  # one that seems to come later is old: the clock was set back
         np.subtract.at(counts, (gaps.stream[is_new], gaps.cause[is_new]), 1)
         return counts
 
@@ -420,7 +607,8 @@ class Metrics:
                 yield "dcpinspect_gaps_total", (*pair, cause), number
         yield "dcpinspect_metrics_pairs", (), self._own_pairs
 
-    # -- how it is now -------------------------------------------------------------------------------------------------------------
+    # -- how it is now
+    # ----------------------------------------------------------------------------------------------
 
     def _of_connections(
         self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
@@ -428,7 +616,9 @@ class Metrics:
         verdicts: Counter[tuple[Pair, str]] = Counter()
         windows: dict[Pair, list[tuple[int, int]]] = defaultdict(list)
         names = ("connection", "verdict", "window_bytes", "outstanding_bytes")
-        for number, verdict, window, outstanding in zip(*(tables.connections.values(name) for name in names), strict=True):
+        for number, verdict, window, outstanding in zip(
+            *(tables.connections.values(name) for name in names), strict=True
+        ):
             if number in links and not links[number].closed and pair_of[number] != _NO_DCPS:
                 verdicts[pair_of[number], verdict] += 1
                 if outstanding is not None and window:
@@ -436,9 +626,21 @@ class Metrics:
         for (pair, verdict), count in verdicts.items():
             yield "dcpinspect_connections", (*pair, verdict), count
         for pair, pair_windows in windows.items():
-            yield "dcpinspect_flow_control_window_bytes", pair, sum(window for window, _ in pair_windows)
-            yield "dcpinspect_flow_control_outstanding_bytes", pair, sum(outstanding for _, outstanding in pair_windows)
-            yield "dcpinspect_flow_control_fill_ratio", pair, max(outstanding / window for window, outstanding in pair_windows)
+            yield (
+                "dcpinspect_flow_control_window_bytes",
+                pair,
+                sum(window for window, _ in pair_windows),
+            )
+            yield (
+                "dcpinspect_flow_control_outstanding_bytes",
+                pair,
+                sum(outstanding for _, outstanding in pair_windows),
+            )
+            yield (
+                "dcpinspect_flow_control_fill_ratio",
+                pair,
+                max(outstanding / window for window, outstanding in pair_windows),
+            )
         ages: dict[Pair, float] = {}
         for number, time_ns in self._noops.items():
             if number in links and not links[number].closed:
@@ -457,7 +659,10 @@ class Metrics:
         verdicts = tables.streams.columns["verdict"]
         assert isinstance(verdicts, Worded)
         open_pairs = {
-            pair: pair_index for pair_index, pair in enumerate(dict.fromkeys(pair_of[n] for n, link in links.items() if not link.closed))
+            pair: pair_index
+            for pair_index, pair in enumerate(
+                dict.fromkeys(pair_of[n] for n, link in links.items() if not link.closed)
+            )
         }
         pair_of_connection = np.full(len(self._tracker.state.connections), -1)
         for number, link in links.items():
@@ -469,34 +674,64 @@ class Metrics:
             ("dcpinspect_streams", streams.state[rows], STREAM_STATES),
             ("dcpinspect_stream_verdicts", verdicts.codes[rows], verdicts.words),
         ):
-            counts = np.bincount(pair_of_stream * len(words) + codes, minlength=len(pairs) * len(words))
+            counts = np.bincount(
+                pair_of_stream * len(words) + codes, minlength=len(pairs) * len(words)
+            )
             for count_index in np.flatnonzero(counts).tolist():
-                yield name, (*pairs[count_index // len(words)], words[count_index % len(words)]), int(counts[count_index])
-        stuck = np.isin(verdicts.codes[rows], [w.STREAM_VERDICTS.index(verdict) for verdict in STUCK])
+                yield (
+                    name,
+                    (*pairs[count_index // len(words)], words[count_index % len(words)]),
+                    int(counts[count_index]),
+                )
+        stuck = np.isin(
+            verdicts.codes[rows], [w.STREAM_VERDICTS.index(verdict) for verdict in STUCK]
+        )
         lags = self._lags(tables, links, streams[rows])
         of_pair: dict[int, list[int]] = defaultdict(list)
         for pair_index, lag in zip(pair_of_stream.tolist(), lags, strict=True):
             if lag is not None:
                 of_pair[pair_index].append(lag)
-        for pair_index, count in enumerate(np.bincount(pair_of_stream[stuck], minlength=len(pairs)).tolist()):
+        for pair_index, count in enumerate(
+            np.bincount(pair_of_stream[stuck], minlength=len(pairs)).tolist()
+        ):
             if pairs[pair_index] != _NO_DCPS:
                 yield "dcpinspect_vbuckets_stuck", pairs[pair_index], count
                 yield "dcpinspect_seqno_lag_vbuckets", pairs[pair_index], len(of_pair[pair_index])
                 if of_pair[pair_index]:
                     yield "dcpinspect_seqno_lag", pairs[pair_index], sum(of_pair[pair_index])
         if self._with_vbuckets:
-            yield from _by_vbucket(streams[rows], [pairs[pair_index] for pair_index in pair_of_stream.tolist()], stuck, lags)
+            yield from _by_vbucket(
+                streams[rows],
+                [pairs[pair_index] for pair_index in pair_of_stream.tolist()],
+                stuck,
+                lags,
+            )
 
-    def _lags(self, tables: Tables, links: Mapping[int, Link], streams: Streams) -> list[int | None]:
-        """Returns how far each of these streams is behind what its server told, up to where it was asked for; None where nobody knows."""
+    def _lags(
+        self, tables: Tables, links: Mapping[int, Link], streams: Streams
+    ) -> list[int | None]:
+        """Returns how far each of these streams is behind what its server told, up to where it was
+        asked for; None where nobody knows.
+        """
         names = ("client", "vbucket", "high_seqno")
         high_seqnos = {
-            (client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)
+            (client, vbucket): high
+            for client, vbucket, high in zip(
+                *(tables.vbuckets.values(name) for name in names), strict=True
+            )
         }
-        sight, sessions = Visibility(self._tracker.state.known, links), self._tracker.conversation.sessions
-        clients = {number: client.name for number, client in clients_of(links.values(), sessions, sight).items()}
+        sight, sessions = (
+            Visibility(self._tracker.state.known, links),
+            self._tracker.conversation.sessions,
+        )
+        clients = {
+            number: client.name
+            for number, client in clients_of(links.values(), sessions, sight).items()
+        }
         runs = (streams.has_position != 0) & np.isin(streams.state, (ACCEPTED, STREAMING))
-        last = np.where(streams.request.form > 0, unbiased(streams.request.end), np.uint64((1 << 64) - 1))
+        last = np.where(
+            streams.request.form > 0, unbiased(streams.request.end), np.uint64((1 << 64) - 1)
+        )
         lags: list[int | None] = []
         for connection, vbucket, is_running, position, end in zip(
             streams.connection.tolist(),
@@ -516,7 +751,12 @@ class Metrics:
         dropped: dict[str, int | None]
         if isinstance(capture, LiveCapture):
             numbers, lost = capture.numbers, capture.lost
-            dropped = {"kernel": capture.dropped, "interface": numbers.interface_drops, "disk": numbers.unrecorded, "spool": lost}
+            dropped = {
+                "kernel": capture.dropped,
+                "interface": numbers.interface_drops,
+                "disk": numbers.unrecorded,
+                "spool": lost,
+            }
             yield "dcpinspect_capture_unread_packets", (), capture.unread
             yield "dcpinspect_capture_behind_seconds", (), capture.lag_s
         else:
@@ -542,24 +782,37 @@ def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, .
     for command, numbers in totals.answers.items():
         _add(answers, _opcode(command), numbers)
     for opcode, numbers in answers.items():
-        yield "dcpinspect_answer_seconds", (*pair, opcode), Times(np.cumsum(numbers[:-1]).tolist(), int(numbers[-1]) / 1e9)
+        yield (
+            "dcpinspect_answer_seconds",
+            (*pair, opcode),
+            Times(np.cumsum(numbers[:-1]).tolist(), int(numbers[-1]) / 1e9),
+        )
 
 
 def _by_vbucket(
     streams: Streams, pairs: Sequence[Pair], stuck: BoolArray, lags: Sequence[int | None]
 ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
-    """Yields samples by vbucket. If it has several streams: of the one that is farthest behind, and whether any is stuck."""
+    """Yields samples by vbucket. If it has several streams: of the one that is farthest behind, and
+    whether any is stuck.
+    """
     by_labels: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
     positions = [
         seqno if is_known else None
-        for seqno, is_known in zip(unbiased(streams.position).tolist(), streams.has_position.tolist(), strict=True)
+        for seqno, is_known in zip(
+            unbiased(streams.position).tolist(), streams.has_position.tolist(), strict=True
+        )
     ]
-    for pair, vbucket, position, lag, is_stuck in zip(pairs, streams.vbucket.tolist(), positions, lags, stuck.tolist(), strict=True):
+    for pair, vbucket, position, lag, is_stuck in zip(
+        pairs, streams.vbucket.tolist(), positions, lags, stuck.tolist(), strict=True
+    ):
         labels: tuple[str, ...] = (*pair, str(vbucket))
         if labels in by_labels or len(by_labels) < MOST_VBUCKETS:
             by_labels[labels].append((position, lag, is_stuck))
     for labels, values in by_labels.items():
-        last, behind = _known(position for position, _, _ in values), _known(lag for _, lag, _ in values)
+        last, behind = (
+            _known(position for position, _, _ in values),
+            _known(lag for _, lag, _ in values),
+        )
         if last:
             yield "dcpinspect_vbucket_last_seqno", labels, min(last)
         if behind:
@@ -572,11 +825,14 @@ def _known(values: Iterable[int | None]) -> list[int]:
 
 
 def _newest(streams: Streams, pairs: IntArray) -> IntArray:
-    """Returns the newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair by connection, -1 for none that
-    counts."""
+    """Returns the newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair
+    by connection, -1 for none that counts.
+    """
     rows = np.flatnonzero(pairs[streams.connection] >= 0)[::-1]  # newest first
     newest_first = streams[rows]
-    key = (pairs[newest_first.connection] * (1 << 17) + newest_first.vbucket) * (1 << 17) + newest_first.sid
+    key = (pairs[newest_first.connection] * (1 << 17) + newest_first.vbucket) * (
+        1 << 17
+    ) + newest_first.sid
     newest: IntArray = np.sort(rows[np.unique(key, return_index=True)[1]])
     return newest
 
@@ -588,7 +844,9 @@ def _opcode(command: int) -> str:
 
 
 def _label(text: str) -> str:
-    """Returns a peer's name for something as a label: without invisible characters, and not too long."""
+    """Returns a peer's name for something as a label: without invisible characters, and not too
+    long.
+    """
     return clip(escape_rest(text), _LABEL)
 
 

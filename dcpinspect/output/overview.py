@@ -1,4 +1,6 @@
-"""What is in a reading, at a first look: how long, who, which buckets and vbuckets, how complete, and what to run next."""
+"""What is in a reading, at a first look: how long, who, which buckets and vbuckets, how complete,
+and what to run next.
+"""
 
 from __future__ import annotations
 
@@ -29,22 +31,33 @@ def overview(reading: Reading) -> Overview:
     every_link = reading.engine.links
     tracker, counted = reading.tracker.counted(every_link)
     tables, copies = tracker.tables(counted), reading.tracker.left_out(every_link)
-    coverage = reading.coverage.without(copies, Counter(link.unopened for link in every_link if link.number in copies))
+    coverage = reading.coverage.without(
+        copies, Counter(link.unopened for link in every_link if link.number in copies)
+    )
     foreign = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
     http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
     links = [link for link in counted if link.number not in foreign]
-    streams = list(zip(*(tables.streams.values(name) for name in ("connection", "vbucket", "answer")), strict=True))
+    streams = list(
+        zip(
+            *(tables.streams.values(name) for name in ("connection", "vbucket", "answer")),
+            strict=True,
+        )
+    )
     vbuckets: dict[int, set[int]] = {}
     for connection, vbucket, _ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)
     sessions = tracker.conversation.sessions
     files = reading.capture.files
     return {
-        "files": [{"name": file.name, "format": file.format, "packets": file.packets} for file in files],
+        "files": [
+            {"name": file.name, "format": file.format, "packets": file.packets} for file in files
+        ],
         "first_time": reading.earliest_ns,
         "last_time": reading.last_time_ns,
         "packets": reading.coverage.packets_read,
-        "packet_classes": {name: count for name, count in reading.coverage.packets.items() if count},
+        "packet_classes": {
+            name: count for name, count in reading.coverage.packets.items() if count
+        },
         "dropped_packets": sum(counts.lost for file in files for counts in file.counts),
         "truncated_packets": reading.truncated,
         "messages": reading.messages - reading.tracker.copies.messages_of(copies),
@@ -66,12 +79,18 @@ def overview(reading: Reading) -> Overview:
     }
 
 
-def _clients(links: Sequence[Link], sessions: Mapping[int, Session], vbuckets: Mapping[int, set[int]]) -> list[dict[str, Any]]:
-    """Returns the clients, by host, service and agent; ``vbuckets``: those that each connection asked for."""
+def _clients(
+    links: Sequence[Link], sessions: Mapping[int, Session], vbuckets: Mapping[int, set[int]]
+) -> list[dict[str, Any]]:
+    """Returns the clients, by host, service and agent; ``vbuckets``: those that each connection
+    asked for.
+    """
     clients: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
-        clients.setdefault((link.origin.rpartition(":")[0], session.service, session.agent or ""), []).append(link.number)
+        clients.setdefault(
+            (link.origin.rpartition(":")[0], session.service, session.agent or ""), []
+        ).append(link.number)
     return [
         {
             "address": host,
@@ -94,7 +113,12 @@ def _servers(links: Sequence[Link], sessions: Mapping[int, Session]) -> list[dic
         {
             "address": address,
             "version": next(
-                (version for number in reversed(numbers) if (version := (sessions.get(number) or Session()).server_version)), None
+                (
+                    version
+                    for number in reversed(numbers)
+                    if (version := (sessions.get(number) or Session()).server_version)
+                ),
+                None,
             ),
             "connections": numbers,
         }
@@ -107,7 +131,10 @@ def _bytes(coverage: Coverage) -> dict[str, Any]:
     totals = coverage.own
     unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
     tls = [direction for direction in unread if direction.connection and direction.protocol == TLS]
-    encrypted, encrypted_bytes = sorted({direction.connection for direction in tls}), sum(direction.not_decodable for direction in tls)
+    encrypted, encrypted_bytes = (
+        sorted({direction.connection for direction in tls}),
+        sum(direction.not_decodable for direction in tls),
+    )
     decrypted = [about for about in coverage.tls.values() if not about.is_misfit]
     return {
         "captured_bytes": totals["unique"] + totals["late"],
@@ -118,8 +145,12 @@ def _bytes(coverage: Coverage) -> dict[str, Any]:
         "missing_bytes": totals["missing"],
         "holes": totals["holes"],
         "tls_overhead_bytes": totals["tls"],
-        "unopened_records": sum(records.lost + records.refused for about in decrypted for records in about.records),
-        "decrypted_connections": sorted({connection for connection, _ in coverage.ways(lambda all_: all_.tls > 0) if connection}),
+        "unopened_records": sum(
+            records.lost + records.refused for about in decrypted for records in about.records
+        ),
+        "decrypted_connections": sorted(
+            {connection for connection, _ in coverage.ways(lambda all_: all_.tls > 0) if connection}
+        ),
         "tls_bytes": encrypted_bytes,
         "tls_connections": encrypted,
         "tls_next": coverage.tls_advice(encrypted) if encrypted else None,
@@ -127,12 +158,19 @@ def _bytes(coverage: Coverage) -> dict[str, Any]:
 
 
 def _unopened(links: Sequence[Link]) -> list[dict[str, Any]]:
-    """Returns the connections that were not opened or not used, by client, server and what came of them."""
+    """Returns the connections that were not opened or not used, by client, server and what came of
+    them.
+    """
     numbers_by_key: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         if link.unopened:
-            numbers_by_key.setdefault((link.client.rpartition(":")[0], link.server, link.unopened), []).append(link.number)
-    return [{"client": key[0], "server": key[1], "how": key[2], "connections": numbers} for key, numbers in numbers_by_key.items()]
+            numbers_by_key.setdefault(
+                (link.client.rpartition(":")[0], link.server, link.unopened), []
+            ).append(link.number)
+    return [
+        {"client": key[0], "server": key[1], "how": key[2], "connections": numbers}
+        for key, numbers in numbers_by_key.items()
+    ]
 
 
 def _below(links: Sequence[Link], http: Collection[int]) -> Iterator[str]:
@@ -143,9 +181,15 @@ def _below(links: Sequence[Link], http: Collection[int]) -> Iterator[str]:
             proxies.setdefault(link.client.rpartition(":")[0], []).append(link.number)
         for side, shut in zip(("client", "server"), link.shut, strict=True):
             if shut is not None:
-                yield f"the {side} of connection {link.number} does not read its socket for {shut.time_ns / 1e9:.1f} s: its TCP window is 0"
+                yield (
+                    f"the {side} of connection {link.number} does not read its socket for "
+                    f"{shut.time_ns / 1e9:.1f} s: its TCP window is 0"
+                )
     for proxy, numbers in proxies.items():
-        yield f"the proxy {proxy} sends PROXY headers on {message_lines.counted(len(numbers), 'connection')}"
+        yield (
+            f"the proxy {proxy} sends PROXY headers on "
+            f"{message_lines.counted(len(numbers), 'connection')}"
+        )
     if http:
         yield f"HTTP on {message_lines.counted(len(http), 'connection')}, as health probes send it"
 
@@ -157,7 +201,9 @@ def _is_opened(session: Session | None) -> bool:
 
 def _next(reading: Reading) -> str | None:
     """Returns the command to run next; None if no command of ours finds more."""
-    options = [f"--port {port}" for port in reading.options["extra_ports"]] + ["--port auto"] * bool(reading.options["find_ports"])
+    options = [f"--port {port}" for port in reading.options["extra_ports"]] + [
+        "--port auto"
+    ] * bool(reading.options["find_ports"])
     options += [f"--keylog {shlex.quote(path)}" for path in reading.engine.keys.paths]
     if reading.messages:
         command = "check"

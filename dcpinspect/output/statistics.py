@@ -1,4 +1,6 @@
-"""Statistics of one reading, as it goes on: what was said how often, how large, how fast, and how whole the capture is."""
+"""Statistics of one reading, as it goes on: what was said how often, how large, how fast, and how
+whole the capture is.
+"""
 
 from __future__ import annotations
 
@@ -43,21 +45,29 @@ class Charts:
     commands: Sequence[Counted] = ()
     """Commands, those that were said most first."""
     windows: Sequence[tuple[int, int, int, int, IntArray]] = ()
-    """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each span."""
+    """Connection, bytes of its window, start and length of its spans, most bytes outstanding in
+    each span.
+    """
     round_trips: Sequence[tuple[int, int, int, IntArray]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
     noops: Sequence[tuple[int, int, int, IntArray]] = ()
-    """Connection, start and length of its spans, nanoseconds of the slowest answer to a noop in each span."""
+    """Connection, start and length of its spans, nanoseconds of the slowest answer to a noop in
+    each span.
+    """
     answers: Sequence[tuple[str, IntArray]] = ()
     """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
     sizes: IntArray = field(default_factory=lambda: np.zeros(64, np.int64))
     """Number of messages by the power of two at or below their bytes."""
     by_connection: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    """Messages and bytes, by number of the connection; connections without messages may be missing at the end."""
+    """Messages and bytes, by number of the connection; connections without messages may be missing
+    at the end.
+    """
 
 
 def charts_of(
-    counted: MessageStats, windows: Sequence[tuple[int, int, int, int, IntArray]] = (), round_trips: RoundTrips | None = None
+    counted: MessageStats,
+    windows: Sequence[tuple[int, int, int, int, IntArray]] = (),
+    round_trips: RoundTrips | None = None,
 ) -> Charts:
     """Returns what can be drawn of messages that were counted."""
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
@@ -65,7 +75,10 @@ def charts_of(
         start_ns=messages.start_ns or 0,
         span_ns=messages.span_ns,
         used=messages.used,
-        commands=[Counted(name, side, messages.rows[number], sizes.rows[number]) for number, name, side in counted.commands()],
+        commands=[
+            Counted(name, side, messages.rows[number], sizes.rows[number])
+            for number, name, side in counted.commands()
+        ],
         windows=windows,
         round_trips=[] if round_trips is None else list(_by_connection(round_trips.answers)),
         noops=[] if round_trips is None else list(_by_connection(round_trips.noops)),
@@ -79,7 +92,9 @@ class Statistics:
     """The statistics of a reading. Feed it with every batch."""
 
     def __init__(self, *, of_all: bool = True) -> None:
-        """``of_all``: all messages are counted; then there are also snapshots and windows, which belong to all messages."""
+        """``of_all``: all messages are counted; then there are also snapshots and windows, which
+        belong to all messages.
+        """
         self._of_all = of_all
         self._counted = MessageStats()
         self._balance = Balance()
@@ -98,8 +113,9 @@ class Statistics:
             self._round_trips.feed(batch)
 
     def rows(self, reading: Reading, tables: Tables | None = None) -> list[StatisticsRow]:
-        """Returns the table of statistics by now; the reading tracks streams if all messages are counted. ``tables``: its own, if made
-        already."""
+        """Returns the table of statistics by now; the reading tracks streams if all messages are
+        counted. ``tables``: its own, if made already.
+        """
         of_streams = _of_streams(tables or reading.tables, self._balance) if self._of_all else ()
         return [*self._counted.rows(), *of_streams, *_of_capture(reading)]
 
@@ -114,7 +130,9 @@ def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, 
     """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
     table, series = tables.connections, balance.by_time
     names = ("connection", "window_bytes", "outstanding_bytes")
-    for connection, window, outstanding in zip(*(table.values(name) for name in names), strict=True):
+    for connection, window, outstanding in zip(
+        *(table.values(name) for name in names), strict=True
+    ):
         if outstanding is not None and connection in series.rows:
             yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
 
@@ -126,34 +144,67 @@ def _by_connection(series: Series) -> Iterator[tuple[int, int, int, IntArray]]:
 
 
 def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
-    """Yields sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
+    """Yields sizes of snapshots by type, and the windows of connections that have one and lost
+    nothing.
+    """
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
     assert isinstance(types, Worded)
     assert isinstance(items, NumberColumn)
     for kind, number in sorted((word, number) for number, word in enumerate(types.words)):
         type_items = items.values[types.codes == number]
         if len(type_items):
-            yield {"section": "snapshots", "name": kind, "count": len(type_items), "unit": "items", **distribution(type_items)}
+            yield {
+                "section": "snapshots",
+                "name": kind,
+                "count": len(type_items),
+                "unit": "items",
+                **distribution(type_items),
+            }
     names = ("connection", "window_bytes", "outstanding_bytes", "copy_of")
-    for connection, window, outstanding, copy_of in zip(*(tables.connections.values(name) for name in names), strict=True):
+    for connection, window, outstanding, copy_of in zip(
+        *(tables.connections.values(name) for name in names), strict=True
+    ):
         if outstanding is not None and copy_of is None:
             yield {"section": "flow", "name": "window", "connection": connection, "bytes": window}
             greatest = balance.greatest.get(connection, 0)
-            yield {"section": "flow", "name": "most outstanding", "connection": connection, "bytes": greatest, "share": greatest / window}
+            yield {
+                "section": "flow",
+                "name": "most outstanding",
+                "connection": connection,
+                "bytes": greatest,
+                "share": greatest / window,
+            }
 
 
 def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
-    """Yields what became of packets and bytes, and messages of the whole reading, whatever was filtered."""
+    """Yields what became of packets and bytes, and messages of the whole reading, whatever was
+    filtered.
+    """
     coverage = reading.coverage
     for interface, counts in interfaces(reading.capture.files):
         if counts.dropped is not None or counts.system_dropped is not None:
-            yield {"section": "capture", "name": f"packets dropped at {interface}", "count": counts.lost}
+            yield {
+                "section": "capture",
+                "name": f"packets dropped at {interface}",
+                "count": counts.lost,
+            }
     for name, count in coverage.packets.items():
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
     totals = coverage.own
     names = {"not_decodable": "not decodable", "tls": "TLS", "cut": "cut off"}
-    for name in ("captured", "decoded", "skipped", "unfinished", "not_decodable", "tls", "duplicate", "late", "missing", "cut"):
+    for name in (
+        "captured",
+        "decoded",
+        "skipped",
+        "unfinished",
+        "not_decodable",
+        "tls",
+        "duplicate",
+        "late",
+        "missing",
+        "cut",
+    ):
         if name != "tls" or totals[name]:
             yield {"section": "capture", "name": names.get(name, name), "bytes": totals[name]}
     yield {"section": "capture", "name": "holes", "count": totals["holes"]}

@@ -1,7 +1,8 @@
 """Turns a message's bytes into a message with every field explained.
 
-Nothing here trusts a length, and nothing raises for what the bytes hold: damage becomes a problem with its place, and what can still be
-read is read. The fields tile the message: every byte belongs to exactly one outermost field.
+Nothing here trusts a length, and nothing raises for what the bytes hold: damage becomes a problem
+with its place, and what can still be read is read. The fields tile the message: every byte belongs
+to exactly one outermost field.
 """
 
 from __future__ import annotations
@@ -15,8 +16,22 @@ from dcpinspect.protocol.choose import Choice, choose
 from dcpinspect.protocol.command_statuses import refusal_meaning
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
-from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, duration_us, frame_spec, framing_faults
-from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, decode_header, header_fields
+from dcpinspect.protocol.flex import (
+    DURATIONS,
+    STREAM_ID,
+    decode_frames,
+    duration_us,
+    frame_spec,
+    framing_faults,
+)
+from dcpinspect.protocol.header import (
+    HEADER_SIZE,
+    MAGIC_DOCS,
+    Header,
+    Magic,
+    decode_header,
+    header_fields,
+)
 from dcpinspect.protocol.header_columns import (
     BAD_MAGIC,
     LENGTH_MISMATCH,
@@ -36,28 +51,35 @@ from dcpinspect.protocol.values import document, flatbuffer, plain_value
 UNKNOWN = Context()
 
 MAX_RECORDS = 16_384
-"""Greatest number of records of one message that are divided: buckets have 1024 vbuckets, and a hostile value would be millions of
-fields."""
+"""Greatest number of records of one message that are divided: buckets have 1024 vbuckets, and a
+hostile value would be millions of fields.
+"""
 
 RECORD_RULES = {"failover_log": "failover-log-size", "items": "cache-transfer-record"}
-"""Rules for records that do not fill their value, by name of the records; for other records there is no rule of its own."""
+"""Rules for records that do not fill their value, by name of the records; for other records there
+is no rule of its own.
+"""
 
 _MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
 _LENGTHS_END = 12
 """The first bytes of the header, up to here, say where the message and its sections end."""
 
 
-def annotate(data: bytes, *, context: Context = UNKNOWN, missing: Sequence[tuple[int, int]] = ()) -> Message:
+def annotate(
+    data: bytes, *, context: Context = UNKNOWN, missing: Sequence[tuple[int, int]] = ()
+) -> Message:
     """Returns the message at the start of ``data``.
 
-    ``missing`` are byte ranges [start, end) that hold zeros because the capture does not have them. Bytes that ``data`` is too short for
-    are missing too.
+    ``missing`` are byte ranges [start, end) that hold zeros because the capture does not have them.
+    Bytes that ``data`` is too short for are missing too.
     """
     return _Annotator(data, context, missing).run()
 
 
 def unknown_opcode(opcode: int, *, server: bool) -> Severity | None:
-    """Returns how bad it is that nobody described a command: a note for numbers of development builds. None if somebody did."""
+    """Returns how bad it is that nobody described a command: a note for numbers of development
+    builds. None if somebody did.
+    """
     if is_described(opcode, server=server):
         return None
     return "note" if opcode in DEVELOPMENT and not server else "warning"
@@ -76,11 +98,23 @@ class _Annotator(Annotation):
         if len(self.data) < HEADER_SIZE:
             self.missing.append((len(self.data), HEADER_SIZE))
             self._header_fields()
-            self.problem("truncated", "error", "header", len(self.data), f"header ends {HEADER_SIZE - len(self.data)} bytes early")
+            self.problem(
+                "truncated",
+                "error",
+                "header",
+                len(self.data),
+                f"header ends {HEADER_SIZE - len(self.data)} bytes early",
+            )
             return self._done()
         if self.take(0, _LENGTHS_END) is None:
             self._header_fields()
-            self.problem("truncated", "error", "header", 0, "the part of the header with the length of the message is not in the capture")
+            self.problem(
+                "truncated",
+                "error",
+                "header",
+                0,
+                "the part of the header with the length of the message is not in the capture",
+            )
             self.secrecy = Secrecy.MEASURED  # nobody knows which command the body belongs to
             self._raw_body(len(self.data) - HEADER_SIZE, "no lengths in the capture")
             return self._done()
@@ -93,23 +127,49 @@ class _Annotator(Annotation):
         if self._header_problems(header):
             self._body(header)
         if header.size > len(self.data):
-            cut = next((field.name for field in message.fields if field.offset + field.size > len(self.data)), "message")
-            self.problem("truncated", "error", cut, len(self.data), f"message ends {header.size - len(self.data)} bytes early, in {cut}")
+            cut = next(
+                (
+                    field.name
+                    for field in message.fields
+                    if field.offset + field.size > len(self.data)
+                ),
+                "message",
+            )
+            self.problem(
+                "truncated",
+                "error",
+                cut,
+                len(self.data),
+                f"message ends {header.size - len(self.data)} bytes early, in {cut}",
+            )
         if len(self.data) > header.size:
             message.data = self.data[: header.size]
-            self.problem("trailing-bytes", "note", "message", header.size, f"{len(self.data) - header.size} bytes follow the message")
+            self.problem(
+                "trailing-bytes",
+                "note",
+                "message",
+                header.size,
+                f"{len(self.data) - header.size} bytes follow the message",
+            )
         return self._done()
 
     def _done(self) -> Message:
-        self.message.missing = tuple((start, end) for start, end in sorted(self.missing) if start < end)
+        self.message.missing = tuple(
+            (start, end) for start, end in sorted(self.missing) if start < end
+        )
         return self.message
 
-    # -- header ---------------------------------------------------------------------------------------
+    # -- header
+    # ---------------------------------------------------------------------------------------
 
     def _header_fields(self) -> None:
         magic = self.data[0] if self.data else Magic.REQUEST
         is_server = magic in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
-        has_token = Trait.TOKEN in opcode_traits(self.data[1], server=is_server) if len(self.data) > 1 else False
+        has_token = (
+            Trait.TOKEN in opcode_traits(self.data[1], server=is_server)
+            if len(self.data) > 1
+            else False
+        )
         for spec in header_fields(magic):
             if has_token and spec.kind is FieldKind.CAS:
                 value = self.hidden(spec, spec.offset, spec.kind.size, 0, is_value=False)
@@ -125,26 +185,57 @@ class _Annotator(Annotation):
         """Reports what the header contradicts; returns False if the body cannot be divided."""
         faults = faults_of(header, self.held(HEADER_SIZE, 1))
         if faults & BAD_MAGIC:
-            self.problem("bad-magic", "error", "magic", 0, f"0x{header.magic:02x} starts no message")
+            self.problem(
+                "bad-magic", "error", "magic", 0, f"0x{header.magic:02x} starts no message"
+            )
             self._raw_body(header.body_size, "no sections without a magic")
             return False
         if faults & UNDEFINED_DATATYPE:
-            self.problem("undefined-datatype", "error", "datatype", 5, f"datatype 0x{header.datatype:02x} has undefined bits")
+            self.problem(
+                "undefined-datatype",
+                "error",
+                "datatype",
+                5,
+                f"datatype 0x{header.datatype:02x} has undefined bits",
+            )
         if faults & OVERSIZED_BODY:
-            self.problem("oversized-body", "warning", "total_body_length", 8, f"announces {header.body_size >> 20} MiB of body")
+            self.problem(
+                "oversized-body",
+                "warning",
+                "total_body_length",
+                8,
+                f"announces {header.body_size >> 20} MiB of body",
+            )
         if severity := unknown_opcode(header.opcode, server=header.is_server):
             says = f": {DEVELOPMENT[header.opcode]}" if severity == "note" else ""
-            self.problem("unknown-opcode", severity, "opcode", 1, f"opcode 0x{header.opcode:02x} is not described{says}")
+            self.problem(
+                "unknown-opcode",
+                severity,
+                "opcode",
+                1,
+                f"opcode 0x{header.opcode:02x} is not described{says}",
+            )
         if faults & LENGTH_MISMATCH:
             framing = f"framing extras {header.framing_size} + " if header.is_flex else ""
-            reason = f"{framing}extras {header.extras_size} + key {header.key_size} exceed body {header.body_size}"
-            self.problem("length-mismatch", "error", "total_body_length", 8, reason + self._other_body(header))
+            reason = (
+                f"{framing}extras {header.extras_size} + key {header.key_size} exceed body "
+                f"{header.body_size}"
+            )
+            self.problem(
+                "length-mismatch",
+                "error",
+                "total_body_length",
+                8,
+                reason + self._other_body(header),
+            )
             self._raw_body(header.body_size, reason)
             return False
         return True
 
     def _other_body(self, header: Header) -> str:
-        """Returns what the message is if its body is as long as the sections it declares: published examples do not count some sections."""
+        """Returns what the message is if its body is as long as the sections it declares: published
+        examples do not count some sections.
+        """
         size = header.body_size - header.value_size
         end = HEADER_SIZE + size
         if end > len(self.data) or self.data[end : end + 1] not in (b"", *_MAGICS):
@@ -153,14 +244,18 @@ class _Annotator(Annotation):
         choice = choose(dataclasses.replace(header, body_size=size), extras, 0)
         if choice.layout is None or choice.rule:
             return ""
-        return f"; with a body of {size} it is a {self.message.name} in the {choice.layout.generation} layout"
+        return (
+            f"; with a body of {size} it is a {self.message.name} in the "
+            f"{choice.layout.generation} layout"
+        )
 
     def _raw_body(self, size: int, meaning: str) -> None:
         if size:
             spec = Field("body", 0, FieldKind.BYTES, "bytes that cannot be divided", "Body")
             self.message.fields.append(self._raw(spec, HEADER_SIZE, size, 0, meaning))
 
-    # -- body -----------------------------------------------------------------------------------------
+    # -- body
+    # -----------------------------------------------------------------------------------------
 
     def _body(self, header: Header) -> None:
         message = self.message
@@ -169,7 +264,11 @@ class _Annotator(Annotation):
         if faults_of(header, self.held(at, 1)) & UNDECLARED_STREAM_ID:
             framing_size = 3
             self.problem(
-                "undeclared-stream-id", "note", "framing_extras_length", 2, "stream-id not counted in the header (known server fault)"
+                "undeclared-stream-id",
+                "note",
+                "framing_extras_length",
+                2,
+                "stream-id not counted in the header (known server fault)",
             )
         message.framing_size = framing_size
         if framing_size:
@@ -194,13 +293,27 @@ class _Annotator(Annotation):
             self.problem(choice.rule, "warning", "extras", at, choice.reason)
         elif choice.rule:
             severity: Severity = "warning" if choice.rule == "unexpected-section" else "error"
-            self.problem(choice.rule, severity, "value", at + header.extras_size + header.key_size, choice.reason)
+            self.problem(
+                choice.rule,
+                severity,
+                "value",
+                at + header.extras_size + header.key_size,
+                choice.reason,
+            )
         elif choice.broken and choice.layout is not None:
             note = f": {choice.layout.note}" if choice.layout.note else ""
-            self.problem(choice.broken, "note", "message", 0, f"{self.message.name} in the {choice.layout.generation} layout{note}")
+            self.problem(
+                choice.broken,
+                "note",
+                "message",
+                0,
+                f"{self.message.name} in the {choice.layout.generation} layout{note}",
+            )
 
     def _framing(self, header: Header, at: int, size: int) -> None:
-        spec = Field("framing_extras", 0, FieldKind.BYTES, "elements before the extras", "Framing extras")
+        spec = Field(
+            "framing_extras", 0, FieldKind.BYTES, "elements before the extras", "Framing extras"
+        )
         framing_field = self._raw(spec, at, size, 0, None)
         raw = self.take(at, size)
         if raw is not None:
@@ -210,19 +323,44 @@ class _Annotator(Annotation):
                 known_frame = frame_spec(header.side, frame.id)
                 end = frame.data_offset + len(frame.data)
                 name = known_frame.name if known_frame is not None else f"frame_{frame.id}"
-                item = FieldValue(name, name.replace("_", " "), at + frame.offset, end - frame.offset, raw[frame.offset : end], depth=1)
+                item = FieldValue(
+                    name,
+                    name.replace("_", " "),
+                    at + frame.offset,
+                    end - frame.offset,
+                    raw[frame.offset : end],
+                    depth=1,
+                )
                 if known_frame is None:
                     item.meaning = f"id {frame.id}, unknown"
                 elif not known_frame.allows(len(frame.data)):
                     item.meaning = "wrong size"
                 elif known_frame.fields:
-                    item.fields = tuple(self._run(known_frame.fields, at + frame.data_offset, len(frame.data), 2, f"framing_extras.{name}"))
+                    item.fields = tuple(
+                        self._run(
+                            known_frame.fields,
+                            at + frame.data_offset,
+                            len(frame.data),
+                            2,
+                            f"framing_extras.{name}",
+                        )
+                    )
                     item.meaning = item.fields[0].meaning if len(item.fields) == 1 else None
                 if frame.id == STREAM_ID and header.side == "request" and len(frame.data) == 2:
                     self.message.sid = int.from_bytes(frame.data, "big")
                 inner.append(item)
             if used < size:
-                inner.append(FieldValue("rest", "rest", at + used, size - used, raw[used:], text_or_bytes(raw[used:]), depth=1))
+                inner.append(
+                    FieldValue(
+                        "rest",
+                        "rest",
+                        at + used,
+                        size - used,
+                        raw[used:],
+                        text_or_bytes(raw[used:]),
+                        depth=1,
+                    )
+                )
             framing_field.fields = tuple(inner)
             for severity, path, offset, reason in framing_faults(header.side, raw):
                 self.problem("bad-framing-extras", severity, path, at + offset, reason)
@@ -244,11 +382,19 @@ class _Annotator(Annotation):
         layout = choice.layout
         spec = layout.key if layout is not None else None
         if odd := choice.odd_key(is_there=size > 0):
-            self.problem("unexpected-section", "warning", "key", at, f"{self.message.name} {header.side} {odd}")
+            self.problem(
+                "unexpected-section",
+                "warning",
+                "key",
+                at,
+                f"{self.message.name} {header.side} {odd}",
+            )
         if not size:
             return
         if spec is None:
-            spec = Field("key", 0, FieldKind.BYTES if layout is None else FieldKind.TEXT, "key", "Key")
+            spec = Field(
+                "key", 0, FieldKind.BYTES if layout is None else FieldKind.TEXT, "key", "Key"
+            )
         if hides_key(choice, header.opcode, header.side, server=header.is_server):
             self.message.fields.append(self.hidden(spec, at, size, 0, is_value=False))
             return
@@ -257,7 +403,9 @@ class _Annotator(Annotation):
         self.message.collection_id = collection
         self.message.fields.append(field)
 
-    def _document_key(self, spec: Field, at: int, size: int, depth: int, path: str) -> tuple[FieldValue, bytes | None, int | None]:
+    def _document_key(
+        self, spec: Field, at: int, size: int, depth: int, path: str
+    ) -> tuple[FieldValue, bytes | None, int | None]:
         """Returns (field, key without collection id, collection id) of a document key."""
         raw, state = self.take(at, size), self.context.collections
         has_prefix = spec.kind is FieldKind.KEY and state in ("on", "inferred")
@@ -265,22 +413,47 @@ class _Annotator(Annotation):
         if decoded is not None and is_refused_in_key(*decoded, size):
             decoded = None
         if raw is None:
-            return self._raw(spec, at, size, depth, "not complete in the capture"), None, decoded and decoded[0]
-        field = FieldValue(spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec)
+            return (
+                self._raw(spec, at, size, depth, "not complete in the capture"),
+                None,
+                decoded and decoded[0],
+            )
+        field = FieldValue(
+            spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec
+        )
         if spec.kind is FieldKind.KEY and state == "unknown":
             field.meaning = "collections unknown: shown whole"
         if not has_prefix:
             return field, raw, None
         if decoded is None:
-            self.problem("bad-collection-prefix", "error", path, at, "key has no valid collection id")
+            self.problem(
+                "bad-collection-prefix", "error", path, at, "key has no valid collection id"
+            )
             return field, raw, None
         collection, used = decoded
         name = collection_name(collection, state, self.name_of("collection_id", collection))
         field.value = text_or_bytes(raw[used:])
         field.meaning = name
         field.fields = (
-            FieldValue("collection_id", "collection", at, used, raw[:used], collection, name, depth=depth + 1),
-            FieldValue("logical_key", "key", at + used, size - used, raw[used:], text_or_bytes(raw[used:]), depth=depth + 1),
+            FieldValue(
+                "collection_id",
+                "collection",
+                at,
+                used,
+                raw[:used],
+                collection,
+                name,
+                depth=depth + 1,
+            ),
+            FieldValue(
+                "logical_key",
+                "key",
+                at + used,
+                size - used,
+                raw[used:],
+                text_or_bytes(raw[used:]),
+                depth=depth + 1,
+            ),
         )
         return field, raw[used:], collection
 
@@ -289,24 +462,43 @@ class _Annotator(Annotation):
         if not size:
             if rule := choice.rule_of_empty:
                 severity: Severity = "warning" if rule == "unexpected-section" else "error"
-                self.problem(rule, severity, "value", at, f"{self.message.name} {header.side} must have a value")
+                self.problem(
+                    rule,
+                    severity,
+                    "value",
+                    at,
+                    f"{self.message.name} {header.side} must have a value",
+                )
             return
         if layout is None or not choice.value_fits:
             items: tuple[LayoutItem, ...] = (Field("value", 0, FieldKind.BYTES, "value", "Value"),)
         else:
             items = layout.value
         if hides_value(choice, header.opcode, header.side, server=header.is_server):
-            is_described = len(items) == 1 and isinstance(items[0], Field) and items[0].kind is FieldKind.SECRET
-            items = items if is_described else (Field("value", 0, FieldKind.SECRET, "may hold credentials", "Value"),)
+            is_described = (
+                len(items) == 1
+                and isinstance(items[0], Field)
+                and items[0].kind is FieldKind.SECRET
+            )
+            items = (
+                items
+                if is_described
+                else (Field("value", 0, FieldKind.SECRET, "may hold credentials", "Value"),)
+            )
         fields = self._run(items, at, size, 1, "value")
         if self.message.value is None:
             self.message.value = Value("fields", size)
         self.message.fields += fields
 
-    # -- runs of fields -------------------------------------------------------------------------------
+    # -- runs of fields
+    # -------------------------------------------------------------------------------
 
-    def _run(self, items: Sequence[LayoutItem], at: int, size: int, depth: int, path: str) -> list[FieldValue]:
-        """Returns the fields of a section of ``size`` bytes; they tile it, bytes that are left over included."""
+    def _run(
+        self, items: Sequence[LayoutItem], at: int, size: int, depth: int, path: str
+    ) -> list[FieldValue]:
+        """Returns the fields of a section of ``size`` bytes; they tile it, bytes that are left over
+        included.
+        """
         field_values: list[FieldValue] = []
         numbers = dict(self.numbers)
         end = at + size
@@ -321,22 +513,52 @@ class _Annotator(Annotation):
             width = item.kind.size
             if not width and isinstance(item.size, str) and item.size not in numbers:
                 field_values.append(
-                    self._raw(Field("rest", 0, FieldKind.BYTES, "", "rest"), at, end - at, depth, f"{item.size} is not in the capture")
+                    self._raw(
+                        Field("rest", 0, FieldKind.BYTES, "", "rest"),
+                        at,
+                        end - at,
+                        depth,
+                        f"{item.size} is not in the capture",
+                    )
                 )
                 return field_values
             if not width:
-                width = numbers[item.size] if isinstance(item.size, str) else item.size if item.size is not None else end - at
+                width = (
+                    numbers[item.size]
+                    if isinstance(item.size, str)
+                    else item.size
+                    if item.size is not None
+                    else end - at
+                )
             if width > end - at:
                 self.problem(
-                    "length-mismatch", "error", f"{path}.{item.name}", at, f"{item.name} of {width} bytes exceeds the {end - at} left"
+                    "length-mismatch",
+                    "error",
+                    f"{path}.{item.name}",
+                    at,
+                    f"{item.name} of {width} bytes exceeds the {end - at} left",
                 )
                 width = end - at
                 if item.kind.size:
-                    field_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, width, depth, None))
+                    field_values.append(
+                        self._raw(
+                            Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
+                            at,
+                            width,
+                            depth,
+                            None,
+                        )
+                    )
                     at = end
                     break
             field = self._one(
-                item, at, width, depth, f"{path}.{item.name}", is_whole_section=width == size, datatype=numbers.get("datatype")
+                item,
+                at,
+                width,
+                depth,
+                f"{path}.{item.name}",
+                is_whole_section=width == size,
+                datatype=numbers.get("datatype"),
             )
             if isinstance(field.value, int):
                 numbers[item.name] = field.value
@@ -344,10 +566,20 @@ class _Annotator(Annotation):
             at += width
         if at < end:
             self.problem("length-mismatch", "error", path, at, f"{end - at} bytes are left over")
-            field_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+            field_values.append(
+                self._raw(
+                    Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
+                    at,
+                    end - at,
+                    depth,
+                    None,
+                )
+            )
         return field_values
 
-    def _records(self, spec: RecordList, at: int, size: int, depth: int, path: str) -> list[FieldValue]:
+    def _records(
+        self, spec: RecordList, at: int, size: int, depth: int, path: str
+    ) -> list[FieldValue]:
         record_values: list[FieldValue] = []
         end = at + size
         outer, self.numbers = self.numbers, {}
@@ -356,21 +588,49 @@ class _Annotator(Annotation):
         least = sum(width for width in fixed if isinstance(width, int))
         while at < end:
             if at >= len(self.data) or len(record_values) == MAX_RECORDS:
-                # The record is announced, but not there: a length of gigabytes must not become as many fields.
+                # The record is announced, but not there: a length of gigabytes must not become as
+                # many fields.
                 if at < len(self.data):
-                    self.problem("too-many-records", "note", f"{path}.{spec.name}", at, f"only {MAX_RECORDS} {spec.name} are divided")
-                record_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+                    self.problem(
+                        "too-many-records",
+                        "note",
+                        f"{path}.{spec.name}",
+                        at,
+                        f"only {MAX_RECORDS} {spec.name} are divided",
+                    )
+                record_values.append(
+                    self._raw(
+                        Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
+                        at,
+                        end - at,
+                        depth,
+                        None,
+                    )
+                )
                 break
             if end - at < least:
                 rule = RECORD_RULES.get(spec.name, "length-mismatch")
-                text = f"only {end - at} of the {least} bytes of {spec.title} {len(record_values)} are there"
+                text = (
+                    f"only {end - at} of the {least} bytes of {spec.title} {len(record_values)} "
+                    "are there"
+                )
                 self.problem(rule, "error", f"{path}.{spec.name}", at, text)
-                record_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+                record_values.append(
+                    self._raw(
+                        Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
+                        at,
+                        end - at,
+                        depth,
+                        None,
+                    )
+                )
                 break
             width = least
             if not simple:
                 width = self._record_size(spec, at, end)
-            inner = self._run(spec.fields, at, width, depth + (len(spec.fields) > 1), f"{path}.{spec.name}")
+            inner = self._run(
+                spec.fields, at, width, depth + (len(spec.fields) > 1), f"{path}.{spec.name}"
+            )
             if len(spec.fields) == 1:
                 record = inner[0]
                 record.group = spec.name
@@ -391,8 +651,9 @@ class _Annotator(Annotation):
         return record_values
 
     def _record_size(self, spec: RecordList, at: int, end: int) -> int:
-        """Returns the size in bytes of the record at ``at``, cut at the end of the section; its length fields stand before what they
-        measure."""
+        """Returns the size in bytes of the record at ``at``, cut at the end of the section; its
+        length fields stand before what they measure.
+        """
         sizes: dict[str, int] = {}
         size = 0
         for field in spec.fields:
@@ -409,7 +670,17 @@ class _Annotator(Annotation):
                 return end - at
         return size
 
-    def _one(self, spec: Field, at: int, size: int, depth: int, path: str, *, is_whole_section: bool, datatype: int | None) -> FieldValue:
+    def _one(
+        self,
+        spec: Field,
+        at: int,
+        size: int,
+        depth: int,
+        path: str,
+        *,
+        is_whole_section: bool,
+        datatype: int | None,
+    ) -> FieldValue:
         """Returns a field of any kind; ``datatype``: given if its record has its own."""
         if spec.kind.size:
             return self._scalar(spec, at, depth)
@@ -421,14 +692,18 @@ class _Annotator(Annotation):
         raw = self.take(at, size)
         if raw is None:
             self._set_value(top, Value("missing", size))
-            return self._raw(spec, at, size, depth - top, f"{size} bytes, not complete in the capture")
+            return self._raw(
+                spec, at, size, depth - top, f"{size} bytes, not complete in the capture"
+            )
         if spec.kind is FieldKind.FLATBUFFER:
             return flatbuffer(self, spec, at, raw, depth - top, path)
         if spec.kind is FieldKind.DOCUMENT:
             return document(self, spec, at, raw, depth - top, path, datatype)
         if top:
             return plain_value(self, spec, at, raw, depth - top, path)
-        return FieldValue(spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec)
+        return FieldValue(
+            spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec
+        )
 
     def _set_value(self, top: bool, value: Value) -> None:
         if top:
@@ -440,40 +715,88 @@ class _Annotator(Annotation):
         if self._hides(spec, held):
             return self.hidden(spec, at, size, depth, is_value=spec.name == "value")
         value = None if raw is None else text_or_bytes(raw) if spec.kind is FieldKind.TEXT else raw
-        return FieldValue(spec.name, spec.title, at, size, held, value, meaning, depth=depth, spec=spec, missing=raw is None)
+        return FieldValue(
+            spec.name,
+            spec.title,
+            at,
+            size,
+            held,
+            value,
+            meaning,
+            depth=depth,
+            spec=spec,
+            missing=raw is None,
+        )
 
     def _hides(self, spec: Field, held: bytes) -> bool:
-        """Returns whether bytes that no field divides are hidden. A compressed text of which a part is missing cannot be judged."""
+        """Returns whether bytes that no field divides are hidden. A compressed text of which a part
+        is missing cannot be judged.
+        """
         if spec.name == "framing_extras" or self.secrecy is Secrecy.OPEN:
             return False
         is_described = self.secrecy is Secrecy.DESCRIBED and spec.kind is not FieldKind.BYTES
         if self.secrecy is not Secrecy.UNKNOWN and not is_described:
             return True
         header = self.message.header
-        is_unread = is_described and spec.name == "value" and header is not None and bool(header.datatype & datatypes.SNAPPY)
+        is_unread = (
+            is_described
+            and spec.name == "value"
+            and header is not None
+            and bool(header.datatype & datatypes.SNAPPY)
+        )
         return is_unread or self.names_credentials(held)
 
     def _scalar(self, spec: Field, at: int, depth: int) -> FieldValue:
         size = spec.kind.size
         raw = self.take(at, size)
         if raw is None or len(raw) < size:
-            return FieldValue(spec.name, spec.title, at, size, self.held(at, size), depth=depth, spec=spec, missing=True)
+            return FieldValue(
+                spec.name,
+                spec.title,
+                at,
+                size,
+                self.held(at, size),
+                depth=depth,
+                spec=spec,
+                missing=True,
+            )
         number = int.from_bytes(raw, "big", signed=spec.kind is FieldKind.I64)
-        field = FieldValue(spec.name, spec.title, at, size, raw, number, self._meaning(spec, number), depth=depth, spec=spec)
+        field = FieldValue(
+            spec.name,
+            spec.title,
+            at,
+            size,
+            raw,
+            number,
+            self._meaning(spec, number),
+            depth=depth,
+            spec=spec,
+        )
         if spec.kind in (FieldKind.UUID, FieldKind.CAS):
             field.value = f"0x{number:016x}"
         if spec.first_generation is not None and number in spec.first_generation:
             self._read_by_generation(field, spec.first_generation[number])
         if spec.flags and number:
             field.fields = tuple(
-                FieldValue(bit.name, bit.name, at, size, bit.mask.to_bytes(size, "big"), bit.mask, bit.doc, depth=depth + 1)
+                FieldValue(
+                    bit.name,
+                    bit.name,
+                    at,
+                    size,
+                    bit.mask.to_bytes(size, "big"),
+                    bit.mask,
+                    bit.doc,
+                    depth=depth + 1,
+                )
                 for bit in spec.flags
                 if number & bit.mask
             )
         return field
 
     def _read_by_generation(self, field: FieldValue, current: int) -> None:
-        """Explains a number that the first specification gave the meaning that ``current`` has had since."""
+        """Explains a number that the first specification gave the meaning that ``current`` has had
+        since.
+        """
         first = field.spec.word(current) if field.spec is not None else None
         if self.context.generation == "upr":
             field.current = current
@@ -506,7 +829,9 @@ class _Annotator(Annotation):
         layout = choice.layout
         if layout is None or layout.check is None or not choice.extras_fit or not choice.value_fits:
             return
-        numbers = {field.name: field.value for field in self.message.fields if isinstance(field.value, int)}
+        numbers = {
+            field.name: field.value for field in self.message.fields if isinstance(field.value, int)
+        }
         contradiction = layout.check(numbers)
         if contradiction is not None:
             name, reason = contradiction

@@ -1,4 +1,6 @@
-"""A message under construction: its bytes, which of them are missing, and what was found out so far."""
+"""A message under construction: its bytes, which of them are missing, and what was found out so
+far.
+"""
 
 from __future__ import annotations
 
@@ -25,28 +27,46 @@ class Annotation:
         self.secrecy = Secrecy.UNKNOWN
 
     def name_of(self, field: str, number: int) -> str | None:
-        """Returns name and id of the collection or scope with this number, by the name of its field; None if it has no name."""
+        """Returns name and id of the collection or scope with this number, by the name of its
+        field; None if it has no name.
+        """
         names = self.context.names
         if names is None:
             return None
-        return names.collection(number) if field == "collection_id" else names.scope(number) if field == "scope_id" else None
+        return (
+            names.collection(number)
+            if field == "collection_id"
+            else names.scope(number)
+            if field == "scope_id"
+            else None
+        )
 
     def problem(self, rule: str, severity: Severity, where: str, offset: int, reason: str) -> None:
-        """Adds a problem: something does not fit at byte ``offset`` of the message, in the field of path ``where``."""
+        """Adds a problem: something does not fit at byte ``offset`` of the message, in the field of
+        path ``where``.
+        """
         self.message.problems.append(Problem(rule, severity, where, offset, reason))
 
     def hidden(self, spec: Field, at: int, size: int, depth: int, *, is_value: bool) -> FieldValue:
-        """Returns a field of which only the length is shown, and the members that its layout allows to be shown."""
+        """Returns a field of which only the length is shown, and the members that its layout allows
+        to be shown.
+        """
         if is_value:
             self.message.value = Value("hidden", size)
         shown_members = json_members(self.take(at, size) or b"", spec.told) if spec.told else ""
         if len(shown_members) > _MOST_TOLD:
             shown_members = shown_members[:_MOST_TOLD] + "…"
-        meaning = f"hidden, {size} bytes" + (f", among them {shown_members}" if shown_members else "")
-        return FieldValue(spec.name, spec.title, at, size, b"", None, meaning, depth=depth, spec=spec, hidden=True)
+        meaning = f"hidden, {size} bytes" + (
+            f", among them {shown_members}" if shown_members else ""
+        )
+        return FieldValue(
+            spec.name, spec.title, at, size, b"", None, meaning, depth=depth, spec=spec, hidden=True
+        )
 
     def names_credentials(self, text: bytes) -> bool:
-        """Returns whether a text that would be shown must be hidden, because it names credentials."""
+        """Returns whether a text that would be shown must be hidden, because it names
+        credentials.
+        """
         return self.secrecy is not Secrecy.OPEN and names_credentials(text, self.message.key)
 
     def take(self, start: int, size: int) -> bytes | None:
@@ -57,7 +77,9 @@ class Annotation:
         return self.data[start:end]
 
     def held(self, start: int, size: int) -> bytes:
-        """Returns what the capture has of the bytes [start, start + size), up to the first missing one."""
+        """Returns what the capture has of the bytes [start, start + size), up to the first missing
+        one.
+        """
         end = min(start + size, len(self.data))
         for gap_start, gap_end in self.missing:
             if start < gap_end and gap_start < end:

@@ -1,4 +1,6 @@
-"""Which layout a message has: the one whose lengths, status and extras fit, or the nearest one and why it does not fit."""
+"""Which layout a message has: the one whose lengths, status and extras fit, or the nearest one and
+why it does not fit.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,16 @@ class Choice:
     @property
     def broken(self) -> str:
         """The rule that the choice itself shows to be broken; empty if there is none."""
-        return self.rule or ("legacy-layout" if self.layout is not None and self.layout.legacy else "")
+        return self.rule or (
+            "legacy-layout" if self.layout is not None and self.layout.legacy else ""
+        )
 
     @property
     def rule_of_empty(self) -> str:
         """The rule that a message without a value breaks; empty if it may have none.
 
-        A layout of fixed fields would not have been chosen; a failover log without entries is such a value.
+        A layout of fixed fields would not have been chosen; a failover log without entries is such
+        a value.
         """
         layout = self.layout
         if layout is None or self.rule or not (layout.value and layout.value_required):
@@ -57,7 +62,9 @@ class Choice:
         return _value_rule(layout) or "unexpected-section"
 
     def odd_key(self, *, is_there: bool) -> str:
-        """Returns what a message with a key, or one without, must have instead; empty if it may be so."""
+        """Returns what a message with a key, or one without, must have instead; empty if it may be
+        so.
+        """
         if self.layout is None:
             return ""
         if self.layout.key is None:
@@ -79,7 +86,16 @@ def candidates(header: Header) -> tuple[Layout, ...]:
     fitting = tuple(layout for layout in layouts if _has_status(layout, status))
     if status in SUCCESS_CLASS:
         return fitting
-    error = Layout(header.opcode, "response", "error", "", value=ERROR_VALUE, value_required=False, status="any", server=header.is_server)
+    error = Layout(
+        header.opcode,
+        "response",
+        "error",
+        "",
+        value=ERROR_VALUE,
+        value_required=False,
+        status="any",
+        server=header.is_server,
+    )
     return (*fitting, error)
 
 
@@ -90,30 +106,49 @@ def _has_status(layout: Layout, status: int) -> bool:
 
 
 def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
-    """Returns the layout of a message with these extras (None: the capture does not hold them) and value length."""
+    """Returns the layout of a message with these extras (None: the capture does not hold them) and
+    value length.
+    """
     layouts = candidates(header)
     if not layouts:
         return Choice(None)
     if extras is None:
         # Without the numbers that tell layouts apart, one that asks for no numbers comes first.
-        fitting = sorted((layout for layout in layouts if layout.extras_size == header.extras_size), key=lambda layout: bool(layout.when))
+        fitting = sorted(
+            (layout for layout in layouts if layout.extras_size == header.extras_size),
+            key=lambda layout: bool(layout.when),
+        )
     else:
         fitting = [layout for layout in layouts if layout.fits_extras(extras)]
     name = opcode_name(header.opcode, server=header.is_server)
     if not fitting and header.side == "response":
-        # Published examples have a vbucket where the status is. Whatever the status, extras of this length say what they are.
+        # Published examples have a vbucket where the status is. Whatever the status, extras of this
+        # length say what they are.
         for layout in layouts_of(header.opcode, "response", server=header.is_server):
             if layout.extras_size == header.extras_size:
-                reason = f"{name} response with the extras of a success, yet its status is {status_name(header.specific)}"
-                return Choice(layout, "refused-payload", reason, value_fits=layout.fits_value(value_size))
+                reason = (
+                    f"{name} response with the extras of a success, yet its status is "
+                    f"{status_name(header.specific)}"
+                )
+                return Choice(
+                    layout, "refused-payload", reason, value_fits=layout.fits_value(value_size)
+                )
     if not fitting:
         sizes = sorted({layout.extras_size for layout in layouts})
         reason = (
-            f"{name} {header.side} with {header.extras_size} bytes of extras; {_listed(sizes)} {'is' if len(sizes) == 1 else 'are'} defined"
+            f"{name} {header.side} with {header.extras_size} bytes of extras; "
+            f"{_listed(sizes)} {'is' if len(sizes) == 1 else 'are'} defined"
         )
-        # A refused request's body is worth reading even under odd extras; so are key and value of a longer document message.
+        # A refused request's body is worth reading even under odd extras; so are key and value of a
+        # longer document message.
         nearest = layouts[-1] if layouts[-1].generation == "error" else layouts[0]
-        return Choice(nearest, "extras-length", reason, extras_fit=False, value_fits=nearest.value_size is None)
+        return Choice(
+            nearest,
+            "extras-length",
+            reason,
+            extras_fit=False,
+            value_fits=nearest.value_size is None,
+        )
     for layout in fitting:
         if layout.fits_value(value_size):
             return Choice(layout)
@@ -126,7 +161,10 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
         reason = f"{name} {header.side} must {'' if layout.value else 'not '}have a value"
         return Choice(layout, "unexpected-section", reason, value_fits=False)
     sizes = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
-    reason = f"{name} {header.side} with {value_size} bytes of value; {_listed(sizes)} {'is' if len(sizes) == 1 else 'are'} defined"
+    reason = (
+        f"{name} {header.side} with {value_size} bytes of value; {_listed(sizes)} "
+        f"{'is' if len(sizes) == 1 else 'are'} defined"
+    )
     return Choice(layout, named or "value-length", reason, value_fits=False)
 
 

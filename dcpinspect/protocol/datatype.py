@@ -1,7 +1,7 @@
 """The datatype byte: what the value is wrapped in.
 
-The bits describe the value as sent. Undo them in this order: snappy around everything, then the xattr section, then the body, to which the
-JSON bit applies.
+The bits describe the value as sent. Undo them in this order: snappy around everything, then the
+xattr section, then the body, to which the JSON bit applies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Framed messages to columns, in bulk: uses the layouts that ``annotate`` explains, without an object for each message.
+"""Framed messages to columns, in bulk: uses the layouts that ``annotate`` explains, without an
+object for each message.
 
-Messages of one command, side, status and lengths share a layout, so ``choose`` is asked once for each such group. Columns are cut out of
-the bytes when somebody asks for them: a caller that wants three columns pays for three.
+Messages of one command, side, status and lengths share a layout, so ``choose`` is asked once for
+each such group. Columns are cut out of the bytes when somebody asks for them: a caller that wants
+three columns pays for three.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ import numpy as np
 from dcpinspect.arrays import Array, BoolArray, ByteArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
-from dcpinspect.protocol.column_types import NO_HOLES, HoleRanges, LazyColumns, NumberColumn, RowNumbers, Slices, numbers_at
+from dcpinspect.protocol.column_types import (
+    NO_HOLES,
+    HoleRanges,
+    LazyColumns,
+    NumberColumn,
+    RowNumbers,
+    Slices,
+    numbers_at,
+)
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem
@@ -30,7 +40,16 @@ from dcpinspect.protocol.meanings import stream_id_in
 from dcpinspect.protocol.message import Context
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.secrecy import hides_key
-from dcpinspect.protocol.session import ABOVE_ONE, LATER, UPR, CollectionsState, Fact, Sessions, context, generation_of
+from dcpinspect.protocol.session import (
+    ABOVE_ONE,
+    LATER,
+    UPR,
+    CollectionsState,
+    Fact,
+    Sessions,
+    context,
+    generation_of,
+)
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 
 LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
@@ -53,11 +72,14 @@ PROBLEMS = (
     "bad-collection-prefix",
     "truncated",
 )
-"""Rules whose breach the columns alone show; the column ``problem`` holds the first one that a message breaks."""
+"""Rules whose breach the columns alone show; the column ``problem`` holds the first one that a
+message breaks.
+"""
 _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 BAD_PREFIX = _PROBLEM["bad-collection-prefix"]
-"""The problem of messages that are whole and well divided all the same: of every document, where a client negotiates what it does not
-do."""
+"""The problem of messages that are whole and well divided all the same: of every document, where a
+client negotiates what it does not do.
+"""
 
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """Messages that only exist with collections on."""
@@ -67,7 +89,9 @@ _SIMPLE_STREAM_ID = 3
 
 
 _Place = tuple[RowNumbers, RowNumbers, Field, Mapping[int, int] | None]
-"""Rows of a column, where the section of its number begins in every message, which field it is, and which numbers stand for others."""
+"""Rows of a column, where the section of its number begins in every message, which field it is, and
+which numbers stand for others.
+"""
 _Places = dict[str, list[_Place]]
 _Told = tuple[Field, int, int, int]
 """A value that is read by itself: what it is, its row, its place in the buffer and its size."""
@@ -96,8 +120,9 @@ class Decoded:
     ) -> None:
         """Decodes the messages that begin at ``start``, in row order.
 
-        ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows). ``after_gap`` are rows before which
-        bytes of their direction could not be read. Numbers that reach into one of the ``holes`` of the buffer are not known.
+        ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete``
+        rows). ``after_gap`` are rows before which bytes of their direction could not be read.
+        Numbers that reach into one of the ``holes`` of the buffer are not known.
         """
         self._data = data
         self._start = start
@@ -107,9 +132,17 @@ class Decoded:
         headers = HeaderColumns(data, start)  # says what these are
         self.magic, self.opcode, self.datatype = headers.magic, headers.opcode, headers.datatype
         self.is_response, self.is_server = headers.is_response, headers.is_server
-        self.has_magic, self.is_divided, self.header_faults = headers.has_magic, headers.is_divided, headers.faults
+        self.has_magic, self.is_divided, self.header_faults = (
+            headers.has_magic,
+            headers.is_divided,
+            headers.faults,
+        )
         self.specific, self.opaque = headers.specific, headers.opaque
-        self.body_size, self.framing_size, self.extras_size = headers.body_size, headers.framing_size, headers.extras_size
+        self.body_size, self.framing_size, self.extras_size = (
+            headers.body_size,
+            headers.framing_size,
+            headers.extras_size,
+        )
         self.extras_at, self._key = headers.extras_at, headers.key
         self.value: Slices = headers.value
         self._problem = np.zeros(len(start), dtype=np.uint8)
@@ -118,7 +151,9 @@ class Decoded:
         self.layout: RowNumbers = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: BoolArray = np.zeros(len(start), dtype=np.bool_)
-        """Whether the extras fit; if not, the layout is only the nearest one, and extras are raw bytes."""
+        """Whether the extras fit; if not, the layout is only the nearest one, and extras are raw
+        bytes.
+        """
         self.fits: BoolArray = np.zeros(len(start), dtype=np.bool_)
         """Whether extras and value fit; if not, some of them are raw bytes."""
         self.hides_key: BoolArray = np.zeros(len(start), dtype=np.bool_)
@@ -128,13 +163,14 @@ class Decoded:
         self.collections, self.underlying_datatype, self.generation = sessions.apply(
             connection, self._facts(connection, sessions, after_gap)
         )
-        """For each row: the CollectionsState that it is read with, whether the datatype is that of the stored document, generation of the
-        connection."""
+        """For each row: the CollectionsState that it is read with, whether the datatype is that of
+        the stored document, generation of the connection.
+        """
         self.numbers = LazyColumns(self._columns())
         """Message-specific columns that have a value somewhere in the batch.
 
-        If the first generation gave a number the meaning of another one, that other number stands in the column for its connections. So a
-        column of words has one word for one thing.
+        If the first generation gave a number the meaning of another one, that other number stands
+        in the column for its connections. So a column of words has one word for one thing.
         """
 
     def __len__(self) -> int:
@@ -142,9 +178,14 @@ class Decoded:
 
     def context_of(self, row: int) -> Context:
         """Returns what the connection had negotiated when the message was sent."""
-        return context(int(self.collections[row]), bool(self.underlying_datatype[row]), int(self.generation[row]))
+        return context(
+            int(self.collections[row]),
+            bool(self.underlying_datatype[row]),
+            int(self.generation[row]),
+        )
 
-    # -- columns that are made when they are asked for ------------------------------------------------
+    # -- columns that are made when they are asked for
+    # ------------------------------------------------
 
     @cached_property
     def cas(self) -> Array:
@@ -181,11 +222,15 @@ class Decoded:
         """DCP stream-id of requests that have one in their framing extras or in their JSON."""
         values = np.zeros(len(self), dtype=np.uint64)
         valid = np.zeros(len(self), dtype=np.bool_)
-        is_whole = (self.framing_size <= self.body_size) & (self._start + HEADER_SIZE + self.framing_size <= len(self._data))
+        is_whole = (self.framing_size <= self.body_size) & (
+            self._start + HEADER_SIZE + self.framing_size <= len(self._data)
+        )
         rows = np.flatnonzero((self.framing_size > 0) & ~self.is_response & is_whole)
         rows = rows[~self.holes.hit(self._start[rows] + HEADER_SIZE, self.framing_size[rows])]
         frame_start = self._start[rows] + HEADER_SIZE
-        simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (self._data[frame_start] == STREAM_ID << 4 | 2)
+        simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (
+            self._data[frame_start] == STREAM_ID << 4 | 2
+        )
         values[rows[simple]] = numbers_at(self._data, frame_start[simple] + 1, 2)
         valid[rows[simple]] = True
         for row in rows[~simple].tolist():
@@ -194,7 +239,11 @@ class Decoded:
                 values[row], valid[row] = stream_id, True
         for group in self.groups:
             for spec, row, value_start, size in self._read_one_by_one(group):
-                stream_id = self._stream_id_in_json(spec, row, value_start, size) if spec.stream_id else None
+                stream_id = (
+                    self._stream_id_in_json(spec, row, value_start, size)
+                    if spec.stream_id
+                    else None
+                )
                 if stream_id is not None:
                     values[row], valid[row] = stream_id, True
         return NumberColumn(values, valid)
@@ -202,7 +251,14 @@ class Decoded:
     def _stream_id_among_frames(self, row: int) -> int | None:
         start = int(self._start[row]) + HEADER_SIZE
         frames, _ = decode_frames(self._data[start : start + int(self.framing_size[row])].tobytes())
-        return next((int.from_bytes(frame.data, "big") for frame in frames if frame.id == STREAM_ID and len(frame.data) == 2), None)
+        return next(
+            (
+                int.from_bytes(frame.data, "big")
+                for frame in frames
+                if frame.id == STREAM_ID and len(frame.data) == 2
+            ),
+            None,
+        )
 
     def _stream_id_in_json(self, spec: Field, row: int, at: int, size: int) -> int | None:
         value = self._data[at : at + size].tobytes()
@@ -210,10 +266,13 @@ class Decoded:
             value = decode_snappy(value) if self.datatype[row] & SNAPPY else value
         return stream_id_in(value, spec.stream_id)
 
-    # -- sections and layouts -------------------------------------------------------------------------
+    # -- sections and layouts
+    # -------------------------------------------------------------------------
 
     def _grouped(self, kind: RowNumbers) -> Iterator[Group]:
-        """Yields groups of rows with one layout, for every row; ``kind``: as in ``HeaderColumns.kind``."""
+        """Yields groups of rows with one layout, for every row; ``kind``: as in
+        ``HeaderColumns.kind``.
+        """
         for rows in _split(np.flatnonzero(self.is_divided), kind):
             first = int(rows[0])
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
@@ -222,32 +281,59 @@ class Decoded:
             is_cut = self.holes.hit(self.extras_at[rows], extras_size)
             distinctions = self._distinctions(header, rows)
             if is_cut.any():
-                distinctions = 2 * (np.zeros(len(rows), np.int64) if distinctions is None else distinctions) + is_cut
-            for split in [np.arange(len(rows))] if distinctions is None else _split(np.arange(len(rows)), distinctions):
+                distinctions = (
+                    2 * (np.zeros(len(rows), np.int64) if distinctions is None else distinctions)
+                    + is_cut
+                )
+            for split in (
+                [np.arange(len(rows))]
+                if distinctions is None
+                else _split(np.arange(len(rows)), distinctions)
+            ):
                 group_rows, first_row = rows[split], int(rows[split[0]])
-                extras = self._data[self.extras_at[first_row] : self.extras_at[first_row] + extras_size].tobytes()
-                choice = choose(header, None if is_cut[split[0]] else extras, int(self.value.size[first_row]))
-                self.hides_key[group_rows] = hides_key(choice, header.opcode, header.side, server=header.is_server)
+                extras = self._data[
+                    self.extras_at[first_row] : self.extras_at[first_row] + extras_size
+                ].tobytes()
+                choice = choose(
+                    header, None if is_cut[split[0]] else extras, int(self.value.size[first_row])
+                )
+                self.hides_key[group_rows] = hides_key(
+                    choice, header.opcode, header.side, server=header.is_server
+                )
                 yield self._noted(Group(group_rows, choice))
 
     def _distinctions(self, header: Header, rows: RowNumbers) -> RowNumbers | None:
-        """Returns a number for each row of one command, status and extras length: rows with equal numbers have the same layout.
+        """Returns a number for each row of one command, status and extras length: rows with equal
+        numbers have the same layout.
 
-        Layouts differ by value lengths that they fix, by whether there is a value, and by numbers in the extras. None if they cannot
-        differ.
+        Layouts differ by value lengths that they fix, by whether there is a value, and by numbers
+        in the extras. None if they cannot differ.
         """
         layouts = layouts_of(header.opcode, header.side, server=header.is_server)
-        sizes = np.array(sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64)
-        number_ranges = {(offset, size) for layout in layouts for offset, size, _ in layout.when if offset + size <= header.extras_size}
+        sizes = np.array(
+            sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64
+        )
+        number_ranges = {
+            (offset, size)
+            for layout in layouts
+            for offset, size, _ in layout.when
+            if offset + size <= header.extras_size
+        }
         if not number_ranges and all(layout.value_size is None for layout in layouts):
             return None
         value_size = self.value.size[rows]
         size_index = np.searchsorted(sizes, value_size)
         is_fixed = np.append(sizes, -1)[size_index] == value_size
-        distinction = np.where(is_fixed, size_index + 2, np.where(value_size > 0, 1, 0)).astype(np.int64)
+        distinction = np.where(is_fixed, size_index + 2, np.where(value_size > 0, 1, 0)).astype(
+            np.int64
+        )
         for offset, size in sorted(number_ranges):
-            _, inverse = np.unique(numbers_at(self._data, self.extras_at[rows] + offset, size), return_inverse=True)
-            _, distinction = np.unique(distinction * (len(inverse) + 1) + inverse, return_inverse=True)
+            _, inverse = np.unique(
+                numbers_at(self._data, self.extras_at[rows] + offset, size), return_inverse=True
+            )
+            _, distinction = np.unique(
+                distinction * (len(inverse) + 1) + inverse, return_inverse=True
+            )
         return distinction
 
     def _noted(self, group: Group) -> Group:
@@ -260,64 +346,106 @@ class Decoded:
             self.layout[rows] = LAYOUT_NUMBERS.get(id(layout), ERROR_LAYOUT)
             self.extras_fit[rows] = choice.extras_fit
             self.fits[rows] = choice.extras_fit and choice.value_fits
-            self._has_document_key[rows] = layout.key is not None and layout.key.kind is FieldKind.KEY
+            self._has_document_key[rows] = (
+                layout.key is not None and layout.key.kind is FieldKind.KEY
+            )
         return group
 
     def _columns(self) -> dict[str, Callable[[], NumberColumn]]:
-        """Returns, for each message-specific column, a function that makes it from the groups whose layout has it."""
+        """Returns, for each message-specific column, a function that makes it from the groups whose
+        layout has it.
+        """
         column_places: _Places = {}
         for group in self.groups:
             layout, rows = group.choice.layout, group.rows
             if layout is not None and group.choice.extras_fit:
                 self._add_places(column_places, layout.extras, rows, self.extras_at)
             if layout is not None and group.choice.value_fits and layout.value_size:
-                self._add_places(column_places, layout.value, rows[self.value.size[rows] == layout.value_size], self.value.start)
-        flatbuffers = [flatbuffer for group in self.groups for flatbuffer in self._read_one_by_one(group) if flatbuffer[0].slots]
+                self._add_places(
+                    column_places,
+                    layout.value,
+                    rows[self.value.size[rows] == layout.value_size],
+                    self.value.start,
+                )
+        flatbuffers = [
+            flatbuffer
+            for group in self.groups
+            for flatbuffer in self._read_one_by_one(group)
+            if flatbuffer[0].slots
+        ]
         for spec in {id(spec): spec for spec, *_ in flatbuffers}.values():
             for slot in spec.slots:
                 column_places.setdefault(slot.name, [])
-        # Nothing here may refer to self: a cycle would keep the bytes of the batch in memory until the garbage collector runs.
+        # Nothing here may refer to self: a cycle would keep the bytes of the batch in memory until
+        # the garbage collector runs.
         flatbuffer_numbers = _FlatBuffers(self._data, flatbuffers)
         return {
-            name: partial(_column, self._data, len(self), name, name_places, flatbuffer_numbers, self.holes)
+            name: partial(
+                _column, self._data, len(self), name, name_places, flatbuffer_numbers, self.holes
+            )
             for name, name_places in column_places.items()
         }
 
     def _read_one_by_one(self, group: Group) -> Iterator[_Told]:
         """The values of a group that are FlatBuffers, or JSON that may have a stream-id."""
         layout = group.choice.layout
-        spec = layout.value[0] if layout is not None and layout.value and group.choice.value_fits else None
+        spec = (
+            layout.value[0]
+            if layout is not None and layout.value and group.choice.value_fits
+            else None
+        )
         if not isinstance(spec, Field) or not (spec.slots or spec.stream_id):
             return
         rows = group.rows[self.value.size[group.rows] > 0]
         for row in rows[~self.holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
             yield spec, row, int(self.value.start[row]), int(self.value.size[row])
 
-    def _add_places(self, column_places: _Places, items: tuple[LayoutItem, ...], rows: RowNumbers, section: RowNumbers) -> None:
+    def _add_places(
+        self,
+        column_places: _Places,
+        items: tuple[LayoutItem, ...],
+        rows: RowNumbers,
+        section: RowNumbers,
+    ) -> None:
         for spec in items:
             if isinstance(spec, Field) and not spec.reserved and spec.kind.size and len(rows):
                 for name in filter(None, (spec.name, spec.alias)):
                     column_places.setdefault(name, []).append((rows, section, spec, None))
-                if spec.first_generation is not None and len(first := rows[self.generation[rows] == UPR]):
+                if spec.first_generation is not None and len(
+                    first := rows[self.generation[rows] == UPR]
+                ):
                     column_places[spec.name].append((first, section, spec, spec.first_generation))
 
-    # -- what connections negotiate -------------------------------------------------------------------
+    # -- what connections negotiate
+    # -------------------------------------------------------------------
 
-    def _facts(self, connection: RowNumbers, sessions: Sessions, after_gap: BoolArray | None) -> list[Fact]:
+    def _facts(
+        self, connection: RowNumbers, sessions: Sessions, after_gap: BoolArray | None
+    ) -> list[Fact]:
         """Returns what HELLO, open, gaps and proofs of collections say, in row order."""
         client = ~self.is_server
         hello = client & (self.opcode == Opcode.HELLO) & self.fits
         is_hello = hello & self.is_response & (self.specific == 0)
-        gap = hello & ~self.is_response | is_hello & self._incomplete  # until its answer is read, nobody knows what it grants
+        gap = (
+            hello & ~self.is_response | is_hello & self._incomplete
+        )  # until its answer is read, nobody knows what it grants
         if after_gap is not None:
             gap |= after_gap
-        facts = [Fact(row, int(connection[row]), is_gap=True) for row in np.flatnonzero(gap).tolist()]
+        facts = [
+            Fact(row, int(connection[row]), is_gap=True) for row in np.flatnonzero(gap).tolist()
+        ]
         for row in np.flatnonzero(is_hello & ~self._incomplete).tolist():
             value_start, size = int(self.value.start[row]), int(self.value.size[row])
             granted = self._data[value_start : value_start + size // 2 * 2].view(">u2")
-            state = CollectionsState.ON if bool((granted == COLLECTIONS).any()) else CollectionsState.OFF
+            state = (
+                CollectionsState.ON
+                if bool((granted == COLLECTIONS).any())
+                else CollectionsState.OFF
+            )
             facts.append(Fact(row, int(connection[row]), state))
-        open_rows = np.flatnonzero(client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits)
+        open_rows = np.flatnonzero(
+            client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits
+        )
         flags = numbers_at(self._data, self.extras_at[open_rows] + 4, 4).tolist()
         facts += [
             Fact(row, int(connection[row]), underlying_datatype=bool(flag & UNDERLYING_DATATYPE))
@@ -327,8 +455,12 @@ class Decoded:
         facts += self._generations(connection, sessions.may_be_first(connection))
         return sorted(facts, key=lambda fact: fact.row)
 
-    def _evidence(self, connection: RowNumbers, unknown: BoolArray, gap: BoolArray) -> Iterator[Fact]:
-        """Yields the first row of each connection that proves collections: from the start if they are unknown, or from a gap on."""
+    def _evidence(
+        self, connection: RowNumbers, unknown: BoolArray, gap: BoolArray
+    ) -> Iterator[Fact]:
+        """Yields the first row of each connection that proves collections: from the start if they
+        are unknown, or from a gap on.
+        """
         gap_rows = np.flatnonzero(gap)
         if not unknown.any() and not len(gap_rows):
             return
@@ -346,8 +478,9 @@ class Decoded:
             yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
 
     def _generations(self, connection: RowNumbers, may_be_first: BoolArray) -> Iterator[Fact]:
-        """Yields the first rows of each connection with something that only the first generation has, and with something that it does not
-        have."""
+        """Yields the first rows of each connection with something that only the first generation
+        has, and with something that it does not have.
+        """
         if not may_be_first.any():
             return
         rows_by_generation: dict[int, list[RowNumbers]] = {UPR: [], LATER: []}
@@ -357,25 +490,38 @@ class Decoded:
             if layout is None or not len(rows):
                 continue
             generation = generation_of(layout)
-            above = ABOVE_ONE.get(layout.opcode) if layout.side == "request" and not layout.server else None
+            above = (
+                ABOVE_ONE.get(layout.opcode)
+                if layout.side == "request" and not layout.server
+                else None
+            )
             if generation == UPR:
                 rows = rows[self.fits[rows] & ~self._incomplete[rows]]
             elif not generation and above is not None and group.choice.extras_fit:
                 generation, number_start = LATER, self.extras_at[rows] + above[0]
-                rows = rows[(numbers_at(self._data, number_start, above[1]) > 1) & ~self.holes.hit(number_start, above[1])]
+                rows = rows[
+                    (numbers_at(self._data, number_start, above[1]) > 1)
+                    & ~self.holes.hit(number_start, above[1])
+                ]
             if generation:
                 rows_by_generation[generation].append(rows)
         for generation, group_rows in rows_by_generation.items():
-            rows = np.sort(np.concatenate(group_rows)) if group_rows else np.zeros(0, dtype=np.int64)
+            rows = (
+                np.sort(np.concatenate(group_rows)) if group_rows else np.zeros(0, dtype=np.int64)
+            )
             _, first = np.unique(connection[rows], return_index=True)
-            yield from (Fact(row, int(connection[row]), generation=generation) for row in rows[first].tolist())
+            yield from (
+                Fact(row, int(connection[row]), generation=generation)
+                for row in rows[first].tolist()
+            )
 
     def _proves_collections(self) -> BoolArray:
         """Returns a mask of rows that could not exist with collections off."""
         proof = np.isin(self.opcode, np.array(_PROOF, dtype=np.uint8)) & self.fits
         proof |= (self.opcode == Opcode.DCP_SYSTEM_EVENT) & (self.extras_size == 13) & self.fits
         proof |= (self.opcode == Opcode.DCP_STREAM_REQ) & (self.value.size > 0) & self.fits
-        # A bare key begins with a letter, a digit or a sign. Ids of collections begin with 0x00 or, from 8 up, a control character.
+        # A bare key begins with a letter, a digit or a sign. Ids of collections begin with 0x00 or,
+        # from 8 up, a control character.
         keyed = np.flatnonzero(self._has_document_key & (self._key.size > 1))
         keyed = keyed[~self.holes.hit(self._key.start[keyed], 1)]
         first = self._data[self._key.start[keyed]]
@@ -384,12 +530,18 @@ class Decoded:
 
     @cached_property
     def _split_keys(self) -> tuple[Slices, NumberColumn, ByteArray, BoolArray]:
-        """(key, collection id, problem, has a bad prefix): on connections with collections, the id is split off every document key."""
+        """(key, collection id, problem, has a bad prefix): on connections with collections, the id
+        is split off every document key.
+        """
         start, size = self._key.start, self._key.size
         problem = self._problem.copy()
-        on = (self.collections == CollectionsState.ON) | (self.collections == CollectionsState.INFERRED)
+        on = (self.collections == CollectionsState.ON) | (
+            self.collections == CollectionsState.INFERRED
+        )
         number, used = np.zeros((2, len(self)), dtype=np.int64)
-        read_collection_ids(self._data, (self._has_document_key & on).view(np.uint8), start, size, number, used)
+        read_collection_ids(
+            self._data, (self._has_document_key & on).view(np.uint8), start, size, number, used
+        )
         if len(self.holes.start):
             read = np.where(used < 0, np.minimum(size, LONGEST_ID), used)
             used[self.holes.hit(start, read)] = 0
@@ -401,7 +553,12 @@ class Decoded:
         has_bad_prefix = used < 0
         problem[has_bad_prefix & (problem == 0)] = _PROBLEM["bad-collection-prefix"]
         problem[self._incomplete & (problem == 0)] = _PROBLEM["truncated"]
-        return Slices(start + taken, size - taken), NumberColumn(values, valid), problem, has_bad_prefix
+        return (
+            Slices(start + taken, size - taken),
+            NumberColumn(values, valid),
+            problem,
+            has_bad_prefix,
+        )
 
 
 def _split(rows: RowNumbers, group: RowNumbers) -> list[RowNumbers]:
@@ -412,7 +569,9 @@ def _split(rows: RowNumbers, group: RowNumbers) -> list[RowNumbers]:
 
 
 class _FlatBuffers:
-    """Numbers of the FlatBuffers among the values, by row. Only few messages have one: collections come and go rarely."""
+    """Numbers of the FlatBuffers among the values, by row. Only few messages have one: collections
+    come and go rarely.
+    """
 
     def __init__(self, data: ByteArray, tables: list[_Told]) -> None:
         self._data = data
@@ -424,17 +583,26 @@ class _FlatBuffers:
         numbers_by_row: dict[int, dict[str, int]] = {}
         for spec, row, value_start, size in self._tables:
             try:
-                table = decode_table(self._data[value_start : value_start + size].tobytes(), spec.slots)
+                table = decode_table(
+                    self._data[value_start : value_start + size].tobytes(), spec.slots
+                )
             except FlatBufferError:
                 continue
             numbers_by_row[row] = {
-                slot.name: value for slot, value, _, _ in table if isinstance(value, int) and not isinstance(value, bool)
+                slot.name: value
+                for slot, value, _, _ in table
+                if isinstance(value, int) and not isinstance(value, bool)
             }
         return numbers_by_row
 
 
 def _column(
-    data: ByteArray, total: int, name: str, column_places: list[_Place], flatbuffers: _FlatBuffers, holes: HoleRanges
+    data: ByteArray,
+    total: int,
+    name: str,
+    column_places: list[_Place],
+    flatbuffers: _FlatBuffers,
+    holes: HoleRanges,
 ) -> NumberColumn:
     """Returns a column of the numbers at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)
@@ -444,7 +612,9 @@ def _column(
         is_lost = holes.hit(number_start, size)
         read = numbers_at(data, number_start, size)
         if renumbered is not None:
-            read = np.array([renumbered.get(number, number) for number in read.tolist()], dtype=np.uint64)
+            read = np.array(
+                [renumbered.get(number, number) for number in read.tolist()], dtype=np.uint64
+            )
         values[rows] = np.where(is_lost, 0, read)
         valid[rows] = ~is_lost
     for row, numbers in flatbuffers.numbers.items():

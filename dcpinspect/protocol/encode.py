@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, MessageSide, RecordList, bits_value
+from dcpinspect.protocol.fields import (
+    Field,
+    FieldKind,
+    Layout,
+    LayoutItem,
+    MessageSide,
+    RecordList,
+    bits_value,
+)
 from dcpinspect.protocol.flatbuffer import encode_table
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import Header, Magic, encode_header
@@ -44,10 +52,28 @@ def encode_parts(
     cas: int = 0,
     framing_size: int | None = None,
 ) -> bytes:
-    """Returns a message made of raw sections; ``specific`` is vbucket or status, ``framing_size`` the size that the header claims."""
+    """Returns a message made of raw sections; ``specific`` is vbucket or status, ``framing_size``
+    the size that the header claims.
+    """
     body = framing + extras + key + value
     size = len(framing) if framing_size is None else framing_size
-    return encode_header(Header(magic, opcode, size, len(key), len(extras), datatype, specific, len(body), opaque, cas)) + body
+    return (
+        encode_header(
+            Header(
+                magic,
+                opcode,
+                size,
+                len(key),
+                len(extras),
+                datatype,
+                specific,
+                len(body),
+                opaque,
+                cas,
+            )
+        )
+        + body
+    )
 
 
 def encode(
@@ -70,9 +96,10 @@ def encode(
 ) -> bytes:
     """Returns a message in one of its layouts.
 
-    ``fields`` are the layout's numbers by name (flags also as names, enumerations as words, records as a list of mappings); those left out
-    are 0. ``generation`` picks a layout, else the first that has all the given names. ``collection`` puts an id before the key. Raises
-    ValueError if nothing fits.
+    ``fields`` are the layout's numbers by name (flags also as names, enumerations as words, records
+    as a list of mappings); those left out are 0. ``generation`` picks a layout, else the first that
+    has all the given names. ``collection`` puts an id before the key. Raises ValueError if nothing
+    fits.
     """
     code = opcode if isinstance(opcode, int) else opcode_code(opcode, server=server)
     if code is None:
@@ -90,7 +117,13 @@ def encode(
         if isinstance(item, Field) and isinstance(item.size, str) and item.name in fields
     } | dict(fields)
     for offset, size, number in layout.when:
-        extras.update({field.name: number for field in layout.extras if (field.offset, field.kind.size) == (offset, size)})
+        extras.update(
+            {
+                field.name: number
+                for field in layout.extras
+                if (field.offset, field.kind.size) == (offset, size)
+            }
+        )
     return encode_parts(
         magic,
         code,
@@ -105,10 +138,19 @@ def encode(
     )
 
 
-def _choose(opcode: int, side: MessageSide, server: bool, generation: str | None, status: int, fields: Mapping[str, Any]) -> Layout:
+def _choose(
+    opcode: int,
+    side: MessageSide,
+    server: bool,
+    generation: str | None,
+    status: int,
+    fields: Mapping[str, Any],
+) -> Layout:
     candidates = layouts_of(opcode, side, server=server)
     if side == "response" and status not in SUCCESS_CLASS and generation is None and not fields:
-        return Layout(opcode, side, "error", "", server=server)  # a refusal has no extras, and any value
+        return Layout(
+            opcode, side, "error", "", server=server
+        )  # a refusal has no extras, and any value
     for layout in candidates:
         if generation is not None and layout.generation != generation:
             continue
@@ -116,14 +158,28 @@ def _choose(opcode: int, side: MessageSide, server: bool, generation: str | None
             continue
         if not set(fields) <= _names(layout):
             continue
-        numbers = {field.name: number for offset, size, number in layout.when for field in layout.extras if field.offset == offset}
-        if all(name not in fields or _number(_field(layout, name), fields[name]) == number for name, number in numbers.items()):
+        numbers = {
+            field.name: number
+            for offset, size, number in layout.when
+            for field in layout.extras
+            if field.offset == offset
+        }
+        if all(
+            name not in fields or _number(_field(layout, name), fields[name]) == number
+            for name, number in numbers.items()
+        ):
             return layout
     name = opcode_name(opcode, server=server)
     if not candidates or (status and not fields):
         return Layout(opcode, side, generation or "raw", "", server=server)
-    known_layouts = ", ".join(f"{layout.generation} ({', '.join(sorted(_names(layout))) or 'no fields'})" for layout in candidates)
-    raise ValueError(f"no {side} layout of {name} has generation {generation} and the fields {sorted(fields)}; there are: {known_layouts}")
+    known_layouts = ", ".join(
+        f"{layout.generation} ({', '.join(sorted(_names(layout))) or 'no fields'})"
+        for layout in candidates
+    )
+    raise ValueError(
+        f"no {side} layout of {name} has generation {generation} and the fields "
+        f"{sorted(fields)}; there are: {known_layouts}"
+    )
 
 
 def _names(layout: Layout) -> set[str]:
@@ -153,18 +209,26 @@ def _number(field: Field, value: Any) -> int:
 
 
 def encode_items(items: Sequence[LayoutItem], fields: Mapping[str, Any]) -> bytes:
-    """Returns a section built of its items; numbers that are not given are 0, text that is not given is empty.
+    """Returns a section built of its items; numbers that are not given are 0, text that is not
+    given is empty.
 
     The number that says how long another field is follows from that field.
     """
-    lengths = {item.size: _text(fields.get(item.name, b"")) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
+    lengths = {
+        item.size: _text(fields.get(item.name, b""))
+        for item in items
+        if isinstance(item, Field) and isinstance(item.size, str)
+    }
     encoded = bytearray()
     for item in items:
         if isinstance(item, RecordList):
             for record in fields.get(item.name, ()):
                 encoded += encode_items(item.fields, record)
         elif item.kind is FieldKind.FLATBUFFER:
-            encoded += encode_table(item.slots, {slot.name: fields[slot.name] for slot in item.slots if slot.name in fields})
+            encoded += encode_table(
+                item.slots,
+                {slot.name: fields[slot.name] for slot in item.slots if slot.name in fields},
+            )
         elif item.kind.size:
             value = fields.get(item.name, item.default)
             if item.name in lengths and item.name not in fields:
@@ -182,7 +246,11 @@ def _text(value: bytes | str) -> bytes:
 
 
 def encode_document(
-    body: bytes | str, *, xattrs: Mapping[str, str] | None = None, json: bool = False, snappy: bool = False
+    body: bytes | str,
+    *,
+    xattrs: Mapping[str, str] | None = None,
+    json: bool = False,
+    snappy: bool = False,
 ) -> tuple[bytes, int]:
     """Returns (value, datatype) of a document: xattrs before the body, snappy around both."""
     value = body.encode() if isinstance(body, str) else body

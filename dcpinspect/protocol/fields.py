@@ -1,8 +1,9 @@
 """The language that message layouts are written in.
 
-A ``Layout`` says how the body of one message in one generation is built; a ``Field`` says where a value
-stands and what it means. Decoder, encoder, field tables, JSON keys, table columns, ``explain`` and the
-protocol page are all driven by these records, so adding a field is one line in ``layouts/``.
+A ``Layout`` says how the body of one message in one generation is built; a ``Field`` says where a
+value stands and what it means. Decoder, encoder, field tables, JSON keys, table columns,
+``explain`` and the protocol page are all driven by these records, so adding a field is one line in
+``layouts/``.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class FieldKind(Enum):
 
 
 TextRedactor = Callable[[bytes, bytes, Callable[[bytes], bytes]], bytes]
-"""Gets a text, the key of its message, and what replaces texts. Returns the text with replacements for what is private in it."""
+"""Gets a text, the key of its message, and what replaces texts. Returns the text with replacements
+for what is private in it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,9 @@ class Field:
     name: str
     """JSON key and column name, snake case."""
     offset: int
-    """Bytes from the start of its section (or record); ignored for fields that follow one of variable size."""
+    """Bytes from the start of its section (or record); ignored for fields that follow one of
+    variable size.
+    """
     kind: FieldKind
     doc: str
     label: str = ""
@@ -99,11 +104,15 @@ class Field:
     values: Mapping[int, str] | None = None
     """Words for particular values."""
     first_generation: Mapping[int, int] | None = None
-    """Numbers to which the first specification (UPR) gave another meaning -> the number that has this meaning since."""
+    """Numbers to which the first specification (UPR) gave another meaning -> the number that has
+    this meaning since.
+    """
     words: bool = False
     """Whether the JSON key of the message holds the word instead of the number."""
     size: int | str | None = None
-    """For kinds without a size: a number, the name of the earlier field that gives it, or None for everything that is left."""
+    """For kinds without a size: a number, the name of the earlier field that gives it, or None for
+    everything that is left.
+    """
     default: int = 0
     """What a sender of this layout writes if nothing else is asked for."""
     alias: str = ""
@@ -117,12 +126,18 @@ class Field:
     bodyless: bool = False
     """Whether it is a DOCUMENT that may only hold xattrs."""
     private: bool | None = None
-    """Whether it may hold what users store, who they are, or what they call things; None: if it is no number. For any peer can send any
-    text in any place, and errors quote what they complain about."""
+    """Whether it may hold what users store, who they are, or what they call things; None: if it is
+    no number. For any peer can send any text in any place, and errors quote what they complain
+    about.
+    """
     shown: TextRedactor | None = None
-    """For a private text: what of it are the protocol's own words, which name nothing; None: nothing is."""
+    """For a private text: what of it are the protocol's own words, which name nothing; None:
+    nothing is.
+    """
     told: tuple[str, ...] = ()
-    """For a SECRET that is a JSON object: members that are shown all the same, if their values are numbers, texts or lists of them."""
+    """For a SECRET that is a JSON object: members that are shown all the same, if their values are
+    numbers, texts or lists of them.
+    """
 
     @property
     def is_private(self) -> bool:
@@ -135,7 +150,9 @@ class Field:
         return self.label or self.name.replace("_", " ")
 
     def word(self, value: int) -> str | None:
-        """Returns the word for a value: of the enumeration, or the names of the bits that are set."""
+        """Returns the word for a value: of the enumeration, or the names of the bits that are
+        set.
+        """
         if self.values is not None and value in self.values:
             return self.values[value]
         if self.flags:
@@ -184,7 +201,9 @@ class Layout:
     status: tuple[int, ...] | Literal["success", "error", "any"] = "success"
     """Which responses have this body."""
     when: tuple[tuple[int, int, int], ...] = ()
-    """(offset, size, number) of extras bytes that must hold for this layout, where lengths alone do not choose."""
+    """(offset, size, number) of extras bytes that must hold for this layout, where lengths alone do
+    not choose.
+    """
     check: Check | None = None
     """Looks at the numbers of the message and returns what contradicts itself."""
     server: bool = False
@@ -192,7 +211,9 @@ class Layout:
     legacy: bool = False
     """Whether it is an older generation, which gets a note when met."""
     columns: bool = True
-    """The messages table has columns of its numbers; False: only of those that other layouts have, too."""
+    """The messages table has columns of its numbers; False: only of those that other layouts have,
+    too.
+    """
     note: str = ""
     """What to say to somebody who meets this generation."""
 
@@ -209,7 +230,8 @@ class Layout:
     def fits_extras(self, extras: bytes) -> bool:
         """Returns whether the extras have this layout's size and the numbers that it asks for."""
         return len(extras) == self.extras_size and all(
-            int.from_bytes(extras[offset : offset + size], "big") == number for offset, size, number in self.when
+            int.from_bytes(extras[offset : offset + size], "big") == number
+            for offset, size, number in self.when
         )
 
     def fits_value(self, value_size: int) -> bool:

@@ -1,12 +1,15 @@
 """Directions that say a few bytes and no more, as columns: a flood has millions.
 
-Measured: with a ``Framer`` for each, a connection takes 16 times the time of tshark, whether it has one noop or no message. A limit on
-connections without messages would not help the first kind, and would leave bytes unread.
+Measured: with a ``Framer`` for each, a connection takes 16 times the time of tshark, whether it has
+one noop or no message. A limit on connections without messages would not help the first kind, and
+would leave bytes unread.
 
-This module looks at what a direction says first, in one packet, for all directions of a batch at once. If those bytes are whole messages,
-or nothing that could be a message, it is certain what a ``Framer`` would find. Then this module tells it, at once or when the direction has
-ended. Everything else is left to framers, and so is whatever comes later on such a connection: framers then get its first bytes again.
-Where they came in several packets (several.py), framers get what they need to know of them instead.
+This module looks at what a direction says first, in one packet, for all directions of a batch at
+once. If those bytes are whole messages, or nothing that could be a message, it is certain what a
+``Framer`` would find. Then this module tells it, at once or when the direction has ended.
+Everything else is left to framers, and so is whatever comes later on such a connection: framers
+then get its first bytes again. Where they came in several packets (several.py), framers get what
+they need to know of them instead.
 """
 
 from __future__ import annotations
@@ -22,7 +25,16 @@ from dcpinspect.kernels.structs import Struct, T, number
 from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.foreign import HTTP, begins_http, is_http, may_be_foreign
-from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
+from dcpinspect.protocol.framed import (
+    ABSURD_BODY,
+    BAD_MAGIC,
+    MID_STREAM,
+    NO_NUMBERS,
+    REASONS,
+    Accounts,
+    BriefAccounts,
+    Framed,
+)
 from dcpinspect.protocol.many_directions import Messages, messages_of
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.resync import (
@@ -40,21 +52,29 @@ from dcpinspect.transport.chunk import FirstBytes, Segments, StreamChunk
 FEW = 1024
 """A longer first packet is left to framers."""
 MANY = 32
-"""If fewer directions come at once, they are left to framers, since this module costs as much as some of them."""
+"""If fewer directions come at once, they are left to framers, since this module costs as much as
+some of them.
+"""
 MOST_PACKETS = 1 << 31
 """Bytes of later packets are left to framers, so that packet numbers take four bytes here."""
 MOST_BYTES = 1 << 30
 """While more bytes wait, new ones are left to framers, so that places take four bytes here."""
 
 _HELD, _SAID, _ENDED, _STARTED, _MAY_ASK, _LEFT = 1, 2, 4, 8, 16, 32
-"""Bits: what is known of a direction. _HELD: its bytes are kept. _SAID: they were messages. _ENDED: it is over. _STARTED: they were its
-first ones. _MAY_ASK: they may have asked for a stream. _LEFT: framers have it."""
+"""Bits: what is known of a direction. _HELD: its bytes are kept. _SAID: they were messages. _ENDED:
+it is over. _STARTED: they were its first ones. _MAY_ASK: they may have asked for a stream. _LEFT:
+framers have it.
+"""
 
 _STRANGE, _UNFINISHED, _BAD_MAGIC, _ABSURD, _MID_STREAM, _MESSAGES, _AT_END, _HTTP = range(8)
-"""What first bytes are. _STRANGE: something for a framer. _UNFINISHED: the beginning of a message. _BAD_MAGIC, _ABSURD, _MID_STREAM,
-_HTTP: bytes that are skipped, by reason. _MESSAGES: messages. _AT_END: messages if nothing more comes."""
+"""What first bytes are. _STRANGE: something for a framer. _UNFINISHED: the beginning of a message.
+_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP: bytes that are skipped, by reason. _MESSAGES: messages.
+_AT_END: messages if nothing more comes.
+"""
 _REASON = np.zeros(8, np.int64)
-_REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP]] = [REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM, HTTP)]
+_REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP]] = [
+    REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM, HTTP)
+]
 
 MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
 """By byte: whether a message may begin with it."""
@@ -78,8 +98,9 @@ class FirstBytesRow(Struct[T]):
 
 
 class FirstBytesRows(FirstBytesRow[IntArray], Table[FirstBytesRow]):
-    """The first bytes of directions, in the order in which they came. Their places in the file are kept beside them, for readings with
-    places."""
+    """The first bytes of directions, in the order in which they came. Their places in the file are
+    kept beside them, for readings with places.
+    """
 
 
 class Carried(NamedTuple):
@@ -98,8 +119,9 @@ class Carried(NamedTuple):
     place: RowNumbers
     """As ``StreamChunk.places``; empty for readings without places."""
     ended: RowNumbers
-    """Directions with messages that are over now, numbered like ``way``; this column and the next three have one entry for each such
-    direction."""
+    """Directions with messages that are over now, numbered like ``way``; this column and the next
+    three have one entry for each such direction.
+    """
     end: RowNumbers
     """Stream offset of the end."""
     end_packet: RowNumbers
@@ -161,7 +183,9 @@ class BriefDirections:
     def __init__(self, accounts: Accounts) -> None:
         """``accounts``: takes the accounts of directions that are over, or said messages."""
         self._accounts = accounts
-        self._shown: dict[int, ShownStreams] = {}  # by number of the direction, until both directions of its connection are over
+        self._shown: dict[
+            int, ShownStreams
+        ] = {}  # by number of the direction, until both directions of its connection are over
         self._state = np.zeros(64, np.uint8)
         self._release: Array = np.zeros(64, np.int32)  # of what was said
         self._at: Array = np.zeros(64, np.int32)  # where it is kept, if it is
@@ -169,11 +193,15 @@ class BriefDirections:
 
     def _forget_all(self) -> None:
         self._kept = FirstBytesRows.zeros(64)
-        self._places: RowNumbers = np.zeros(0, np.int64)  # of each kept row, as in ``StreamChunk.places``
+        self._places: RowNumbers = np.zeros(
+            0, np.int64
+        )  # of each kept row, as in ``StreamChunk.places``
         self._bytes: ByteArray = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
-    def take(self, first: FirstBytes, is_doubted: BoolArray, has_handshake: BoolArray) -> TakenDirections | None:
+    def take(
+        self, first: FirstBytes, is_doubted: BoolArray, has_handshake: BoolArray
+    ) -> TakenDirections | None:
         """Returns what first bytes tell; None if no direction is taken.
 
         ``is_doubted``, ``has_handshake``: for each direction, what holds of its connection.
@@ -185,19 +213,32 @@ class BriefDirections:
         is_brief, brief = self._take_brief(first, is_several, is_doubted, has_handshake)
         said_messages = [messages for messages in (several, brief) if messages is not None]
         directions = np.fromiter(self._shown, np.int64, len(self._shown))
-        for direction in directions[(self._state[directions] & self._state[directions ^ 1] & _ENDED) != 0].tolist():
+        for direction in directions[
+            (self._state[directions] & self._state[directions ^ 1] & _ENDED) != 0
+        ].tolist():
             del self._shown[direction]
         return TakenDirections(is_several | is_brief, said_messages) if said_messages else None
 
-    def _take_several(self, first: FirstBytes, is_doubted: BoolArray) -> tuple[BoolArray, BriefMessages | None]:
-        """Takes connections of which a direction has several packets, if both directions say messages and nothing else."""
+    def _take_several(
+        self, first: FirstBytes, is_doubted: BoolArray
+    ) -> tuple[BoolArray, BriefMessages | None]:
+        """Takes connections of which a direction has several packets, if both directions say
+        messages and nothing else.
+        """
         nothing = np.zeros(len(first.number), dtype=np.bool_)
         if not len(first.pieces.row):
             return nothing, None
         connection, says = first.number >> 1, first.length > 0
         says[first.pieces.row] = True
-        is_several = np.isin(connection, connection[first.pieces.row]) & (self._state[first.number] == 0) & ~is_doubted
-        is_taken = _both(connection, is_several & np.where(says, first.is_start, first.is_end & (first.length == 0)))
+        is_several = (
+            np.isin(connection, connection[first.pieces.row])
+            & (self._state[first.number] == 0)
+            & ~is_doubted
+        )
+        is_taken = _both(
+            connection,
+            is_several & np.where(says, first.is_start, first.is_end & (first.length == 0)),
+        )
         rows = np.flatnonzero(is_taken & says)
         if len(rows) < MANY:
             return nothing, None
@@ -205,7 +246,9 @@ class BriefDirections:
         whole_rows = np.flatnonzero(messages.is_whole)
         begins = np.searchsorted(messages.of, whole_rows)
         is_taken[rows[~messages.is_whole]] = False
-        is_taken[rows[whole_rows[~_are_plausible(messages.framed.data, messages.framed.start[begins])]]] = False
+        is_taken[
+            rows[whole_rows[~_are_plausible(messages.framed.data, messages.framed.start[begins])]]
+        ] = False
         is_taken = _both(connection, is_taken)
         is_left = is_taken[rows]
         if not is_left.any():
@@ -217,12 +260,16 @@ class BriefDirections:
         self._release[directions[is_left]] = released[is_left]
         self._state[first.number[is_taken & first.is_end]] |= _ENDED
         nought = np.zeros(int(is_left.sum()), np.int64)
-        self._accounts.put_all(BriefAccounts(directions[is_left], size[is_left], nought, nought, nought))
+        self._accounts.put_all(
+            BriefAccounts(directions[is_left], size[is_left], nought, nought, nought)
+        )
         is_shown = is_left[messages.of]
         self._show(directions, messages, is_shown)
         ended = np.flatnonzero(is_left & first.is_end[rows])
         taken_pieces = np.flatnonzero(is_left[pieces.of])
-        piece_row, start, length, packet, _, file, time, _ = (column[taken_pieces] for column in pieces[:-1])
+        piece_row, start, length, packet, _, file, time, _ = (
+            column[taken_pieces] for column in pieces[:-1]
+        )
         begin = np.cumsum(size) - size
         carried = Carried(
             *(
@@ -235,39 +282,86 @@ class BriefDirections:
                 time,
                 pieces.place[taken_pieces] if len(pieces.place) else pieces.place,
             ),
-            *(directions[ended], size[ended], first.end_packet[rows[ended]], first.end_time[rows[ended]]),
+            *(
+                directions[ended],
+                size[ended],
+                first.end_packet[rows[ended]],
+                first.end_time[rows[ended]],
+            ),
         )
         message_direction = directions[messages.of[is_shown]]
-        return is_taken, BriefMessages((message_direction >> 1) + 1, message_direction & 1, messages.framed.only(is_shown), carried)
+        return is_taken, BriefMessages(
+            (message_direction >> 1) + 1,
+            message_direction & 1,
+            messages.framed.only(is_shown),
+            carried,
+        )
 
     def _show(self, directions: RowNumbers, messages: Messages, is_shown: BoolArray) -> None:
         """Keeps the streams that directions show whose connections may go on."""
         goes_on = (self._state[directions] & self._state[directions ^ 1] & _ENDED) == 0
         for row in np.flatnonzero(is_shown & (messages.key >= 0) & goes_on[messages.of]).tolist():
-            streams = self._shown.setdefault(int(directions[messages.of[row]]), ShownStreams([], [], has_events=False))
+            streams = self._shown.setdefault(
+                int(directions[messages.of[row]]), ShownStreams([], [], has_events=False)
+            )
             streams.keys.append(int(messages.key[row]))
             streams.releases.append(int(messages.framed.release[row]))
-        for direction_row in np.unique(messages.of[is_shown & messages.is_event & goes_on[messages.of]]).tolist():
-            self._shown[int(directions[direction_row])] = self._shown[int(directions[direction_row])]._replace(has_events=True)
+        for direction_row in np.unique(
+            messages.of[is_shown & messages.is_event & goes_on[messages.of]]
+        ).tolist():
+            self._shown[int(directions[direction_row])] = self._shown[
+                int(directions[direction_row])
+            ]._replace(has_events=True)
 
     def _take_brief(
-        self, first: FirstBytes, is_several: BoolArray, is_doubted: BoolArray, has_handshake: BoolArray
+        self,
+        first: FirstBytes,
+        is_several: BoolArray,
+        is_doubted: BoolArray,
+        has_handshake: BoolArray,
     ) -> tuple[BoolArray, BriefMessages | None]:
-        """Takes connections of which a direction has one packet with few bytes, besides those that are taken."""
-        state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
+        """Takes connections of which a direction has one packet with few bytes, besides those that
+        are taken.
+        """
+        state, connection, says, ends = (
+            self._state[first.number],
+            first.number >> 1,
+            first.length > 0,
+            first.is_end,
+        )
         is_known = ((state & (_LEFT | _ENDED)) != 0) | is_several
-        is_taken = _both(connection, (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)))
+        is_taken = _both(
+            connection,
+            (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)),
+        )
         if np.count_nonzero(is_taken) < MANY or self._used > MOST_BYTES:
             return np.zeros(len(is_taken), dtype=np.bool_), None
         rows = np.flatnonzero(is_taken & says)
         data, start = gathered(first.data, first.start[rows], first.length[rows])
-        kind = _kinds(data, start, first.length[rows], first.is_start[rows], is_doubted[rows], has_handshake[rows])
+        kind = _kinds(
+            data,
+            start,
+            first.length[rows],
+            first.is_start[rows],
+            is_doubted[rows],
+            has_handshake[rows],
+        )
         is_taken[rows[kind == _STRANGE]] = False
         is_taken = _both(connection, is_taken)
         still = is_taken[rows]
         rows, new = rows[still], FirstBytesRows.zeros(len(rows[still]))
-        new.way, new.start, new.length, new.kind = first.number[rows], start[still], first.length[rows], kind[still]
-        new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
+        new.way, new.start, new.length, new.kind = (
+            first.number[rows],
+            start[still],
+            first.length[rows],
+            kind[still],
+        )
+        new.packet, new.frame, new.file, new.time = (
+            first.packet[rows],
+            first.frame[rows],
+            first.file[rows],
+            first.time[rows],
+        )
         file_place = None if first.place is None else first.place[rows]
         may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
@@ -288,21 +382,43 @@ class BriefDirections:
         self._accounts.put_all(_accounts_of(items))
         spoken = items[speaks]
         release = self._release[spoken.way]
-        spoken.start, framed, message_direction = _framed(np.concatenate((data, earlier)), spoken, release, end_release[speaks])
+        spoken.start, framed, message_direction = _framed(
+            np.concatenate((data, earlier)), spoken, release, end_release[speaks]
+        )
         ended = over[(self._state[first.number[over]] & _SAID) != 0]
         ended_directions = first.number[ended]
         if self._count and not self._live:
             self._forget_all()
-        direction, length, packet, file = map(_wide, (spoken.way, spoken.length, spoken.packet, spoken.file))
+        direction, length, packet, file = map(
+            _wide, (spoken.way, spoken.length, spoken.packet, spoken.file)
+        )
         in_file = NO_NUMBERS if file_place is None else item_place[speaks]
         carried = Carried(
-            *(direction, np.zeros(len(direction), np.int64), _wide(spoken.start), length, packet, file, spoken.time, in_file),
-            *(ended_directions, self._accounts.messages(ended_directions), first.end_packet[ended], first.end_time[ended]),
+            *(
+                direction,
+                np.zeros(len(direction), np.int64),
+                _wide(spoken.start),
+                length,
+                packet,
+                file,
+                spoken.time,
+                in_file,
+            ),
+            *(
+                ended_directions,
+                self._accounts.messages(ended_directions),
+                first.end_packet[ended],
+                first.end_time[ended],
+            ),
         )
-        return is_taken, BriefMessages((message_direction >> 1) + 1, message_direction & 1, framed, carried)
+        return is_taken, BriefMessages(
+            (message_direction >> 1) + 1, message_direction & 1, framed, carried
+        )
 
     def leave(self, connection: int) -> list[Before]:
-        """Returns what the directions of a connection have said: framers have the connection from now on."""
+        """Returns what the directions of a connection have said: framers have the connection from
+        now on.
+        """
         before = []
         self._make_room(2 * connection - 1)
         for direction in range(2):
@@ -310,12 +426,22 @@ class BriefDirections:
             state = int(self._state[direction_number])
             self._state[direction_number] = _LEFT
             if state and state != _LEFT:
-                held, file_places = self._drop(np.array([direction_number])) if state & _HELD else (None, None)
+                held, file_places = (
+                    self._drop(np.array([direction_number])) if state & _HELD else (None, None)
+                )
                 release = int(self._release[direction_number])
                 before.append(
                     Before(
                         direction,
-                        None if held is None else _chunk(held[0], self._bytes, release, file_places, is_start=bool(state & _STARTED)),
+                        None
+                        if held is None
+                        else _chunk(
+                            held[0],
+                            self._bytes,
+                            release,
+                            file_places,
+                            is_start=bool(state & _STARTED),
+                        ),
                         release,
                         self._accounts.get(direction_number).messages if state & _SAID else 0,
                         bool(state & _STARTED),
@@ -335,9 +461,15 @@ class BriefDirections:
             self._shown.pop(direction_number, None)
 
     def due(self, time_ns: int) -> list[int]:
-        """Returns connections whose messages only wait for the end, and have waited long enough by ``time_ns``."""
+        """Returns connections whose messages only wait for the end, and have waited long enough by
+        ``time_ns``.
+        """
         held_rows = self._kept[: self._count]
-        due_directions = held_rows.way[(held_rows.way >= 0) & (held_rows.kind == _AT_END) & (held_rows.time <= time_ns - TRIAL_NS)]
+        due_directions = held_rows.way[
+            (held_rows.way >= 0)
+            & (held_rows.kind == _AT_END)
+            & (held_rows.time <= time_ns - TRIAL_NS)
+        ]
         connections: list[int] = np.unique((due_directions >> 1) + 1).tolist()
         return connections
 
@@ -345,7 +477,9 @@ class BriefDirections:
         if most >= len(self._state):
             self._state = grown(self._state, most + 1)
             spoke = np.flatnonzero(self._state & ~np.uint8(_ENDED | _LEFT))
-            self._release, self._at = (_widened(column, len(self._state), spoke) for column in (self._release, self._at))
+            self._release, self._at = (
+                _widened(column, len(self._state), spoke) for column in (self._release, self._at)
+            )
 
     def _keep(self, data: ByteArray, new: FirstBytesRows, file_places: RowNumbers | None) -> None:
         """Copies bytes that are still needed: the buffer of the batch is not kept."""
@@ -368,12 +502,21 @@ class BriefDirections:
         self._kept.start[rows] = self._used + start
         self._at[new.way] = rows
         self._state[new.way] |= _HELD
-        self._used, self._count, self._live = self._used + len(octets), self._count + len(new), self._live + len(new)
+        self._used, self._count, self._live = (
+            self._used + len(octets),
+            self._count + len(new),
+            self._live + len(new),
+        )
 
     def _drop(self, numbers: RowNumbers) -> tuple[FirstBytesRows, RowNumbers]:
-        """Drops what was kept of these directions, and returns it with its places in the file; its bytes stay until more is kept."""
+        """Drops what was kept of these directions, and returns it with its places in the file; its
+        bytes stay until more is kept.
+        """
         rows = self._at[numbers]
-        dropped, in_file = self._kept[rows], self._places[rows] if len(self._places) else self._places
+        dropped, in_file = (
+            self._kept[rows],
+            self._places[rows] if len(self._places) else self._places,
+        )
         self._kept.way[rows] = -1
         self._state[numbers] &= 0xFF ^ _HELD
         self._live -= len(numbers)
@@ -381,7 +524,10 @@ class BriefDirections:
 
     def _compact(self) -> None:
         live = np.flatnonzero(self._kept.way[: self._count] >= 0)
-        live_rows, in_file = self._kept[live], self._places[live] if len(self._places) else self._places
+        live_rows, in_file = (
+            self._kept[live],
+            self._places[live] if len(self._places) else self._places,
+        )
         octets, start = gathered(self._bytes, live_rows.start, live_rows.length)
         live_rows.start = start
         self._forget_all()
@@ -393,7 +539,9 @@ class BriefDirections:
 
 
 def _widened(column: Array, rows: int, used: RowNumbers) -> Array:
-    """Returns a longer copy of a column, as ``grown`` does; rows that were never used take no memory."""
+    """Returns a longer copy of a column, as ``grown`` does; rows that were never used take no
+    memory.
+    """
     wide: Array = np.zeros(rows, column.dtype)
     wide[used] = column[used]
     return wide
@@ -405,8 +553,9 @@ def _wide(column: Array) -> RowNumbers:
 
 
 def _both(connection: RowNumbers, mask: BoolArray) -> BoolArray:
-    """Keeps in a mask only those whose other direction on the same connection, if it is there, is wanted too; both stand next to each
-    other."""
+    """Keeps in a mask only those whose other direction on the same connection, if it is there, is
+    wanted too; both stand next to each other.
+    """
     if mask.all():
         return mask
     of_same = connection[1:] == connection[:-1]
@@ -418,9 +567,16 @@ def _both(connection: RowNumbers, mask: BoolArray) -> BoolArray:
 
 @kernel("int64(octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], int64[::1])")
 def walk(
-    data: ByteArray, start: IntArray, end: IntArray, magics: ByteArray, item: IntArray, message_start: IntArray, size: IntArray
+    data: ByteArray,
+    start: IntArray,
+    end: IntArray,
+    magics: ByteArray,
+    item: IntArray,
+    message_start: IntArray,
+    size: IntArray,
 ) -> int:
-    """Follows headers from ``start`` on, in each item up to its ``end``, and writes to ``start`` where it stopped.
+    """Follows headers from ``start`` on, in each item up to its ``end``, and writes to ``start``
+    where it stopped.
 
     Returns the number of messages. One step for each message.
     """
@@ -442,8 +598,12 @@ def walk(
     return message_count
 
 
-def _walked(data: ByteArray, start: RowNumbers, length: RowNumbers) -> tuple[RowNumbers, RowNumbers, RowNumbers, RowNumbers]:
-    """Returns (item, place, length) of each message found by following headers, and where the walk stopped in each item."""
+def _walked(
+    data: ByteArray, start: RowNumbers, length: RowNumbers
+) -> tuple[RowNumbers, RowNumbers, RowNumbers, RowNumbers]:
+    """Returns (item, place, length) of each message found by following headers, and where the walk
+    stopped in each item.
+    """
     stop = start.copy()
     most_messages = int(np.minimum(length // HEADER, _MOST_MESSAGES).sum())
     item, message_start, size = np.empty((3, most_messages), np.int64)
@@ -452,22 +612,34 @@ def _walked(data: ByteArray, start: RowNumbers, length: RowNumbers) -> tuple[Row
 
 
 def _are_plausible(data: ByteArray, message_start: RowNumbers) -> BoolArray:
-    """Returns whether the headers at these places begin a message as it should be; if not, their connection is suspected."""
+    """Returns whether the headers at these places begin a message as it should be; if not, their
+    connection is suspected.
+    """
     headers, start = gathered(data, message_start, np.full(len(message_start), HEADER))
     return np.isin(start, plausible_headers(headers, default_legal_extras)[0])
 
 
 def _kinds(
-    data: ByteArray, start: RowNumbers, length: RowNumbers, is_start: BoolArray, is_doubted: BoolArray, has_handshake: BoolArray
+    data: ByteArray,
+    start: RowNumbers,
+    length: RowNumbers,
+    is_start: BoolArray,
+    is_doubted: BoolArray,
+    has_handshake: BoolArray,
 ) -> RowNumbers:
-    """Returns what first bytes are: what a ``Framer`` and a ``Trial`` would do with them, found in a shorter way."""
+    """Returns what first bytes are: what a ``Framer`` and a ``Trial`` would do with them, found in
+    a shorter way.
+    """
     items = np.arange(len(start))
     end = start + length
     message_item, message_start, _, stop = _walked(data, start, length)
     messages = np.bincount(message_item, minlength=len(items))
     opens = (
         np.bincount(
-            message_item[(_ASKING[data[message_start]] & OF_STREAMS[data[message_start + 1]]) | _OPENING[data[message_start + 1]]],
+            message_item[
+                (_ASKING[data[message_start]] & OF_STREAMS[data[message_start + 1]])
+                | _OPENING[data[message_start + 1]]
+            ],
             minlength=len(items),
         )
         > 0
@@ -480,12 +652,18 @@ def _kinds(
     count = np.bincount(likely_item, minlength=len(items))
     begins = np.zeros(len(data), np.bool_)
     begins[message_start] = True
-    apart = np.bincount(likely_item[~begins[likely]], minlength=len(items))  # places where no message begins
+    apart = np.bincount(
+        likely_item[~begins[likely]], minlength=len(items)
+    )  # places where no message begins
     behind = np.bincount(likely_item[likely > start[likely_item]], minlength=len(items))
     has_header = length >= HEADER
     header_start = np.where(has_header, start, 0)
     magic = MAGICS[data[header_start]] if len(data) else is_start
-    is_absurd = numbers_at(data, header_start + 8, 4) > MAX_BODY if len(data) >= HEADER else np.zeros(len(items), np.bool_)
+    is_absurd = (
+        numbers_at(data, header_start + 8, 4) > MAX_BODY
+        if len(data) >= HEADER
+        else np.zeros(len(items), np.bool_)
+    )
     is_bad = has_header & ~magic
     is_absurd = has_header & magic & is_absurd
 
@@ -502,7 +680,9 @@ def _kinds(
     chains = inner & is_all & (apart == 0) & (count == messages) & (messages < CHAIN)
     kind[chains & ~is_doubted & ~has_handshake] = _AT_END
     kind[may_be_foreign(data, start, end)] = _STRANGE
-    for row in np.flatnonzero(is_start & (kind == _STRANGE) & begins_http(data, start)).tolist():  # the checks of load balancers never end
+    for row in np.flatnonzero(
+        is_start & (kind == _STRANGE) & begins_http(data, start)
+    ).tolist():  # the checks of load balancers never end
         if is_http(data[start[row] : end[row]]):
             kind[row] = _HTTP
     return kind
@@ -511,11 +691,15 @@ def _kinds(
 def _framed(
     data: ByteArray, items: FirstBytesRows, item_release: RowNumbers, end_release: RowNumbers
 ) -> tuple[RowNumbers, Framed, RowNumbers]:
-    """Returns (new places of each item's bytes, the messages of items that are nothing else, the direction of each message)."""
+    """Returns (new places of each item's bytes, the messages of items that are nothing else, the
+    direction of each message).
+    """
     octets, start = gathered(data, items.start, items.length)
     message_item, message_start, size, _ = _walked(octets, start, items.length)
     is_late = items.kind[message_item] == _AT_END
-    frame, file, release = (_wide(column[message_item]) for column in (items.frame, items.file, item_release))
+    frame, file, release = (
+        _wide(column[message_item]) for column in (items.frame, items.file, item_release)
+    )
     return (
         start,
         Framed(
@@ -550,7 +734,25 @@ def _accounts_of(items: FirstBytesRows) -> BriefAccounts:
     )
 
 
-def _chunk(first_bytes: FirstBytesRow, data: ByteArray, release: int, file_places: RowNumbers | None, *, is_start: bool) -> StreamChunk:
-    columns = np.array([0, first_bytes.packet, first_bytes.frame, first_bytes.file, first_bytes.time, release], np.int64).reshape(-1, 1)
+def _chunk(
+    first_bytes: FirstBytesRow,
+    data: ByteArray,
+    release: int,
+    file_places: RowNumbers | None,
+    *,
+    is_start: bool,
+) -> StreamChunk:
+    columns = np.array(
+        [0, first_bytes.packet, first_bytes.frame, first_bytes.file, first_bytes.time, release],
+        np.int64,
+    ).reshape(-1, 1)
     octets = data[first_bytes.start : first_bytes.start + first_bytes.length].copy()
-    return StreamChunk(first_bytes.way // 2 + 1, first_bytes.way % 2, 0, octets, Segments(columns), is_start=is_start, places=file_places)
+    return StreamChunk(
+        first_bytes.way // 2 + 1,
+        first_bytes.way % 2,
+        0,
+        octets,
+        Segments(columns),
+        is_start=is_start,
+        places=file_places,
+    )

@@ -1,7 +1,8 @@
 """Flag bits and small enumerations of DCP, one table each.
 
 Names are those of the specification in kebab case; the text says since when a bit exists. Source:
-kv_engine ``docs/dcp/documentation`` and ``include/memcached/dcp_stream_id.h``, ``dcp.h``, tags 5.0 to 8.0.
+kv_engine ``docs/dcp/documentation`` and ``include/memcached/dcp_stream_id.h``, ``dcp.h``, tags 5.0
+to 8.0.
 """
 
 from __future__ import annotations
@@ -15,10 +16,24 @@ OPEN_FLAGS = (
     Bit(0x008, "no-value", "no document bodies; datatype 0 or xattr (5.0)"),
     Bit(0x010, "collections-prototype", "collections of the 5.0-6.0 prototype, rejected later"),
     Bit(0x020, "include-delete-times", "deletions use the v2 layout with a delete time (5.5)"),
-    Bit(0x040, "no-value-with-underlying-datatype", "no document bodies; the datatype is that of the stored document (6.5)"),
-    Bit(0x080, "point-in-time-recovery", "never released as a feature (7.0-7.6), rejected since 8.0"),
-    Bit(0x100, "include-deleted-user-xattrs", "deletions carry user xattrs too; needs include-xattrs (6.6)"),
-    Bit(0x200, "skip-deletes-in-initial-backfill", "deletions of the first backfill, from 0, are left out; needs collections (8.5)"),
+    Bit(
+        0x040,
+        "no-value-with-underlying-datatype",
+        "no document bodies; the datatype is that of the stored document (6.5)",
+    ),
+    Bit(
+        0x080, "point-in-time-recovery", "never released as a feature (7.0-7.6), rejected since 8.0"
+    ),
+    Bit(
+        0x100,
+        "include-deleted-user-xattrs",
+        "deletions carry user xattrs too; needs include-xattrs (6.6)",
+    ),
+    Bit(
+        0x200,
+        "skip-deletes-in-initial-backfill",
+        "deletions of the first backfill, from 0, are left out; needs collections (8.5)",
+    ),
 )
 PRODUCER = bits_value(OPEN_FLAGS, ("producer",))
 INCLUDE_XATTRS = bits_value(OPEN_FLAGS, ("include-xattrs",))
@@ -36,7 +51,11 @@ STREAM_FLAGS = (
     Bit(0x020, "strict-vbucket-uuid", "check the vbucket uuid even at start 0 (5.1)"),
     Bit(0x040, "from-latest", "the server sets start and snapshot to the high seqno (7.2)"),
     Bit(0x080, "ignore-purged-tombstones", "no rollback because of purged deletions (7.2)"),
-    Bit(0x100, "cache-transfer", "send cached documents first; with takeover and active-only at most (8.5)"),
+    Bit(
+        0x100,
+        "cache-transfer",
+        "send cached documents first; with takeover and active-only at most (8.5)",
+    ),
 )
 TAKEOVER = bits_value(STREAM_FLAGS, ("takeover",))
 TO_LATEST = bits_value(STREAM_FLAGS, ("to-latest",))
@@ -83,7 +102,9 @@ STREAM_END_REASONS = {
 }
 
 VBUCKET_STATES = {1: "active", 2: "replica", 3: "pending", 4: "dead"}
-"""The states as servers and current pages number them; in the first specification, 2 was pending and 3 replica."""
+"""The states as servers and current pages number them; in the first specification, 2 was pending
+and 3 replica.
+"""
 
 SYSTEM_EVENTS = {
     0: "begin-collection",

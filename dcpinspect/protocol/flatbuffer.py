@@ -1,8 +1,9 @@
 """FlatBuffer tables of system events, read with every offset checked.
 
-FlatBuffers are little-endian. There is a u32 root offset, and a table that begins with the i32 distance back to its vtable. The vtable has
-u16 numbers: vtable size, table size, then one offset for each slot, 0 = default value. The official reader trusts its input; these bytes
-come from the wire.
+FlatBuffers are little-endian. There is a u32 root offset, and a table that begins with the i32
+distance back to its vtable. The vtable has u16 numbers: vtable size, table size, then one offset
+for each slot, 0 = default value. The official reader trusts its input; these bytes come from the
+wire.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ class FlatBufferError(ValueError):
 
 def _read(data: bytes, form: str, size: int, at: int, item_name: str) -> int:
     if at < 0 or at + size > len(data):
-        raise FlatBufferError(f"{item_name} at byte {at} is outside the {len(data)} bytes of the value")
+        raise FlatBufferError(
+            f"{item_name} at byte {at} is outside the {len(data)} bytes of the value"
+        )
     return int(unpack_from(form, data, at)[0])
 
 
-def decode_table(data: bytes, slots: tuple[Slot, ...]) -> list[tuple[Slot, int | bool | str | bytes, int, int]]:
+def decode_table(
+    data: bytes, slots: tuple[Slot, ...]
+) -> list[tuple[Slot, int | bool | str | bytes, int, int]]:
     """Returns (slot, value, offset, size) of each field of the root table.
 
     A field that is absent has its default, offset and size 0. Raises FlatBufferError.
@@ -37,9 +42,17 @@ def decode_table(data: bytes, slots: tuple[Slot, ...]) -> list[tuple[Slot, int |
     decoded: list[tuple[Slot, int | bool | str | bytes, int, int]] = []
     for slot in slots:
         entry = 4 + 2 * slot.slot
-        field_offset = _read(data, "<H", 2, vtable + entry, slot.name) if entry + 2 <= vtable_size else 0
+        field_offset = (
+            _read(data, "<H", 2, vtable + entry, slot.name) if entry + 2 <= vtable_size else 0
+        )
         if not field_offset:
-            default: int | bool | str = bool(slot.default) if slot.kind == "bool" else "" if slot.kind == "string" else slot.default
+            default: int | bool | str = (
+                bool(slot.default)
+                if slot.kind == "bool"
+                else ""
+                if slot.kind == "string"
+                else slot.default
+            )
             decoded.append((slot, default, 0, 0))
             continue
         field_start = table + field_offset
@@ -48,7 +61,9 @@ def decode_table(data: bytes, slots: tuple[Slot, ...]) -> list[tuple[Slot, int |
             size = _read(data, "<I", 4, field_start, slot.name)
             raw = data[field_start + 4 : field_start + 4 + size]
             if len(raw) != size:
-                raise FlatBufferError(f"{slot.name} of {size} bytes at byte {field_start} is outside the value")
+                raise FlatBufferError(
+                    f"{slot.name} of {size} bytes at byte {field_start} is outside the value"
+                )
             try:
                 decoded.append((slot, raw.decode(), field_start + 4, size))
             except UnicodeDecodeError:
@@ -88,8 +103,12 @@ def encode_table(slots: tuple[Slot, ...], values: dict[str, int | bool | str]) -
         value = values[slot.name]
         if isinstance(value, str):
             text = value.encode()
-            encoded[field_start : field_start + 4] = (len(encoded) - field_start).to_bytes(4, "little")
+            encoded[field_start : field_start + 4] = (len(encoded) - field_start).to_bytes(
+                4, "little"
+            )
             encoded += len(text).to_bytes(4, "little") + text + b"\0" * (4 - len(text) % 4)
         else:
-            encoded[field_start : field_start + sizes[slot.kind]] = int(value).to_bytes(sizes[slot.kind], "little")
+            encoded[field_start : field_start + sizes[slot.kind]] = int(value).to_bytes(
+                sizes[slot.kind], "little"
+            )
     return bytes(encoded)

@@ -1,7 +1,9 @@
-"""Framing extras of the magics 0x08 and 0x18: a run of (id, length, data) elements before the extras.
+"""Framing extras of the magics 0x08 and 0x18: a run of (id, length, data) elements before the
+extras.
 
-Source: kv_engine ``docs/BinaryProtocol.md``. The high nibble is the id, the low nibble the length; 15 means "15 plus the next byte", with
-the byte of the id first. Requests and responses number their elements separately.
+Source: kv_engine ``docs/BinaryProtocol.md``. The high nibble is the id, the low nibble the length;
+15 means "15 plus the next byte", with the byte of the id first. Requests and responses number their
+elements separately.
 """
 
 from __future__ import annotations
@@ -55,7 +57,10 @@ REQUEST_FRAMES = {
         ),
     ),
     2: FrameSpec(
-        "stream_id", "DCP stream-id", (2,), (Field("sid", 0, FieldKind.U16, "stream-id, 1 to 65535", values={0: "no stream-id is 0"}),)
+        "stream_id",
+        "DCP stream-id",
+        (2,),
+        (Field("sid", 0, FieldKind.U16, "stream-id, 1 to 65535", values={0: "no stream-id is 0"}),),
     ),
     3: FrameSpec("open_tracing", "trace context of a 6.5 prototype", None),
     4: FrameSpec(
@@ -72,16 +77,26 @@ REQUEST_FRAMES = {
         (Field("privilege", 0, FieldKind.TEXT, "name of the privilege"),),
     ),
     7: FrameSpec(
-        "impersonate_auth_token", "act for the user of a token (8.5)", (2,), (Field("token_id", 0, FieldKind.U16, "id of the token"),)
+        "impersonate_auth_token",
+        "act for the user of a token (8.5)",
+        (2,),
+        (Field("token_id", 0, FieldKind.U16, "id of the token"),),
     ),
 }
 
 RESPONSE_FRAMES = {
     0: FrameSpec(
-        "server_duration", "time from receiving to sending", (2,), (Field("server_duration", 0, FieldKind.U16, "n^1.74 / 2 microseconds"),)
+        "server_duration",
+        "time from receiving to sending",
+        (2,),
+        (Field("server_duration", 0, FieldKind.U16, "n^1.74 / 2 microseconds"),),
     ),
-    1: FrameSpec("read_units", "read units used", (2,), (Field("read_units", 0, FieldKind.U16, "units"),)),
-    2: FrameSpec("write_units", "write units used", (2,), (Field("write_units", 0, FieldKind.U16, "units"),)),
+    1: FrameSpec(
+        "read_units", "read units used", (2,), (Field("read_units", 0, FieldKind.U16, "units"),)
+    ),
+    2: FrameSpec(
+        "write_units", "write units used", (2,), (Field("write_units", 0, FieldKind.U16, "units"),)
+    ),
     3: FrameSpec(
         "throttle_duration",
         "time the request was held back",
@@ -99,7 +114,9 @@ def frame_spec(side: MessageSide, frame_id: int) -> FrameSpec | None:
 
 
 def duration_us(encoded: int) -> float:
-    """Returns the microseconds that an encoded duration stands for. The server truncates and some clients round, so it is good to 1 us."""
+    """Returns the microseconds that an encoded duration stands for. The server truncates and some
+    clients round, so it is good to 1 us.
+    """
     return float(encoded**1.74 / 2)
 
 
@@ -132,14 +149,26 @@ def decode_frames(data: bytes) -> tuple[list[Frame], int]:
 
 
 def framing_faults(side: MessageSide, data: bytes) -> Iterator[tuple[Severity, str, int, str]]:
-    """Yields what is wrong with framing extras: how bad it is, the path of the field, its offset, and why."""
+    """Yields what is wrong with framing extras: how bad it is, the path of the field, its offset,
+    and why.
+    """
     frames, used = decode_frames(data)
     for frame in frames:
         known_frame = frame_spec(side, frame.id)
         if known_frame is None:
-            yield "note", f"framing_extras.frame_{frame.id}", frame.offset, f"framing extras with the unknown id {frame.id}"
+            yield (
+                "note",
+                f"framing_extras.frame_{frame.id}",
+                frame.offset,
+                f"framing extras with the unknown id {frame.id}",
+            )
         elif not known_frame.allows(len(frame.data)):
-            yield "error", f"framing_extras.{known_frame.name}", frame.offset, f"{known_frame.name} of {len(frame.data)} bytes"
+            yield (
+                "error",
+                f"framing_extras.{known_frame.name}",
+                frame.offset,
+                f"{known_frame.name} of {len(frame.data)} bytes",
+            )
     if used < len(data):
         yield "error", "framing_extras", used, "framing extras end inside an element"
 

@@ -1,8 +1,9 @@
 """Other protocols on a port that should carry messages: TLS, memcached's text protocol, and HTTP.
 
-A direction that has not shown a message yet may be one of these. Its first bytes are looked at beside the search for messages. What it
-begins with, after a handshake, is certain. In the middle of a stream it is not, since the value of a message may hold anything. Then the
-search goes on, and what was recognised only explains why nothing was found.
+A direction that has not shown a message yet may be one of these. Its first bytes are looked at
+beside the search for messages. What it begins with, after a handshake, is certain. In the middle of
+a stream it is not, since the value of a message may hold anything. Then the search goes on, and
+what was recognised only explains why nothing was found.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ NAMES = frozenset((TLS, MEMCACHED_TEXT, HTTP))
 MAX_LOOKED_AT = 256 << 10
 """Number of bytes of a direction that are looked at: more than ten TLS records."""
 _PROOF = 3
-"""Number of TLS records that chain, or of lines of text, that are enough in the middle of a stream."""
+"""Number of TLS records that chain, or of lines of text, that are enough in the middle of a stream.
+"""
 _MAX_LINE = 2048
 """Size of the longest line: memcached's own limit."""
 _MAX_RECORD = 18_432
@@ -37,7 +39,8 @@ _LINE = re.compile(
     rb"|ms " + _KEY + rb" \d+(?: [ -~]*)?"
     rb"|stats(?: [a-z]+)?|version|verbosity \d+|flush_all(?: \d+)?(?: noreply)?|quit|mn"
     rb"|VALUE " + _KEY + rb" \d+ \d+(?: \d+)?|STAT " + _KEY + rb" [ -~]*|VERSION [ -~]+"
-    rb"|END|STORED|NOT_STORED|EXISTS|NOT_FOUND|DELETED|TOUCHED|ERROR|CLIENT_ERROR [ -~]*|SERVER_ERROR [ -~]*|OK|RESET"
+    rb"|END|STORED|NOT_STORED|EXISTS|NOT_FOUND|DELETED|TOUCHED|ERROR|CLIENT_ERROR [ "
+    rb"-~]*|SERVER_ERROR [ -~]*|OK|RESET"
     rb"|VA \d+(?: [ -~]*)?|HD(?: [ -~]*)?|EN|MN)\r\n"
 )
 
@@ -45,9 +48,14 @@ _LINE = re.compile(
 _HTTP_LINE = re.compile(rb"(?:[A-Z]{3,16} [!-~]+ HTTP/\d\.\d|HTTP/\d\.\d \d{3}(?: [ -~]*)?)\r?\n")
 """The first line of a request or an answer, also the one by which a client begins HTTP/2."""
 
-_LINE_STARTS = b"ge to in de ga mg md ma me se ad re ap pr ca ms st ve fl qu mn VA ST VE EN NO EX DE TO ER CL SE OK RE HD MN"
+_LINE_STARTS = (
+    b"ge to in de ga mg md ma me se ad re ap pr ca ms st ve fl qu mn VA ST VE EN NO EX "
+    b"DE TO ER CL SE OK RE HD MN"
+)
 _HTTP_STARTS = b"GE HE PO PU DE OP TR CO PA PR HT"
-"""The first two letters of each of these lines; those of a PROXY header (transport/proxy.py) are among them, or end a line."""
+"""The first two letters of each of these lines; those of a PROXY header (transport/proxy.py) are
+among them, or end a line.
+"""
 
 
 def _starts(*pairs: bytes) -> BoolArray:
@@ -61,9 +69,15 @@ _BEGINS_LINE = _starts(*_LINE_STARTS.split(), b"\r\n") | _BEGINS_HTTP
 
 
 def begins_http(data: ByteArray, start: IntArray) -> BoolArray:
-    """Returns, for pieces of ``data``, whether their first two letters are those of a line of HTTP."""
+    """Returns, for pieces of ``data``, whether their first two letters are those of a line of
+    HTTP.
+    """
     letters_start = np.minimum(start, max(0, len(data) - 2))
-    begins: BoolArray = _BEGINS_HTTP[data[letters_start].astype(np.int64) << 8 | data[letters_start + 1]] if len(data) > 1 else start < 0
+    begins: BoolArray = (
+        _BEGINS_HTTP[data[letters_start].astype(np.int64) << 8 | data[letters_start + 1]]
+        if len(data) > 1
+        else start < 0
+    )
     return begins
 
 
@@ -73,7 +87,8 @@ def is_http(data: ByteArray) -> bool:
 
 
 def may_be_foreign(data: ByteArray, start: IntArray, end: IntArray) -> BoolArray:
-    """Returns, for successive pieces of ``data``, whether any line may be one of text, or any bytes the start of a TLS record.
+    """Returns, for successive pieces of ``data``, whether any line may be one of text, or any bytes
+    the start of a TLS record.
 
     This holds for everything that a ``Recogniser`` would name, and for some more.
     """
@@ -83,7 +98,9 @@ def may_be_foreign(data: ByteArray, start: IntArray, end: IntArray) -> BoolArray
     lines = 1 + np.flatnonzero(data[:-2] == ord("\n"))
     line_start = np.concatenate((start, lines))
     line_start = line_start[line_start + 2 <= len(data)]
-    line_start = line_start[_BEGINS_LINE[data[line_start].astype(np.int64) << 8 | data[line_start + 1]]]
+    line_start = line_start[
+        _BEGINS_LINE[data[line_start].astype(np.int64) << 8 | data[line_start + 1]]
+    ]
     kind, version, minor = data[:-2], data[1:-1], data[2:]
     records = np.flatnonzero((kind >= 0x14) & (kind <= 0x17) & (version == 3) & (minor <= 4))
     is_foreign[np.searchsorted(start, np.concatenate((line_start, records)), "right") - 1] = True
@@ -96,13 +113,30 @@ _RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
 _OTHER_BYTES = re.compile(rb"[^ -~\r\n]")
 """Matches a byte that no line of text holds."""
 _MAX_DUE = 64
-"""Greatest number of places waited for where a record should begin; cipher text shows one by chance every three million bytes."""
+"""Greatest number of places waited for where a record should begin; cipher text shows one by chance
+every three million bytes.
+"""
 
 
 class Recogniser:
-    """Follows the first bytes of one direction. While they may matter, it keeps the current line of text and the last 4 bytes."""
+    """Follows the first bytes of one direction. While they may matter, it keeps the current line of
+    text and the last 4 bytes.
+    """
 
-    __slots__ = ("_certain", "_due", "_end", "_head", "_is_tls", "_left", "_line", "_lines", "_name", "_size", "_tail", "_whole")
+    __slots__ = (
+        "_certain",
+        "_due",
+        "_end",
+        "_head",
+        "_is_tls",
+        "_left",
+        "_line",
+        "_lines",
+        "_name",
+        "_size",
+        "_tail",
+        "_whole",
+    )
 
     def __init__(self) -> None:
         self._name: str | None = None
@@ -112,18 +146,27 @@ class Recogniser:
         self._begin(None)
 
     def _begin(self, head: bytes | None) -> None:
-        """Begins another run of bytes without a hole; ``head``: collects its first bytes, or ``None``."""
+        """Begins another run of bytes without a hole; ``head``: collects its first bytes, or
+        ``None``.
+        """
         self._size = 0
         self._head = head
         self._line: bytes | None = b""  # the current line so far; None if it is no text
         self._lines = 0
         self._tail = b""
         self._whole = 0  # how far the run is nothing but records
-        self._due: dict[int, int] | None = None  # place where the next record should begin -> number of records that chain up to it
+        self._due: dict[int, int] | None = (
+            # place where the next record should begin -> number of records that chain up to it
+            None
+        )
         self._is_tls = False
 
-    def add(self, data: ByteArray, offset: int, holes: Sequence[tuple[int, int]], *, is_start: bool) -> None:
-        """Takes the next bytes of the direction, from stream offset ``offset`` on; ``holes``: [start, end) of missing bytes."""
+    def add(
+        self, data: ByteArray, offset: int, holes: Sequence[tuple[int, int]], *, is_start: bool
+    ) -> None:
+        """Takes the next bytes of the direction, from stream offset ``offset`` on; ``holes``:
+        [start, end) of missing bytes.
+        """
         at, end = offset, offset + len(data)
         for hole, after in (*holes, (end, end)):
             stop = min(end, at + self._left, hole)
@@ -137,7 +180,9 @@ class Recogniser:
             at = max(at, after)
 
     def certain(self) -> tuple[str, int] | None:
-        """Returns the protocol that the direction begins with, and the stream offset after the byte that proves it; None if not certain."""
+        """Returns the protocol that the direction begins with, and the stream offset after the byte
+        that proves it; None if not certain.
+        """
         return self._certain
 
     def name(self) -> str | None:
@@ -167,7 +212,11 @@ class Recogniser:
         start = 0
         while (end := piece.find(b"\n", start) + 1) > 0:
             self._read_line(piece[start:end])
-            is_first = self._head is not None and self._line is not None and self._size + end == len(self._line) <= _MAX_LINE
+            is_first = (
+                self._head is not None
+                and self._line is not None
+                and self._size + end == len(self._line) <= _MAX_LINE
+            )
             if is_first and self._line is not None and _HTTP_LINE.fullmatch(self._line):
                 self._certain = HTTP, at + end
             elif self._line is not None and _LINE.match(self._line):
@@ -179,7 +228,9 @@ class Recogniser:
         self._read_line(piece[start:])
 
     def _read_line(self, line_bytes: bytes) -> None:
-        """Takes more of the current line. The middle of a long line is dropped: its beginning tells what it is."""
+        """Takes more of the current line. The middle of a long line is dropped: its beginning tells
+        what it is.
+        """
         if self._line is None or _OTHER_BYTES.search(line_bytes):
             self._line = None
             return
@@ -202,7 +253,11 @@ class Recogniser:
 
     def _meet_record(self, at: int, after: int) -> None:
         if self._due is None or len(self._due) >= _MAX_DUE:
-            self._due = {due_offset: count for due_offset, count in (self._due or {}).items() if due_offset >= at}
+            self._due = {
+                due_offset: count
+                for due_offset, count in (self._due or {}).items()
+                if due_offset >= at
+            }
         count = self._due.pop(at, 0) + 1
         if at == self._whole:
             self._whole = after
@@ -213,8 +268,14 @@ class Recogniser:
 
 
 def _is_tls_start(head: bytes) -> bool:
-    """Returns whether a direction that begins with these 6 bytes is TLS: a record of a hello, or of an alert."""
-    if len(head) <= _RECORD_HEADER or not _RECORD.match(head) or not 0 < (head[3] << 8 | head[4]) <= _MAX_RECORD:
+    """Returns whether a direction that begins with these 6 bytes is TLS: a record of a hello, or of
+    an alert.
+    """
+    if (
+        len(head) <= _RECORD_HEADER
+        or not _RECORD.match(head)
+        or not 0 < (head[3] << 8 | head[4]) <= _MAX_RECORD
+    ):
         return False
     is_alert = head[0] == _ALERT and head[3:5] == b"\0\2"
     return (head[0] == _HANDSHAKE or is_alert) and head[5] in (1, 2)

@@ -25,7 +25,9 @@ NO_NUMBERS: IntArray = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Messages of one direction, in stream order; every column has one entry for each message, unless said otherwise."""
+    """Messages of one direction, in stream order; every column has one entry for each message,
+    unless said otherwise.
+    """
 
     data: ByteArray
     """The bytes of all messages; bytes that the capture does not hold are zero."""
@@ -43,41 +45,61 @@ class Framed:
     time_ns: IntArray
     """Capture time of the last packet that gave bytes of it."""
     release: IntArray
-    """Number, over the whole reading, of the packet that completed it, or that made its hole or its trial final."""
+    """Number, over the whole reading, of the packet that completed it, or that made its hole or its
+    trial final.
+    """
     heuristic: BoolArray
     """True if the message was found by a trial that ended without proof."""
     missing_row: IntArray
-    """Entry that a missing range belongs to; this column and the next two have one entry for each range."""
+    """Entry that a missing range belongs to; this column and the next two have one entry for each
+    range.
+    """
     missing_start: IntArray
     """First missing byte, counted from the first byte of the message."""
     missing_end: IntArray
     skipped_start: IntArray = field(default_factory=lambda: NO_NUMBERS)
-    """Stream offset where bytes begin that were no message; this column and the next two have one entry for each range."""
+    """Stream offset where bytes begin that were no message; this column and the next two have one
+    entry for each range.
+    """
     skipped_end: IntArray = field(default_factory=lambda: NO_NUMBERS)
     skipped_reason: tuple[str, ...] = ()
-    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut`` (only its length was there), or the name of
-    another protocol (foreign.py)."""
+    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut``
+    (only its length was there), or the name of another protocol (foreign.py).
+    """
     unfinished: int = 0
     """Bytes of a message whose end never came; only at the end of the direction."""
 
     def only(self, is_wanted: BoolArray) -> Framed:
         """Returns some of these messages, of which no bytes are missing."""
-        columns = {name: getattr(self, name)[is_wanted] for name in (*_NUMBERS, "heuristic") if not name.startswith("missing")}
+        columns = {
+            name: getattr(self, name)[is_wanted]
+            for name in (*_NUMBERS, "heuristic")
+            if not name.startswith("missing")
+        }
         return replace(self, **columns)
 
 
-_NUMBERS = tuple(name for name in Framed.__match_args__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))
+_NUMBERS = tuple(
+    name
+    for name in Framed.__match_args__
+    if not name.startswith(("data", "heuristic", "skipped", "unfinished"))
+)
 _NO_COLUMNS: dict[str, Any] = dict.fromkeys(_NUMBERS, NO_NUMBERS)
 NOTHING = Framed(data=np.empty(0, np.uint8), heuristic=np.empty(0, np.bool_), **_NO_COLUMNS)
 
 
 def joined(framed_stretches: Sequence[Framed]) -> Framed:
-    """Joins messages of consecutive stretches, or of several directions, over one buffer; what was skipped is left out."""
+    """Joins messages of consecutive stretches, or of several directions, over one buffer; what was
+    skipped is left out.
+    """
     if len(framed_stretches) < 2:
         return framed_stretches[0] if framed_stretches else NOTHING
     sizes = np.array([len(framed.data) for framed in framed_stretches], dtype=np.int64)
     counts = np.array([len(framed.start) for framed in framed_stretches], dtype=np.int64)
-    shifts = {"start": (np.cumsum(sizes) - sizes).tolist(), "missing_row": (np.cumsum(counts) - counts).tolist()}
+    shifts = {
+        "start": (np.cumsum(sizes) - sizes).tolist(),
+        "missing_row": (np.cumsum(counts) - counts).tolist(),
+    }
     numbers: dict[str, Any] = {}
     for name in _NUMBERS:
         columns = [getattr(framed, name) for framed in framed_stretches]
@@ -93,7 +115,9 @@ def joined(framed_stretches: Sequence[Framed]) -> Framed:
 
 @dataclass(slots=True)
 class FramingAccount:
-    """Captured bytes of one direction by what became of them. Once it has ended they add up to the bytes of its chunks, without holes."""
+    """Captured bytes of one direction by what became of them. Once it has ended they add up to the
+    bytes of its chunks, without holes.
+    """
 
     messages: int = 0
     skipped: int = 0
@@ -104,7 +128,9 @@ class FramingAccount:
     """Stream offset of the first missing byte; ``None`` if none is missing."""
     first_skipped: int | None = None
     first_fault: tuple[int, bytes] | None = None
-    """The first fault: stream offset and bytes of what stood where a message should begin, after messages and before any hole."""
+    """The first fault: stream offset and bytes of what stood where a message should begin, after
+    messages and before any hole.
+    """
 
     def skip(self, size: int, reason: str) -> None:
         """Counts ``size`` captured bytes as skipped."""
@@ -147,18 +173,22 @@ _DIGIT = 4
 
 _SIZE_BITS = 24
 _SAID, _BEGAN, _SKIPPED = 1, 2, 3
-"""What a direction did that did only one thing; numbers from the last one on also tell the reason."""
+"""What a direction did that did only one thing; numbers from the last one on also tell the reason.
+"""
 TOGETHER = 1 << 16
 """Number of accounts that are looked at together."""
 
 
 class Accounts:
-    """The accounts of directions that have ended, by number. Each takes a hundred bytes; those of directions that said only one thing take
-    four."""
+    """The accounts of directions that have ended, by number. Each takes a hundred bytes; those of
+    directions that said only one thing take four.
+    """
 
     def __init__(self) -> None:
         self._rows = np.zeros((64, _REASONS + len(REASONS)), np.int64)
-        self._brief = np.zeros(64, np.uint32)  # what a direction did, and with how many bytes; 0 if there is a row, or nothing
+        self._brief = np.zeros(
+            64, np.uint32
+        )  # what a direction did, and with how many bytes; 0 if there is a row, or nothing
         self.left = (FramingAccount(), FramingAccount())
         """By direction, the sums of accounts that have left."""
 
@@ -188,14 +218,23 @@ class Accounts:
         """Keeps the accounts of many directions, of which none is there yet."""
         if accounts.number.max(initial=-1) >= len(self._brief):
             self._brief = grown(self._brief, int(accounts.number.max()) + 1)
-        did = np.where(accounts.skipped > 0, _SKIPPED + accounts.reason, np.where(accounts.unfinished > 0, _BEGAN, _SAID))
-        self._brief[accounts.number] = did << _SIZE_BITS | accounts.messages + accounts.unfinished + accounts.skipped
+        did = np.where(
+            accounts.skipped > 0,
+            _SKIPPED + accounts.reason,
+            np.where(accounts.unfinished > 0, _BEGAN, _SAID),
+        )
+        self._brief[accounts.number] = (
+            did << _SIZE_BITS | accounts.messages + accounts.unfinished + accounts.skipped
+        )
 
     def leave(self, numbers: Sequence[int]) -> None:
         """Drops accounts that nobody asks for any more; ``left`` adds them up."""
         for number in numbers:
             account, total = self.get(number), self.left[number % 2]
-            total.messages, total.unfinished = total.messages + account.messages, total.unfinished + account.unfinished
+            total.messages, total.unfinished = (
+                total.messages + account.messages,
+                total.unfinished + account.unfinished,
+            )
             for reason, size in account.reasons.items():
                 total.skip(size, reason)
         self._brief[[number for number in numbers if number < len(self._brief)]] = 0
@@ -204,11 +243,20 @@ class Accounts:
         self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
     def sizes(self, numbers: IntArray, open_accounts: Mapping[int, FramingAccount]) -> FramingSizes:
-        """Returns the sizes of the directions with these numbers, in order; ``open_accounts``: those of directions that go on."""
-        pieces = [self._sizes(numbers[begin : begin + TOGETHER]) for begin in range(0, max(1, len(numbers)), TOGETHER)]
-        framing_sizes = FramingSizes(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+        """Returns the sizes of the directions with these numbers, in order; ``open_accounts``:
+        those of directions that go on.
+        """
+        pieces = [
+            self._sizes(numbers[begin : begin + TOGETHER])
+            for begin in range(0, max(1, len(numbers)), TOGETHER)
+        ]
+        framing_sizes = FramingSizes(
+            *(np.concatenate(columns) for columns in zip(*pieces, strict=True))
+        )
         open_numbers = np.fromiter(open_accounts, np.int64, len(open_accounts))
-        for row, number in zip(np.searchsorted(numbers, open_numbers).tolist(), open_numbers.tolist(), strict=True):
+        for row, number in zip(
+            np.searchsorted(numbers, open_numbers).tolist(), open_numbers.tolist(), strict=True
+        ):
             if row < len(numbers) and numbers[row] == number:
                 account = open_accounts[number]
                 strange = sum(size for reason, size in account.reasons.items() if reason in NAMES)
@@ -225,11 +273,23 @@ class Accounts:
         return framing_sizes
 
     def _sizes(self, numbers: IntArray) -> FramingSizes:
-        code = np.where(numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0).astype(np.int64)
+        code = np.where(
+            numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0
+        ).astype(np.int64)
         did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
-        foreign, has_fault = size * np.isin(did - _SKIPPED, _FOREIGN), np.zeros(len(numbers), np.bool_)
+        foreign, has_fault = (
+            size * np.isin(did - _SKIPPED, _FOREIGN),
+            np.zeros(len(numbers), np.bool_),
+        )
         http, begun = size * (did == _SKIPPED + _HTTP), size * (did == _BEGAN)
-        framing_sizes = FramingSizes(size * (did == _SAID), size * (did >= _SKIPPED) - foreign, foreign, http, begun, has_fault)
+        framing_sizes = FramingSizes(
+            size * (did == _SAID),
+            size * (did >= _SKIPPED) - foreign,
+            foreign,
+            http,
+            begun,
+            has_fault,
+        )
         with_row = np.flatnonzero(numbers < len(self._rows))  # in a flood few directions have rows
         rows = self._rows[numbers[with_row]]
         reasons = rows[:, _REASONS:]
@@ -247,7 +307,9 @@ class Accounts:
         return self._brief[numbers].astype(np.int64) & (1 << _SIZE_BITS) - 1
 
     def strange(self, number: int) -> int:
-        """Returns the bytes of a direction that said only one thing, which was no message; else 0."""
+        """Returns the bytes of a direction that said only one thing, which was no message;
+        else 0.
+        """
         code = int(self._brief[number]) if number < len(self._brief) else 0
         return code & (1 << _SIZE_BITS) - 1 if code >> _SIZE_BITS >= _SKIPPED else 0
 
@@ -257,12 +319,20 @@ class Accounts:
         if code:
             did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
             if did < _SKIPPED:
-                return FramingAccount(messages=size) if did == _SAID else FramingAccount(unfinished=size)
-            return FramingAccount(skipped=size, reasons={REASONS[did - _SKIPPED]: size}, first_skipped=0)
+                return (
+                    FramingAccount(messages=size)
+                    if did == _SAID
+                    else FramingAccount(unfinished=size)
+                )
+            return FramingAccount(
+                skipped=size, reasons={REASONS[did - _SKIPPED]: size}, first_skipped=0
+            )
         if number >= len(self._rows):
             return FramingAccount()
         row = self._rows[number]
-        messages, unfinished, first_hole, first_skipped, fault, _, _, _, order, *sizes = row.tolist()
+        messages, unfinished, first_hole, first_skipped, fault, _, _, _, order, *sizes = (
+            row.tolist()
+        )
         reasons = {}
         while order:
             reason_number = (order & (1 << _DIGIT) - 1) - 1

@@ -1,9 +1,12 @@
-"""Stream bytes to messages: where each begins, how long it is, which packets gave it, and what is missing of it.
+"""Stream bytes to messages: where each begins, how long it is, which packets gave it, and what is
+missing of it.
 
-A ``Framer`` serves one direction of one connection and is in one of two states. *In sync*, the current header says where the next one is; a
-hole in a body changes nothing about that. Sync is lost by a byte that begins no message, by an impossible body, or by a hole over the part
-of a header that says the length. Then a ``Trial`` (resync.py) finds the next message, and the bytes up to there are reported as skipped.
-Nothing that was handed out is taken back, and nothing depends on how the stream was cut into chunks.
+A ``Framer`` serves one direction of one connection and is in one of two states. *In sync*, the
+current header says where the next one is; a hole in a body changes nothing about that. Sync is lost
+by a byte that begins no message, by an impossible body, or by a hole over the part of a header that
+says the length. Then a ``Trial`` (resync.py) finds the next message, and the bytes up to there are
+reported as skipped. Nothing that was handed out is taken back, and nothing depends on how the
+stream was cut into chunks.
 """
 
 from __future__ import annotations
@@ -41,19 +44,23 @@ from dcpinspect.protocol.stretch import Stretch, captured
 from dcpinspect.transport.chunk import StreamChunk
 
 _FIRST_MEMO, _MEMO = 64, 4096
-"""Number of streams that a direction remembers so that they need not be learned again: at first, and once it carries many. Powers of
-two."""
+"""Number of streams that a direction remembers so that they need not be learned again: at first,
+and once it carries many. Powers of two.
+"""
 _FILL_FREE, _FILL_RATIO = 256 << 20, 64
 """Zeros put into long holes of a direction: a fixed number, and a number for each byte captured.
 
-A real capture stays far below the limit. A capture that claims 30 MiB with every packet reaches it, and its messages are skipped.
+A real capture stays far below the limit. A capture that claims 30 MiB with every packet reaches it,
+and its messages are skipped.
 """
 
 
 class Framer:
-    """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction, or ``finish``, flushes.
+    """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction,
+    or ``finish``, flushes.
 
-    A capture may have very many directions in which nothing is framed, so a framer keeps little between chunks.
+    A capture may have very many directions in which nothing is framed, so a framer keeps little
+    between chunks.
     """
 
     __slots__ = (
@@ -63,11 +70,16 @@ class Framer:
     )  # fmt: skip
 
     def __init__(
-        self, legal: LegalExtras = default_legal_extras, known_streams: KnownStreams | None = None, *, is_doubted: bool = False
+        self,
+        legal: LegalExtras = default_legal_extras,
+        known_streams: KnownStreams | None = None,
+        *,
+        is_doubted: bool = False,
     ) -> None:
         """``known_streams``: the streams of the connection; feed the client's direction first.
 
-        ``is_doubted``: the stream may be of any protocol; it must begin with a header as plausible as one after a hole.
+        ``is_doubted``: the stream may be of any protocol; it must begin with a header as plausible
+        as one after a hole.
         """
         self._account: FramingAccount | None = None
         self._legal = legal
@@ -93,9 +105,13 @@ class Framer:
         self._unfinished = 0
 
     @classmethod
-    def resumed(cls, known_streams: KnownStreams, messages: int, release: int, *, is_producing: bool) -> Framer:
-        """Returns a framer that has framed so many bytes of messages from the first byte on, and nothing else; packet ``release`` brought
-        the first. ``is_producing``: some of them are messages that a producer sends in streams."""
+    def resumed(
+        cls, known_streams: KnownStreams, messages: int, release: int, *, is_producing: bool
+    ) -> Framer:
+        """Returns a framer that has framed so many bytes of messages from the first byte on, and
+        nothing else; packet ``release`` brought the first. ``is_producing``: some of them are
+        messages that a producer sends in streams.
+        """
         framer = cls(known_streams=known_streams)
         framer._begun, framer._recogniser = True, None
         framer.account.messages = messages
@@ -112,7 +128,9 @@ class Framer:
 
     @property
     def held_from(self) -> int | None:
-        """Stream offset of the first fed byte that a message may still need; None if there is none."""
+        """Stream offset of the first fed byte that a message may still need; None if there is
+        none.
+        """
         return None if self._held is None else self._held.offset
 
     def feed(self, chunk: StreamChunk) -> Framed | None:
@@ -145,8 +163,9 @@ class Framer:
         return self._trial is not None
 
     def pass_time(self, time_ns: int) -> Framed | None:
-        """Returns what a trial has found so far, once its bytes have waited for ``TRIAL_NS``. Only for live readings: the result depends on
-        the time of the call."""
+        """Returns what a trial has found so far, once its bytes have waited for ``TRIAL_NS``. Only
+        for live readings: the result depends on the time of the call.
+        """
         held = self._held
         if self._trial is None or held is None or held.end == self._settled or self._ended:
             return None
@@ -158,7 +177,9 @@ class Framer:
         return self._framed(walks)
 
     def finish(self) -> Framed | None:
-        """Returns what is left when no more chunks come. Does nothing after a chunk that ended the direction."""
+        """Returns what is left when no more chunks come. Does nothing after a chunk that ended the
+        direction.
+        """
         if self._ended:
             return None
         walks: list[Walk] = []
@@ -169,7 +190,11 @@ class Framer:
 
     def _take(self, chunk: StreamChunk, walks: list[Walk], *, final: bool) -> None:
         if self._foreign_end is not None:
-            self._pass_over(chunk.offset, chunk.offset + len(chunk.data), np.array(chunk.holes, np.int64).reshape(-1, 2))
+            self._pass_over(
+                chunk.offset,
+                chunk.offset + len(chunk.data),
+                np.array(chunk.holes, np.int64).reshape(-1, 2),
+            )
             return
         if self._held is None:
             if len(chunk.data) or (final and self._trial is not None):
@@ -183,35 +208,53 @@ class Framer:
         self._work(self._held, walks, final=final)
 
     def _step_over(self, chunk: StreamChunk, walks: list[Walk]) -> None:
-        """Steps over a hole too long to be filled: only the part is filled that the message, or the chains, before it reach into."""
+        """Steps over a hole too long to be filled: only the part is filled that the message, or the
+        chains, before it reach into.
+        """
         at, end = chunk.holes[0]
         while at < end and self._foreign_end is None:
             size = min(self._reach(at), end) - at
-            if size <= 0 or self._filled + size > _FILL_FREE + _FILL_RATIO * (self.account.messages + self.account.skipped):
+            if size <= 0 or self._filled + size > _FILL_FREE + _FILL_RATIO * (
+                self.account.messages + self.account.skipped
+            ):
                 break
             self._filled += size
             segments = chunk.segments.only(slice(0, 1))
             segments.offset[0] = at
             zeros = np.zeros(size, np.uint8)
-            self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, at + size),)), walks, final=False)
+            self._take(
+                StreamChunk(
+                    chunk.connection, chunk.direction, at, zeros, segments, ((at, at + size),)
+                ),
+                walks,
+                final=False,
+            )
             at += size
         if at < end and self._foreign_end is None:
             held = self._held
             if self._trial is None:
-                self._lose(held.offset if held is not None else at, HOLE, int(chunk.segments.release[0]))
+                self._lose(
+                    held.offset if held is not None else at, HOLE, int(chunk.segments.release[0])
+                )
             if held is not None:
                 self._lost_captured += captured(held.offset, held.end, held.holes())
                 self._held = None
             self._trial = self._new_trial(end)
 
     def _reach(self, at: int) -> int:
-        """Returns the stream offset up to which more bytes are needed before the current ones, which end at ``at``, can be told."""
+        """Returns the stream offset up to which more bytes are needed before the current ones,
+        which end at ``at``, can be told.
+        """
         if self._trial is not None:
             return self._trial.reach
         return (at if self._held is None else self._held.offset) + self._need
 
-    def _work(self, stretch: Stretch, walks: list[Walk], *, final: bool, settle: bool = False) -> None:
-        """Frames the messages in ``stretch`` and keeps its rest. ``settle``: a trial ends here if it may."""
+    def _work(
+        self, stretch: Stretch, walks: list[Walk], *, final: bool, settle: bool = False
+    ) -> None:
+        """Frames the messages in ``stretch`` and keeps its rest. ``settle``: a trial ends here if
+        it may.
+        """
         walk = Walk(stretch)
         headers = Headers(walk.data, walk.offset, walk.holes, self._legal)
         offset = stretch.offset
@@ -224,7 +267,12 @@ class Framer:
                     self._pass_over(offset, stretch.end, walk.holes)
                     return
                 if verdict is None:
-                    offset = self._search_on(walk, offset, stretch.end if final else max(offset, self._trial.keep), final=final)
+                    offset = self._search_on(
+                        walk,
+                        offset,
+                        stretch.end if final else max(offset, self._trial.keep),
+                        final=final,
+                    )
                     break
                 offset = self._believe(walk, offset, verdict, stretch)
             offset, reason = self._follow(walk, offset)
@@ -243,13 +291,21 @@ class Framer:
             self._held = stretch.rest(offset)
 
     def _look_at_beginning(self, walk: Walk) -> None:
-        """Takes the beginning for no message if a stream that may be of any protocol does not begin with a plausible header."""
+        """Takes the beginning for no message if a stream that may be of any protocol does not begin
+        with a plausible header.
+        """
         self._is_doubted = False
         if self._trial is None and not len(plausible_headers(walk.data[:HEADER], self._legal)[0]):
-            self._lose(walk.offset, BAD_MAGIC, walk.release_at(walk.offset + min(HEADER, len(walk.data)) - 1))
+            self._lose(
+                walk.offset,
+                BAD_MAGIC,
+                walk.release_at(walk.offset + min(HEADER, len(walk.data)) - 1),
+            )
 
     def _search_on(self, walk: Walk, at: int, keep: int, *, final: bool) -> int:
-        """Gives up bytes from ``at`` to ``keep``, in which a trial has found nothing; returns where it goes on."""
+        """Gives up bytes from ``at`` to ``keep``, in which a trial has found nothing; returns where
+        it goes on.
+        """
         self._lost_captured += captured(at, keep, walk.holes)
         if final:
             self._name_foreign()
@@ -260,7 +316,9 @@ class Framer:
         """Takes what a trial has decided; returns where the next message begins."""
         self._lost_captured += captured(at, verdict.start, walk.holes)
         self._heuristic_until = max(self._heuristic_until, verdict.proven)
-        self._floor = max(self._floor, stretch.release if verdict.by_end else walk.release_at(verdict.decided - 1))
+        self._floor = max(
+            self._floor, stretch.release if verdict.by_end else walk.release_at(verdict.decided - 1)
+        )
         if verdict.start - self._lost_at < MIN_STREAM_REQUEST:
             self._known.no_doubt(self._floor)
         self._found(verdict.start)
@@ -290,12 +348,16 @@ class Framer:
     def _mistrust(self, at: int, header: bytes) -> None:
         """Notes a fault: messages went up to stream offset ``at``, and something else is there."""
         account = self.account
-        is_whole = account.first_hole is None or at < account.first_hole  # a later hole may have come with the same bytes
+        is_whole = (
+            account.first_hole is None or at < account.first_hole
+        )  # a later hole may have come with the same bytes
         if account.first_fault is None and is_whole and account.first_skipped is None:
             account.first_fault = (at, header)
 
     def _is_foreign(self, decided: int) -> bool:
-        """Returns whether the direction began as another protocol, before stream offset ``decided`` said otherwise."""
+        """Returns whether the direction began as another protocol, before stream offset ``decided``
+        said otherwise.
+        """
         foreign_protocol = self._recogniser.certain() if self._recogniser is not None else None
         if foreign_protocol is None or foreign_protocol[1] > decided:
             return False
@@ -303,10 +365,11 @@ class Framer:
         return True
 
     def _name_foreign(self) -> bool:
-        """Returns whether the direction was another protocol, at its end; that is then the reason for skipping all of it.
+        """Returns whether the direction was another protocol, at its end; that is then the reason
+        for skipping all of it.
 
-        This is not asked earlier, because values may hold other protocols, and a capture that begins in such a value is still one of
-        messages.
+        This is not asked earlier, because values may hold other protocols, and a capture that
+        begins in such a value is still one of messages.
         """
         name = self._recogniser.name() if self._recogniser is not None else None
         if name is not None:
@@ -329,7 +392,9 @@ class Framer:
             if len(run.keys):
                 if len(run.keys) > _FIRST_MEMO // 4 and len(memo) < _MEMO:
                     self._memo = np.full(_MEMO, -1, np.int64)
-                self._known.learn(run.keys.tolist(), np.maximum(walk.released(run), self._floor).tolist())
+                self._known.learn(
+                    run.keys.tolist(), np.maximum(walk.released(run), self._floor).tolist()
+                )
             self._producing |= run.events > 0
             for begin, end in walk.cut_off(run) if run.is_cut.any() else ():
                 self.account.skip(captured(begin, end, walk.holes), HEADER_CUT)
@@ -378,7 +443,9 @@ class Framer:
         skipped = self._skipped or ()
         self._skipped = None
         unfinished, self._unfinished = self._unfinished, 0
-        self.account.messages += int(framed.length.sum()) - int((framed.missing_end - framed.missing_start).sum())
+        self.account.messages += int(framed.length.sum()) - int(
+            (framed.missing_end - framed.missing_start).sum()
+        )
         return replace(
             framed,
             skipped_start=np.array([start for start, _, _ in skipped], np.int64),

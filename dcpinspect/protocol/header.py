@@ -1,7 +1,8 @@
 """The 24 bytes that every message begins with.
 
 Source: kv_engine ``docs/BinaryProtocol.md``. Bytes 2-3 are one key length, or with flex framing a
-framing-extras length and a key length; bytes 6-7 are a vbucket in requests and a status in responses.
+framing-extras length and a key length; bytes 6-7 are a vbucket in requests and a status in
+responses.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ HEADER_SIZE = 24
 
 MIB = 1 << 20
 MAX_BODY = 30 * MIB
-"""Servers refuse a whole frame above 30 MiB (default max_packet_size), so a longer body is lost sync or a hostile length."""
+"""Servers refuse a whole frame above 30 MiB (default max_packet_size), so a longer body is lost
+sync or a hostile length.
+"""
 
 
 class Magic(IntEnum):
@@ -73,7 +76,11 @@ class Header:
     @property
     def side(self) -> MessageSide:
         """Request or response; an unknown magic counts as a request."""
-        return "response" if self.magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE) else "request"
+        return (
+            "response"
+            if self.magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
+            else "request"
+        )
 
     @property
     def size(self) -> int:
@@ -91,11 +98,24 @@ def decode_header(data: bytes | memoryview) -> Header:
 
     Raises ``struct.error`` if there are fewer than 24 bytes.
     """
-    magic, opcode, key_size, extras_size, datatype, specific, body_size, opaque, cas = _STRUCT.unpack_from(data)
+    magic, opcode, key_size, extras_size, datatype, specific, body_size, opaque, cas = (
+        _STRUCT.unpack_from(data)
+    )
     framing_size = 0
     if magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE):
         framing_size, key_size = key_size >> 8, key_size & 0xFF
-    return Header(magic, opcode, framing_size, key_size, extras_size, datatype, specific, body_size, opaque, cas)
+    return Header(
+        magic,
+        opcode,
+        framing_size,
+        key_size,
+        extras_size,
+        datatype,
+        specific,
+        body_size,
+        opaque,
+        cas,
+    )
 
 
 def encode_header(header: Header) -> bytes:
@@ -115,30 +135,71 @@ def encode_header(header: Header) -> bytes:
 
 
 def header_fields(magic: int) -> tuple[Field, ...]:
-    """Returns the rows that a field table shows for the header of a message with this magic byte."""
+    """Returns the rows that a field table shows for the header of a message with this magic
+    byte.
+    """
     return _FIELDS[magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE)][
         magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
     ]
 
 
 _START = (
-    Field("magic", 0, FieldKind.U8, "what the message is", "Magic", values={int(magic): doc for magic, doc in MAGIC_DOCS.items()}),
+    Field(
+        "magic",
+        0,
+        FieldKind.U8,
+        "what the message is",
+        "Magic",
+        values={int(magic): doc for magic, doc in MAGIC_DOCS.items()},
+    ),
     Field("opcode", 1, FieldKind.COMMAND, "command; the magic chooses the table", "Opcode"),
 )
 _CLASSIC = (Field("key_length", 2, FieldKind.U16, "bytes of the key", "Key length"),)
 _FLEX = (
-    Field("framing_extras_length", 2, FieldKind.U8, "bytes of framing extras, before the extras", "Framing length"),
+    Field(
+        "framing_extras_length",
+        2,
+        FieldKind.U8,
+        "bytes of framing extras, before the extras",
+        "Framing length",
+    ),
     Field("key_length", 3, FieldKind.U8, "bytes of the key", "Key length"),
 )
 _MIDDLE = (
     Field("extras_length", 4, FieldKind.U8, "bytes of the extras", "Extra length"),
-    Field("datatype", 5, FieldKind.U8, "what the value is wrapped in", "Data type", flags=DATATYPE_BITS),
+    Field(
+        "datatype",
+        5,
+        FieldKind.U8,
+        "what the value is wrapped in",
+        "Data type",
+        flags=DATATYPE_BITS,
+    ),
 )
 _REQUEST = (Field("vbucket", 6, FieldKind.U16, "vbucket of the message", "Vbucket"),)
-_RESPONSE = (Field("status", 6, FieldKind.STATUS, "outcome; a response does not repeat the vbucket", "Status"),)
+_RESPONSE = (
+    Field(
+        "status", 6, FieldKind.STATUS, "outcome; a response does not repeat the vbucket", "Status"
+    ),
+)
 _END = (
-    Field("total_body_length", 8, FieldKind.U32, "bytes after the header: framing extras, extras, key, value", "Total body"),
-    Field("opaque", 12, FieldKind.OPAQUE, "four bytes that a response copies from its request", "Opaque"),
+    Field(
+        "total_body_length",
+        8,
+        FieldKind.U32,
+        "bytes after the header: framing extras, extras, key, value",
+        "Total body",
+    ),
+    Field(
+        "opaque",
+        12,
+        FieldKind.OPAQUE,
+        "four bytes that a response copies from its request",
+        "Opaque",
+    ),
     Field("cas", 16, FieldKind.CAS, "version of the document, a hybrid logical clock", "CAS"),
 )
-_FIELDS = tuple(tuple((*_START, *length, *_MIDDLE, *specific, *_END) for specific in (_REQUEST, _RESPONSE)) for length in (_CLASSIC, _FLEX))
+_FIELDS = tuple(
+    tuple((*_START, *length, *_MIDDLE, *specific, *_END) for specific in (_REQUEST, _RESPONSE))
+    for length in (_CLASSIC, _FLEX)
+)

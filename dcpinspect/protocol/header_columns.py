@@ -1,4 +1,6 @@
-"""The headers of many messages, each read once: what they say, and where the sections of the body are."""
+"""The headers of many messages, each read once: what they say, and where the sections of the body
+are.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,27 @@ from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
 from dcpinspect.protocol.opcodes import Opcode
 
-_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE = int(Magic.RESPONSE), int(Magic.FLEX_RESPONSE), int(Magic.SERVER_RESPONSE)
-_REQUEST, _FLEX_REQUEST, _SERVER_REQUEST = int(Magic.REQUEST), int(Magic.FLEX_REQUEST), int(Magic.SERVER_REQUEST)
+_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE = (
+    int(Magic.RESPONSE),
+    int(Magic.FLEX_RESPONSE),
+    int(Magic.SERVER_RESPONSE),
+)
+_REQUEST, _FLEX_REQUEST, _SERVER_REQUEST = (
+    int(Magic.REQUEST),
+    int(Magic.FLEX_REQUEST),
+    int(Magic.SERVER_REQUEST),
+)
 _DELETION, _EXPIRATION = int(Opcode.DCP_DELETION), int(Opcode.DCP_EXPIRATION)
 _STREAM_ID, _STREAM_ID_SIZE = STREAM_ID << 4 | 2, 3
 """Framing extras that hold a stream-id and nothing else: this byte and the number."""
 
-BAD_MAGIC, LENGTH_MISMATCH, UNDEFINED_DATATYPE, OVERSIZED_BODY, UNDECLARED_STREAM_ID = 1, 2, 4, 8, 16
+BAD_MAGIC, LENGTH_MISMATCH, UNDEFINED_DATATYPE, OVERSIZED_BODY, UNDECLARED_STREAM_ID = (
+    1,
+    2,
+    4,
+    8,
+    16,
+)
 HEADER_RULES = {
     BAD_MAGIC: "bad-magic",
     LENGTH_MISMATCH: "length-mismatch",
@@ -32,11 +48,15 @@ HEADER_RULES = {
 (
     _EXTRAS_SIZE, _SPECIFIC, _BODY_SIZE, _OPAQUE, _FRAMING_SIZE, _EXTRAS_AT, _KEY_AT, _KEY_SIZE, _VALUE_AT, _VALUE_SIZE, _KIND, _WIDE,
 ) = range(12)  # fmt: skip
-_MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _FAULTS, _NARROW = range(9)
+_MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _FAULTS, _NARROW = (
+    range(9)
+)
 
 
 class HeaderColumns:
-    """Columns of the messages that begin at ``start``, with one entry for each message; ``data`` holds all of each."""
+    """Columns of the messages that begin at ``start``, with one entry for each message; ``data``
+    holds all of each.
+    """
 
     def __init__(self, data: ByteArray, start: RowNumbers) -> None:
         wide = np.empty((_WIDE, len(start)), np.int64)
@@ -67,19 +87,39 @@ class HeaderColumns:
         """The key with its collection id; size -1 if it is empty."""
         self.value = Slices(wide[_VALUE_AT], wide[_VALUE_SIZE])
         self.kind: RowNumbers = wide[_KIND]
-        """A number that is equal for messages of the same side, direction, command and extras length and, for responses, status."""
+        """A number that is equal for messages of the same side, direction, command and extras
+        length and, for responses, status.
+        """
         self.is_sound = not faulty
         """Whether no header breaks a rule."""
 
 
 @inline
-def header_faults(magic: int, opcode: int, framing: int, extras: int, key: int, datatype: int, body: int, first: int) -> int:
-    """Returns the bits of the rules that a header breaks, by its numbers and lengths, and the first byte of the body.
+def header_faults(
+    magic: int,
+    opcode: int,
+    framing: int,
+    extras: int,
+    key: int,
+    datatype: int,
+    body: int,
+    first: int,
+) -> int:
+    """Returns the bits of the rules that a header breaks, by its numbers and lengths, and the first
+    byte of the body.
 
-    Servers leave a stream-id out of byte 2 in deletions v2 and expirations on streams with an id: from 8.0 on, and from 6.5 to 7.6 if the
-    message did not fit the write buffer. Read literally they have a seqno of 0x22….
+    Servers leave a stream-id out of byte 2 in deletions v2 and expirations on streams with an id:
+    from 8.0 on, and from 6.5 to 7.6 if the message did not fit the write buffer. Read literally
+    they have a seqno of 0x22….
     """
-    if magic not in (_REQUEST, _RESPONSE, _FLEX_REQUEST, _FLEX_RESPONSE, _SERVER_REQUEST, _SERVER_RESPONSE):
+    if magic not in (
+        _REQUEST,
+        _RESPONSE,
+        _FLEX_REQUEST,
+        _FLEX_RESPONSE,
+        _SERVER_REQUEST,
+        _SERVER_RESPONSE,
+    ):
         return BAD_MAGIC  # nothing else counts
     faults = LENGTH_MISMATCH if framing + extras + key > body else 0
     if datatype & UNDEFINED:
@@ -87,7 +127,13 @@ def header_faults(magic: int, opcode: int, framing: int, extras: int, key: int, 
     if body > MAX_BODY:
         faults |= OVERSIZED_BODY
     may_lack = (opcode == _DELETION and extras == 21) or (opcode == _EXPIRATION and extras == 20)
-    if may_lack and magic == _FLEX_REQUEST and framing == 0 and first == _STREAM_ID and body >= _STREAM_ID_SIZE + extras + key:
+    if (
+        may_lack
+        and magic == _FLEX_REQUEST
+        and framing == 0
+        and first == _STREAM_ID
+        and body >= _STREAM_ID_SIZE + extras + key
+    ):
         faults |= UNDECLARED_STREAM_ID
     return faults
 
@@ -95,7 +141,14 @@ def header_faults(magic: int, opcode: int, framing: int, extras: int, key: int, 
 def faults_of(header: Header, body: bytes) -> int:
     """Returns the bits of the rules that a header breaks; ``body``: what follows it."""
     lengths = header.framing_size, header.extras_size, header.key_size
-    return header_faults(header.magic, header.opcode, *lengths, header.datatype, header.body_size, body[0] if body else 0)
+    return header_faults(
+        header.magic,
+        header.opcode,
+        *lengths,
+        header.datatype,
+        header.body_size,
+        body[0] if body else 0,
+    )
 
 
 @kernel("int64(octets, int64[::1], int64[:,::1], uint8[:,::1])")
@@ -104,15 +157,24 @@ def read_headers(data: ByteArray, start: IntArray, wide: IntArray, narrow: ByteA
     faulty = 0
     for i in range(len(start)):
         at = start[i]
-        magic, opcode, extras_size, datatype = int(data[at]), int(data[at + 1]), int(data[at + 4]), int(data[at + 5])
+        magic, opcode, extras_size, datatype = (
+            int(data[at]),
+            int(data[at + 1]),
+            int(data[at + 4]),
+            int(data[at + 5]),
+        )
         key_size, specific, body_size = be16(data, at + 2), be16(data, at + 6), be32(data, at + 8)
         is_response = magic in (_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE)
         is_server = magic in (_SERVER_REQUEST, _SERVER_RESPONSE)
         framing_size = 0
         if magic in (_FLEX_REQUEST, _FLEX_RESPONSE):
             framing_size, key_size = key_size >> 8, key_size & 0xFF
-        first = data[min(at + HEADER_SIZE, len(data) - 1)]  # of another message, or none, if there is no body
-        faults = header_faults(magic, opcode, framing_size, extras_size, key_size, datatype, body_size, first)
+        first = data[
+            min(at + HEADER_SIZE, len(data) - 1)
+        ]  # of another message, or none, if there is no body
+        faults = header_faults(
+            magic, opcode, framing_size, extras_size, key_size, datatype, body_size, first
+        )
         if faults & UNDECLARED_STREAM_ID:
             framing_size = _STREAM_ID_SIZE
         is_divided = faults & (BAD_MAGIC | LENGTH_MISMATCH) == 0
@@ -136,7 +198,14 @@ def read_headers(data: ByteArray, start: IntArray, wide: IntArray, narrow: ByteA
         wide[_KEY_AT, i] = extras_at + extras_size
         wide[_KEY_SIZE, i] = key_size if is_divided and key_size > 0 else -1
         wide[_VALUE_AT, i] = extras_at + extras_size + key_size
-        wide[_VALUE_SIZE, i] = body_size - framing_size - extras_size - key_size if is_divided else 0
-        kind = (extras_size << 16) | (opcode << 24) | ((1 if is_response else 0) << 32) | ((1 if is_server else 0) << 33)
+        wide[_VALUE_SIZE, i] = (
+            body_size - framing_size - extras_size - key_size if is_divided else 0
+        )
+        kind = (
+            (extras_size << 16)
+            | (opcode << 24)
+            | ((1 if is_response else 0) << 32)
+            | ((1 if is_server else 0) << 33)
+        )
         wide[_KIND, i] = kind | specific if is_response else kind
     return faulty

@@ -1,5 +1,6 @@
-"""Reads bytes from pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, od, tcpdump -X and Wireshark, literals of C, Go and
-Python, and base64."""
+"""Reads bytes from pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, od, tcpdump
+-X and Wireshark, literals of C, Go and Python, and base64.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ _OTHER = re.compile(r"[^0-9a-fA-F\s:.,;-]")
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _OCTET = re.compile(r"0[xX][0-9a-fA-F]{1,2}|[0-9]{1,3}")
-_PYTHON = re.compile(r"(?:bytes\(|bytearray\()?([bB](?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\)?", re.DOTALL)
+_PYTHON = re.compile(
+    r"(?:bytes\(|bytearray\()?([bB](?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\)?", re.DOTALL
+)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _OD = re.compile(r"([0-9a-f]{6,7})((?: +[0-9a-f]{2,16})*)(?: +>.*<)?\s*")
 
@@ -42,17 +45,28 @@ def parse_hex(text: str) -> list[bytes]:
     od = _od(lines)
     if od is not None:
         return [od]
-    return _dump(lines) or [b"".join(_plain_line(line, number) for number, line in enumerate(lines, 1))]
+    return _dump(lines) or [
+        b"".join(_plain_line(line, number) for number, line in enumerate(lines, 1))
+    ]
 
 
 def _literal(text: str) -> bytes | None:
-    """Returns the bytes of ``{0x80, 86, …}``, with what ``xxd -i`` writes around it, of ``b'…'``, or of base64 that begins as a message
-    does; None for other text."""
+    """Returns the bytes of ``{0x80, 86, …}``, with what ``xxd -i`` writes around it, of ``b'…'``,
+    or of base64 that begins as a message does; None for other text.
+    """
     match = _BRACES.search(text)
     if match is not None:
         words = match[1].replace(",", " ").split()
-        numbers = [int(word, 16) if word[:2] in ("0x", "0X") else int(word) for word in words if _OCTET.fullmatch(word)]
-        return bytes(numbers) if numbers and len(numbers) == len(words) and max(numbers) < 256 else None
+        numbers = [
+            int(word, 16) if word[:2] in ("0x", "0X") else int(word)
+            for word in words
+            if _OCTET.fullmatch(word)
+        ]
+        return (
+            bytes(numbers)
+            if numbers and len(numbers) == len(words) and max(numbers) < 256
+            else None
+        )
     match = _PYTHON.fullmatch(text.strip())
     if match is not None:
         try:
@@ -68,7 +82,9 @@ def _literal(text: str) -> bytes | None:
 
 
 def _od(lines: list[str]) -> bytes | None:
-    """Returns the bytes of a dump of ``od``; None if it is none. Offsets are octal or hex, groups one byte or a word, lower byte first."""
+    """Returns the bytes of a dump of ``od``; None if it is none. Offsets are octal or hex, groups
+    one byte or a word, lower byte first.
+    """
     rows = [_OD.fullmatch(line) if line.strip() != "*" else None for line in lines if line.strip()]
     if len(rows) < 2 or rows[0] is None or rows[-1] is None or rows[-1][2]:
         return None
@@ -81,7 +97,9 @@ def _od(lines: list[str]) -> bytes | None:
 
 
 def _od_bytes(rows: Sequence[re.Match[str] | None], base: int) -> bytes:
-    """Returns the bytes of rows. Raises ValueError if the offsets, in that base, do not count the bytes."""
+    """Returns the bytes of rows. Raises ValueError if the offsets, in that base, do not count the
+    bytes.
+    """
     dumped_bytes, row, is_squeezed = bytearray(), b"", False
     for match in rows:
         if match is None:
@@ -102,9 +120,12 @@ def _od_bytes(rows: Sequence[re.Match[str] | None], base: int) -> bytes:
 def _od_word(word: str) -> bytes:
     """Returns the bytes of a group.
 
-    Two hex or three octal digits are a byte; four, eight or sixteen hex digits, or six octal ones, are a word.
+    Two hex or three octal digits are a byte; four, eight or sixteen hex digits, or six octal ones,
+    are a word.
     """
-    size = {2: 1, 3: 1, 4: 2, 6: 2, 8: 4, 16: 8}[len(word)] if len(word) in (2, 3, 4, 6, 8, 16) else 0
+    size = (
+        {2: 1, 3: 1, 4: 2, 6: 2, 8: 4, 16: 8}[len(word)] if len(word) in (2, 3, 4, 6, 8, 16) else 0
+    )
     try:
         return int(word, 8 if len(word) in (3, 6) else 16).to_bytes(size, "little")
     except OverflowError:
@@ -112,7 +133,9 @@ def _od_word(word: str) -> bytes:
 
 
 def _dump(lines: list[str]) -> list[bytes]:
-    """Returns the packets of a dump whose offsets count its bytes; empty if it is no dump. Lines without an offset are headlines."""
+    """Returns the packets of a dump whose offsets count its bytes; empty if it is no dump. Lines
+    without an offset are headlines.
+    """
     packets: list[bytearray] = []
     first = 0
     row = b""
@@ -138,7 +161,9 @@ def _dump(lines: list[str]) -> list[bytes]:
 
 
 def _dump_line(line_text: str) -> bytes:
-    """Returns the hex column of one line of a dump: it is between the offset and two blanks, or a bar, before the letters."""
+    """Returns the hex column of one line of a dump: it is between the offset and two blanks, or a
+    bar, before the letters.
+    """
     has_bars = _BARS.search(line_text) is not None
     line_text = line_text.partition("|")[0]
     dumped_bytes = bytearray()
@@ -148,8 +173,15 @@ def _dump_line(line_text: str) -> bytes:
         column = group.end()
         blanks = len(line_text) - column - len(line_text[column:].lstrip(" "))
         column += blanks
-        # hexdump -C and older Wireshark put two blanks in the middle of 16 bytes; all programs put them before the letters.
-        if blanks > 1 and not has_bars and not (blanks == 2 and len(dumped_bytes) == 8 and _SECOND_HALF.match(line_text, column)):
+        # hexdump -C and older Wireshark put two blanks in the middle of 16 bytes; all programs put
+        # them before the letters.
+        if (
+            blanks > 1
+            and not has_bars
+            and not (
+                blanks == 2 and len(dumped_bytes) == 8 and _SECOND_HALF.match(line_text, column)
+            )
+        ):
             break
     return bytes(dumped_bytes)
 
@@ -158,7 +190,10 @@ def _plain_line(line: str, number: int) -> bytes:
     line = re.sub(r"[0\\]x", "  ", line)
     wrong_letter = _OTHER.search(line)
     if wrong_letter is not None:
-        raise HexError(f"{wrong_letter[0]!r} in line {number}, column {wrong_letter.start() + 1} is no hex digit")
+        raise HexError(
+            f"{wrong_letter[0]!r} in line {number}, column {wrong_letter.start() + 1} is no "
+            "hex digit"
+        )
     groups = _GROUP.findall(line)
     if len(groups) > 1:
         groups = [group.zfill(2) for group in groups]
@@ -168,9 +203,14 @@ def _plain_line(line: str, number: int) -> bytes:
 
 
 def tcp_payload(data: bytes) -> bytes:
-    """Returns what a packet carries if ``data`` begins with Ethernet, Linux cooked, IPv4 or IPv6 and TCP headers; else ``data`` itself."""
+    """Returns what a packet carries if ``data`` begins with Ethernet, Linux cooked, IPv4 or IPv6
+    and TCP headers; else ``data`` itself.
+    """
     for at, ethertype in _LINKS:
-        if ethertype is not None and data[ethertype : ethertype + 2] not in (b"\x08\x00", b"\x86\xdd"):
+        if ethertype is not None and data[ethertype : ethertype + 2] not in (
+            b"\x08\x00",
+            b"\x86\xdd",
+        ):
             continue
         if len(data) >= at + 40 and data[at] >> 4 == 4 and data[at + 9] == 6:
             size, tcp = int.from_bytes(data[at + 2 : at + 4], "big"), at + (data[at] & 0x0F) * 4
@@ -185,4 +225,6 @@ def tcp_payload(data: bytes) -> bytes:
 
 
 _LINKS = ((0, None), (14, 12), (18, 16), (16, 14), (20, 0))
-"""Where IP begins, and where a header before it says so: no header, Ethernet, Ethernet with a VLAN, Linux cooked, its second version."""
+"""Where IP begins, and where a header before it says so: no header, Ethernet, Ethernet with a VLAN,
+Linux cooked, its second version.
+"""

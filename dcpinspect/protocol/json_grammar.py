@@ -1,4 +1,6 @@
-"""JSON by its grammar (RFC 8259), without the limits that parsers may set: numbers of any size, any depth, lone surrogates."""
+"""JSON by its grammar (RFC 8259), without the limits that parsers may set: numbers of any size, any
+depth, lone surrogates.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _COMMA, _OPEN_ARRAY, _OPEN_OBJECT = b",[{"
 
 
 def is_json_text(text: bytes) -> bool:
-    """Returns whether all of ``text`` is one JSON value in UTF-8. A few steps for each value, one byte of memory for each level."""
+    """Returns whether all of ``text`` is one JSON value in UTF-8. A few steps for each value, one
+    byte of memory for each level.
+    """
     try:
         text.decode()
     except UnicodeDecodeError:
@@ -42,7 +46,9 @@ def _end(match: re.Match[bytes] | None) -> int:
 
 
 def _begin(text: bytes, at: int, open_brackets: bytearray) -> int:
-    """Returns where the value at ``at`` ends; where its inside begins if it has one, noted in ``open_brackets``; -1 for no value."""
+    """Returns where the value at ``at`` ends; where its inside begins if it has one, noted in
+    ``open_brackets``; -1 for no value.
+    """
     at = _end(_VALUE.match(text, at))
     if at < 0 or (kind := text[at - 1]) not in (_OPEN_ARRAY, _OPEN_OBJECT):
         return at
@@ -54,8 +60,9 @@ def _begin(text: bytes, at: int, open_brackets: bytearray) -> int:
 
 
 def _close(text: bytes, at: int, open_brackets: bytearray) -> int:
-    """Returns where it goes on behind a value: behind a comma, or at the end of the outermost value. What ends before is taken off
-    ``open_brackets``. -1 for neither."""
+    """Returns where it goes on behind a value: behind a comma, or at the end of the outermost
+    value. What ends before is taken off ``open_brackets``. -1 for neither.
+    """
     while open_brackets:
         at = _end(_NEXT.match(text, at))
         if at < 0 or text[at - 1] == _COMMA:

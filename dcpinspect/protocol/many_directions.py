@@ -1,7 +1,8 @@
 """First bytes that came in several packets, framed for all directions of a batch at once.
 
-A client that connects again and again has thousands of short connections, each of which says some messages and ends. Where the first bytes
-of a direction are whole messages and nothing else, a ``Framer`` would find just these. One kernel finds them in all such directions.
+A client that connects again and again has thousands of short connections, each of which says some
+messages and ends. Where the first bytes of a direction are whole messages and nothing else, a
+``Framer`` would find just these. One kernel finds them in all such directions.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ _COLUMNS = ("start", "length", "packet", "frame", "file", "time", "release")
 
 
 class PacketPieces(NamedTuple):
-    """What packets gave of the first bytes of directions, one behind the other; a row for each packet."""
+    """What packets gave of the first bytes of directions, one behind the other; a row for each
+    packet.
+    """
 
     of: RowNumbers
     """Place of its direction among those that were asked for."""
     start: RowNumbers
-    """Where its bytes are in the data of ``Messages``; the other columns are as in ``FirstBytes``."""
+    """Where its bytes are in the data of ``Messages``; the other columns are as in ``FirstBytes``.
+    """
     length: RowNumbers
     packet: RowNumbers
     frame: RowNumbers
@@ -58,7 +62,9 @@ class Messages(NamedTuple):
 
 
 def messages_of(first: FirstBytes, rows: RowNumbers) -> Messages:
-    """Returns the messages of these rows of ``first``, whose bytes came in one packet or in several."""
+    """Returns the messages of these rows of ``first``, whose bytes came in one packet or in
+    several.
+    """
     pieces = _pieces(first, rows)
     data, piece_start = gathered(first.data, pieces.start, pieces.length)
     pieces = pieces._replace(start=piece_start)
@@ -66,8 +72,16 @@ def messages_of(first: FirstBytes, rows: RowNumbers) -> Messages:
     edge = np.append(0, np.cumsum(count))
     begin = np.append(piece_start, len(data))[edge]
     tables = PieceTables()
-    tables.begin, tables.edge, tables.piece_at, tables.packet = begin, edge, piece_start, pieces.packet
-    tables.is_whole, tables.messages = np.empty(len(rows), np.int64), FoundMessages.zeros(len(data) // HEADER)
+    tables.begin, tables.edge, tables.piece_at, tables.packet = (
+        begin,
+        edge,
+        piece_start,
+        pieces.packet,
+    )
+    tables.is_whole, tables.messages = (
+        np.empty(len(rows), np.int64),
+        FoundMessages.zeros(len(data) // HEADER),
+    )
     found_messages = tables.messages[: frame_pieces(data, ROLES, tables)]
     return Messages(
         tables.is_whole != 0,
@@ -105,7 +119,10 @@ def _pieces(first: FirstBytes, rows: RowNumbers) -> PacketPieces:
     single = rows[~in_pieces[rows]]
     direction_row = np.append(row_number[first.pieces.row[several]], row_number[single])
     order = np.argsort(direction_row, kind="stable")
-    columns = {name: np.append(getattr(first.pieces, name)[several], getattr(first, name)[single])[order] for name in _COLUMNS}
+    columns = {
+        name: np.append(getattr(first.pieces, name)[several], getattr(first, name)[single])[order]
+        for name in _COLUMNS
+    }
     in_file = NO_NUMBERS
     if first.place is not None:
         in_file = np.append(first.pieces.place[several], first.place[single])[order]
@@ -147,7 +164,9 @@ class PieceTables(Tables):
 
 @step
 def note_pieces(tables: PieceTables, first: int, last: int, message: FoundMessage) -> int:
-    """Writes which of the pieces [first, last) gave a message, and returns the one of its last byte."""
+    """Writes which of the pieces [first, last) gave a message, and returns the one of its last
+    byte.
+    """
     s, end = first, message.start + message.length
     while s + 1 < last and tables.piece_at[s + 1] <= message.start:
         s += 1
@@ -166,7 +185,8 @@ def note_pieces(tables: PieceTables, first: int, last: int, message: FoundMessag
 
 @kernel("int64(octets, octets, PieceTables)")
 def frame_pieces(data: ByteArray, roles: ByteArray, tables: PieceTables) -> int:
-    """Follows the headers of each direction; returns the number of messages. Directions that hold anything else give none.
+    """Follows the headers of each direction; returns the number of messages. Directions that hold
+    anything else give none.
 
     One step for each message and for each piece.
     """

@@ -29,13 +29,21 @@ def utc(seconds: int, nanoseconds: int = 0) -> str:
 
 
 def cas_time(cas: int) -> str | None:
-    """Returns when a CAS was made, in words; None if it is no time. It is a hybrid logical clock: nanoseconds with 16 bits of counter."""
+    """Returns when a CAS was made, in words; None if it is no time. It is a hybrid logical clock:
+    nanoseconds with 16 bits of counter.
+    """
     nanoseconds = cas & ~0xFFFF
-    return utc(*divmod(nanoseconds, 1_000_000_000)) if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800 else None
+    return (
+        utc(*divmod(nanoseconds, 1_000_000_000))
+        if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800
+        else None
+    )
 
 
 def collection_name(collection: int, state: Collections, known_name: str | None = None) -> str:
-    """Returns a collection in words, with ``known_name`` as its name, and with a note if it is only inferred that collections are on."""
+    """Returns a collection in words, with ``known_name`` as its name, and with a note if it is only
+    inferred that collections are on.
+    """
     name = "default collection" if collection == 0 else known_name or f"collection 0x{collection:x}"
     return f"{name}, inferred" if state == "inferred" else name
 
@@ -53,16 +61,24 @@ def stream_id_in(text: bytes, key: str) -> int | None:
 
 
 def json_members(text: bytes, names: Sequence[str]) -> str:
-    """Returns the members of a JSON object that have these names and plain values, as JSON; empty if there are none."""
+    """Returns the members of a JSON object that have these names and plain values, as JSON; empty
+    if there are none.
+    """
     import orjson
 
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return ""
-    members = {name: document[name] for name in names if name in document} if isinstance(document, dict) else {}
+    members = (
+        {name: document[name] for name in names if name in document}
+        if isinstance(document, dict)
+        else {}
+    )
     plain = {
-        name: value for name, value in members.items() if all(_is_plain(item) for item in (value if isinstance(value, list) else [value]))
+        name: value
+        for name, value in members.items()
+        if all(_is_plain(item) for item in (value if isinstance(value, list) else [value]))
     }
     return orjson.dumps(plain).decode() if plain else ""
 

@@ -17,7 +17,9 @@ Generation = Literal["unknown", "upr", "dcp"]
 
 
 class CollectionNames(Protocol):
-    """The names of collections and scopes at the place of a message; None for a name that nobody told."""
+    """The names of collections and scopes at the place of a message; None for a name that nobody
+    told.
+    """
 
     def collection(self, number: int) -> str | None:
         """Returns name and id of a collection."""
@@ -35,7 +37,9 @@ class Context:
     underlying_datatype: bool = False
     """DCP open flag 0x40: the datatype is that of the stored document, whatever the value holds."""
     generation: Generation = "unknown"
-    """*upr*: a layout was met that only the first specification has, and nothing that it lacks; *dcp*: something that it lacks was met."""
+    """*upr*: a layout was met that only the first specification has, and nothing that it lacks;
+    *dcp*: something that it lacks was met.
+    """
     names: CollectionNames | None = None
 
 
@@ -65,7 +69,9 @@ class FieldValue:
     raw: bytes
     """The bytes of the field that the capture holds."""
     value: int | bool | str | bytes | None = None
-    """Number or text; bytes that are not UTF-8; None if bytes are missing or there is nothing to say."""
+    """Number or text; bytes that are not UTF-8; None if bytes are missing or there is nothing to
+    say.
+    """
     meaning: str | None = None
     fields: tuple[FieldValue, ...] = ()
     depth: int = 0
@@ -78,15 +84,22 @@ class FieldValue:
     inflated: bool = False
     """Whether it is in the uncompressed value, not on the wire."""
     current: int | None = None
-    """If the connection is of the first generation: the number that has had the meaning of this one since."""
+    """If the connection is of the first generation: the number that has had the meaning of this one
+    since.
+    """
     missing: bool = False
     """Whether some of its bytes are not in the capture."""
     redacted: bool = False
-    """Whether bytes and value were replaced, because those on the wire hold what users store or who they are."""
+    """Whether bytes and value were replaced, because those on the wire hold what users store or who
+    they are.
+    """
 
     def __repr__(self) -> str:
         value = "hidden" if self.hidden else repr(self.value)
-        return f"<{self.name} at {self.offset}, {self.size} bytes: {value}{f' ({self.meaning})' if self.meaning else ''}>"
+        return (
+            f"<{self.name} at {self.offset}, {self.size} bytes: "
+            f"{value}{f' ({self.meaning})' if self.meaning else ''}>"
+        )
 
     @property
     def word(self) -> str | None:
@@ -142,7 +155,10 @@ class Message:
 
     def __repr__(self) -> str:
         generation = f" {self.generation}" if self.generation else ""
-        return f"<{self.name}{generation}, {self.size} bytes, {len(self.fields)} fields, {len(self.problems)} problems>"
+        return (
+            f"<{self.name}{generation}, {self.size} bytes, {len(self.fields)} fields, "
+            f"{len(self.problems)} problems>"
+        )
 
     @property
     def size(self) -> int:

@@ -1,4 +1,6 @@
-"""Follows headers one after the other: where each message is, which packets gave it, and what of it is missing."""
+"""Follows headers one after the other: where each message is, which packets gave it, and what of it
+is missing.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ _REASONS = ("", BAD_MAGIC, ABSURD_BODY, HOLE)
 _LENGTH_KNOWN = 12
 """Number of bytes of a header that are needed to know where the next one is."""
 _OFFSET, _AT, _NEXT_HOLE, _SEGMENT, _FIRST, _COUNT, _NEW, _EVENTS, _NEED = range(9)
-"""What the kernel's state says. _OFFSET: stream offset of ``data``. _AT, _NEXT_HOLE, _SEGMENT: where it is. _FIRST: messages before the
-current call; _COUNT: messages so far. Of the current call: the streams that are new, events of producers, bytes wanted from _AT on."""
+"""What the kernel's state says. _OFFSET: stream offset of ``data``. _AT, _NEXT_HOLE, _SEGMENT:
+where it is. _FIRST: messages before the current call; _COUNT: messages so far. Of the current call:
+the streams that are new, events of producers, bytes wanted from _AT on.
+"""
 ROLES = np.zeros(256, np.uint8)
 ROLES[OF_STREAMS] = 1
 ROLES[list(EVENTS)] = 2
@@ -31,14 +35,17 @@ class MessageRun(NamedTuple):
     end: int
     """Stream offset after the last message."""
     why: str
-    """Why the run ended there, as a reason for skipping bytes; empty: the next message is not complete."""
+    """Why the run ended there, as a reason for skipping bytes; empty: the next message is not
+    complete.
+    """
     need: int
     """Number of bytes wanted from there on."""
     events: int
     """Number of messages that a producer sends in a stream."""
     messages: IntArray
-    """[6, n]: place of each message in the stretch, its length, segments of the least and the greatest packet that gave bytes of it,
-    segment of its last byte, 1 if its header is not whole."""
+    """[6, n]: place of each message in the stretch, its length, segments of the least and the
+    greatest packet that gave bytes of it, segment of its last byte, 1 if its header is not whole.
+    """
     keys: IntArray
     """vbucket << 32 | opaque of the streams that the memo did not have."""
     shown_by: IntArray
@@ -61,7 +68,9 @@ class Walk:
         self.offset = stretch.offset
         self.segments = stretch.segments
         self.holes = stretch.holes()
-        self._state: IntArray | None = None  # made for the first run, if there is one, with what the kernel writes
+        self._state: IntArray | None = (
+            None  # made for the first run, if there is one, with what the kernel writes
+        )
         self._kept: list[tuple[int, int, int]] = []  # of runs: messages, and what ``keep`` was told
 
     @property
@@ -77,12 +86,24 @@ class Walk:
         """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
         if self._state is None:
             most_messages = len(self.data) // HEADER + 1
-            self._messages, self._keys = np.empty((6, most_messages), np.int64), np.empty((2, most_messages), np.int64)
+            self._messages, self._keys = (
+                np.empty((6, most_messages), np.int64),
+                np.empty((2, most_messages), np.int64),
+            )
             self._state = np.zeros(_NEED + 1, np.int64)
             self._state[_OFFSET] = self.offset
         state = self._state
         state[_AT] = at - self.offset
-        reason_code = frame_messages(self.data, self.holes, self.segments.columns, ROLES, memo, self._messages, self._keys, state)
+        reason_code = frame_messages(
+            self.data,
+            self.holes,
+            self.segments.columns,
+            ROLES,
+            memo,
+            self._messages,
+            self._keys,
+            state,
+        )
         return MessageRun(
             end=self.offset + int(state[_AT]),
             why=_REASONS[reason_code],
@@ -105,7 +126,9 @@ class Walk:
         return list(zip(begin.tolist(), (begin + length).tolist(), strict=True))
 
     def keep(self, run: MessageRun, heuristic_until: int, floor: int) -> None:
-        """Has the messages of a run framed, but those whose header is not whole; none of them is readable before packet ``floor``."""
+        """Has the messages of a run framed, but those whose header is not whole; none of them is
+        readable before packet ``floor``.
+        """
         self._kept.append((len(run.is_cut), heuristic_until, floor))
 
     def framed(self) -> Framed:
@@ -113,11 +136,18 @@ class Walk:
         counts, until, floors = np.array(self._kept, np.int64).T
         whole_rows = np.flatnonzero(self._messages[5, : counts.sum()] == 0)
         start, length, least, greatest, last = self._messages[:5, whole_rows]
-        heuristic, floor = start + self.offset < np.repeat(until, counts)[whole_rows], np.repeat(floors, counts)[whole_rows]
+        heuristic, floor = (
+            start + self.offset < np.repeat(until, counts)[whole_rows],
+            np.repeat(floors, counts)[whole_rows],
+        )
         segments = self.segments
         hole, hole_end = self.holes[:, 0] - self.offset, self.holes[:, 1] - self.offset
         row = np.searchsorted(start, hole, "right") - 1
-        inside = (row >= 0) & (hole < (start + length)[row]) if len(start) else np.zeros(len(hole), np.bool_)
+        inside = (
+            (row >= 0) & (hole < (start + length)[row])
+            if len(start)
+            else np.zeros(len(hole), np.bool_)
+        )
         row = row[inside]
         return Framed(
             data=self.data,
@@ -139,8 +169,9 @@ class Walk:
 
 @inline
 def body_size(data: ByteArray, at: int, hole: int) -> int:
-    """Returns the size of the body of the message at ``at``, or the negated reason why there is no message. ``hole``: where the next hole
-    begins."""
+    """Returns the size of the body of the message at ``at``, or the negated reason why there is no
+    message. ``hole``: where the next hole begins.
+    """
     if hole < at + _LENGTH_KNOWN:
         return -_HOLE
     if data[at] not in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
@@ -150,7 +181,9 @@ def body_size(data: ByteArray, at: int, hole: int) -> int:
 
 
 @step
-def note_segments(segments: IntArray, begin: int, end: int, messages: IntArray, state: IntArray) -> None:
+def note_segments(
+    segments: IntArray, begin: int, end: int, messages: IntArray, state: IntArray
+) -> None:
     """Writes which segments gave the next message, which has the stream bytes [begin, end)."""
     s, last, count = state[_SEGMENT], segments.shape[1], state[_COUNT]
     while s + 1 < last and segments[0, s + 1] <= begin:
@@ -171,17 +204,25 @@ def note_segments(segments: IntArray, begin: int, end: int, messages: IntArray, 
 
 @inline
 def stream_key(data: ByteArray, at: int, role: int) -> int:
-    """Returns the key of the stream that the message at ``at`` shows, as in ``MessageRun.keys``; -1 for none. ``role``: as in ``ROLES``."""
+    """Returns the key of the stream that the message at ``at`` shows, as in ``MessageRun.keys``; -1
+    for none. ``role``: as in ``ROLES``.
+    """
     magic = data[at]
     if role != 0 and magic in (0x80, 0x08):
         return (be16(data, at + 6) << 32) | be32(data, at + 12)
     is_success = data[at + 6] == 0 and data[at + 7] == 0  # the status, if it is an answer
-    return ANSWERED | be32(data, at + 12) if role == 1 and magic in (0x81, 0x18) and is_success else -1
+    return (
+        ANSWERED | be32(data, at + 12) if role == 1 and magic in (0x81, 0x18) and is_success else -1
+    )
 
 
 @step
-def note_stream(data: ByteArray, at: int, role: int, memo: IntArray, keys: IntArray, state: IntArray) -> None:
-    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` does not have it."""
+def note_stream(
+    data: ByteArray, at: int, role: int, memo: IntArray, keys: IntArray, state: IntArray
+) -> None:
+    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` does not
+    have it.
+    """
     key = stream_key(data, at, role)
     if key < 0:
         return
@@ -197,7 +238,10 @@ def note_stream(data: ByteArray, at: int, role: int, memo: IntArray, keys: IntAr
         state[_NEW] += 1
 
 
-@kernel("int64(octets, int64[:,::1], int64[:,::1], octets, int64[::1], int64[:,::1], int64[:,::1], int64[::1])")
+@kernel(
+    "int64(octets, int64[:,::1], int64[:,::1], octets, int64[::1], int64[:,::1], int64[:,::1], "
+    "int64[::1])"
+)
 def frame_messages(
     data: ByteArray,
     holes: IntArray,
@@ -208,10 +252,12 @@ def frame_messages(
     keys: IntArray,
     state: IntArray,
 ) -> int:
-    """Follows the headers from ``data[state[_AT]]`` on; returns why it stopped. One step for each message and for each segment.
+    """Follows the headers from ``data[state[_AT]]`` on; returns why it stopped. One step for each
+    message and for each segment.
 
-    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``MessageRun``. ``keys`` are not in ``memo`` (a small hash
-    table). ``state`` is kept between calls on the same data.
+    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``MessageRun``.
+    ``keys`` are not in ``memo`` (a small hash table). ``state`` is kept between calls on the same
+    data.
     """
     offset, size, h = state[_OFFSET], len(data), state[_NEXT_HOLE]
     state[_FIRST], state[_NEW], state[_EVENTS], state[_NEED] = state[_COUNT], 0, 0, HEADER

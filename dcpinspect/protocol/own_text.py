@@ -1,4 +1,5 @@
-"""The protocol's own words in a text, which name nothing of a user's: what layouts have as ``Field.shown``.
+"""The protocol's own words in a text, which name nothing of a user's: what layouts have as
+``Field.shown``.
 
 All of these return the text with everything else replaced. A key is kept or replaced as a whole.
 """
@@ -15,11 +16,15 @@ from dcpinspect.protocol.control_keys import control_key
 Replace = Callable[[bytes], bytes]
 """Returns what stands for a text."""
 
-MECHANISMS = frozenset({b"SCRAM-SHA512", b"SCRAM-SHA256", b"SCRAM-SHA1", b"PLAIN", b"OAUTHBEARER", b"CRAM-MD5"})
+MECHANISMS = frozenset(
+    {b"SCRAM-SHA512", b"SCRAM-SHA256", b"SCRAM-SHA1", b"PLAIN", b"OAUTHBEARER", b"CRAM-MD5"}
+)
 """Names of SASL mechanisms that servers have or had."""
 _NUMBER = re.compile(r"(?:0x)?[0-9A-Fa-f]{1,16}|[0-9]{1,20}", re.ASCII)
 """A number of at most 64 bits, with hexadecimal or decimal digits."""
-_VERSION = re.compile(rb"\d+(?:\.\d+)*(?:[-_]\d+)?(?:[-_](?:g[0-9a-f]{4,40}|enterprise|community))?")
+_VERSION = re.compile(
+    rb"\d+(?:\.\d+)*(?:[-_]\d+)?(?:[-_](?:g[0-9a-f]{4,40}|enterprise|community))?"
+)
 """The version of a server, as ``7.6.2-3721-enterprise``."""
 _OPTIONS = frozenset({"uid", "sid", "collections", "scope", "purge_seqno", "cts"})
 """Members of a stream request that servers know."""
@@ -56,9 +61,15 @@ def name_of_control(text: bytes, _: bytes, replace: Replace) -> bytes:
 
 
 def value_of_control(text: bytes, key: bytes, replace: Replace) -> bytes:
-    """Shows what a known key of DCP control can be set to: a number, a boolean, or one of its words."""
+    """Shows what a known key of DCP control can be set to: a number, a boolean, or one of its
+    words.
+    """
     control = control_key(key.decode(errors="replace"))
-    return text if control is not None and control.takes(text.decode(errors="replace")) else replace(text)
+    return (
+        text
+        if control is not None and control.takes(text.decode(errors="replace"))
+        else replace(text)
+    )
 
 
 def version_of_server(text: bytes, _: bytes, replace: Replace) -> bytes:
@@ -77,7 +88,9 @@ def error_map(text: bytes, _: bytes, replace: Replace) -> bytes:
 
 
 def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:
-    """Shows the known members of a stream request's value as far as they are numbers; ids are hexadecimal texts."""
+    """Shows the known members of a stream request's value as far as they are numbers; ids are
+    hexadecimal texts.
+    """
     import orjson  # deferred: not every command shows values
 
     try:
@@ -88,7 +101,11 @@ def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:
         return replace(text)
 
     def told(value: Any) -> Any:
-        if value is None or isinstance(value, bool | int) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        if (
+            value is None
+            or isinstance(value, bool | int)
+            or (isinstance(value, str) and _NUMBER.fullmatch(value))
+        ):
             return value
         return replacement(value)
 
@@ -108,7 +125,11 @@ def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:
             elif isinstance(value, list):
                 written[name] = [told(item) for item in value]
             else:
-                written[name] = members(value, _TRANSFER_OPTIONS) if name == "cts" and isinstance(value, dict) else told(value)
+                written[name] = (
+                    members(value, _TRANSFER_OPTIONS)
+                    if name == "cts" and isinstance(value, dict)
+                    else told(value)
+                )
         return written
 
     written = orjson.dumps(members(document, _OPTIONS))

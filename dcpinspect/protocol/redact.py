@@ -1,9 +1,12 @@
-"""Replaces what users store, who they are, and their names for things by texts that reveal nothing but still differ from each other.
+"""Replaces what users store, who they are, and their names for things by texts that reveal nothing
+but still differ from each other.
 
-Every text is replaced but for the protocol's own words, since any peer can send any text in any place: ``Field.is_private`` and
-``Field.shown`` say which field is what. Each text becomes the first 32 digits of an HMAC-SHA-256 of its bytes. Equal texts stay equal under
-one salt, and without the salt nobody finds out by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay.
-Of a message whose parts do not fit into it, the numbers of the body are texts, too: nobody knows that they were meant to be numbers.
+Every text is replaced but for the protocol's own words, since any peer can send any text in any
+place: ``Field.is_private`` and ``Field.shown`` say which field is what. Each text becomes the first
+32 digits of an HMAC-SHA-256 of its bytes. Equal texts stay equal under one salt, and without the
+salt nobody finds out by trying which text it was. Numbers, lengths, ids, addresses and names of
+commands stay. Of a message whose parts do not fit into it, the numbers of the body are texts, too:
+nobody knows that they were meant to be numbers.
 """
 
 from __future__ import annotations
@@ -23,8 +26,16 @@ DIGITS = 32
 _CONTAINERS = (FieldKind.DOCUMENT, FieldKind.FLATBUFFER)
 """Kinds of which no byte stays; their contents are told beside them."""
 _OF_FRAMING = "bad-framing-extras"
-_UNDIVIDED = ("length-mismatch", "extras-length", "failover-log-size", "cache-transfer-record", _OF_FRAMING)
-"""Rules of messages whose parts do not fit into them: their framing extras, or all that follows these."""
+_UNDIVIDED = (
+    "length-mismatch",
+    "extras-length",
+    "failover-log-size",
+    "cache-transfer-record",
+    _OF_FRAMING,
+)
+"""Rules of messages whose parts do not fit into them: their framing extras, or all that follows
+these.
+"""
 _QUOTING = (*_UNDIVIDED, "bad-snappy", "bad-xattr-section", "system-event-length")
 """Rules whose reasons quote what is there: lengths, and names of xattrs."""
 _QUOTED = re.compile(r"b?'.*'|b?\".*\"|\d+")
@@ -45,13 +56,21 @@ class Redactor:
         return self.replacement(name.encode(errors="surrogateescape")).decode()
 
     def told(self, spec: Field, text: bytes, key: bytes = b"") -> bytes:
-        """Returns the text of a field with what is private in it replaced; ``key``: of the message."""
+        """Returns the text of a field with what is private in it replaced; ``key``: of the
+        message.
+        """
         if not spec.is_private:
             return text
-        return self.replacement(text) if spec.shown is None else spec.shown(text, key, self.replacement)
+        return (
+            self.replacement(text)
+            if spec.shown is None
+            else spec.shown(text, key, self.replacement)
+        )
 
     def message(self, message: Message) -> Message:
-        """Replaces what is private in a message, which nobody else may use; the bytes of the wire become zeros there."""
+        """Replaces what is private in a message, which nobody else may use; the bytes of the wire
+        become zeros there.
+        """
         data, key = bytearray(message.data), message.key or b""
         wrong = {
             wrong_problem.rule == _OF_FRAMING
@@ -60,30 +79,51 @@ class Redactor:
         }
         framed = HEADER_SIZE + message.framing_size
         fields = [
-            self._field(field, data, key, is_private=False, is_divided=field.offset < HEADER_SIZE or (field.offset < framed) not in wrong)
+            self._field(
+                field,
+                data,
+                key,
+                is_private=False,
+                is_divided=field.offset < HEADER_SIZE or (field.offset < framed) not in wrong,
+            )
             for field in message.fields
         ]
-        changed = [after for before, after in zip(message.fields, fields, strict=True) if before is not after]
+        changed = [
+            after
+            for before, after in zip(message.fields, fields, strict=True)
+            if before is not after
+        ]
         for field in changed:
             if field.name == "key" and message.key is not None:
                 message.key = field.fields[-1].raw if field.fields else field.raw
         value = message.value
-        if value is not None and (of_value := [field for field in changed if field.offset >= message.size - value.size]):
+        if value is not None and (
+            of_value := [field for field in changed if field.offset >= message.size - value.size]
+        ):
             message.value = self._value(value, of_value[0].spec, key)
         message.fields = fields
         message.problems = [_unquoted(problem) for problem in message.problems]
         message.data = bytes(data)
         return message
 
-    def _field(self, field: FieldValue, data: bytearray, key: bytes, *, is_private: bool, is_divided: bool) -> FieldValue:
-        """Returns the field itself, or a copy with private parts replaced; ``is_private``: the field around it is private, and it has no
-        ``spec`` itself. ``key``: of the message. ``is_divided``: the parts of the message fit into it; if not, no number stays.
+    def _field(
+        self, field: FieldValue, data: bytearray, key: bytes, *, is_private: bool, is_divided: bool
+    ) -> FieldValue:
+        """Returns the field itself, or a copy with private parts replaced; ``is_private``: the
+        field around it is private, and it has no ``spec`` itself. ``key``: of the message.
+        ``is_divided``: the parts of the message fit into it; if not, no number stays.
         """
         spec = field.spec
         if field.hidden:
             _overwrite(field, data)
-            return field if spec is None or not spec.told else dataclasses.replace(field, meaning=f"hidden, {field.size} bytes")
-        if spec is None and isinstance(field.value, int):  # the collection of a key, the bits of a number
+            return (
+                field
+                if spec is None or not spec.told
+                else dataclasses.replace(field, meaning=f"hidden, {field.size} bytes")
+            )
+        if spec is None and isinstance(
+            field.value, int
+        ):  # the collection of a key, the bits of a number
             return field if is_divided else self._number(field, data)
         if spec is not None:
             is_private = spec.is_private or not is_divided
@@ -93,31 +133,63 @@ class Redactor:
         inner_fields = tuple(
             # Elements of framing extras: known ones say what is private in them.
             self._field(
-                inner, data, key, is_private=is_private and not (is_frames and (inner.fields or inner.size == 1)), is_divided=is_divided
+                inner,
+                data,
+                key,
+                is_private=is_private and not (is_frames and (inner.fields or inner.size == 1)),
+                is_divided=is_divided,
             )
             for inner in field.fields
         )
         if is_private and spec is not None and spec.shown is not None:
             return self._with_own_words(field, spec, data, key)
-        if is_private and field.raw and (not inner_fields or spec is None or spec.kind in _CONTAINERS):
+        if (
+            is_private
+            and field.raw
+            and (not inner_fields or spec is None or spec.kind in _CONTAINERS)
+        ):
             return self._replaced(field, inner_fields, data)
         if all(before is after for before, after in zip(field.fields, inner_fields, strict=True)):
             return field
         raw = _spliced(field, inner_fields)
-        value = inner_fields[-1].value if spec is not None and spec.kind is FieldKind.KEY else raw if field.value is not None else None
+        value = (
+            inner_fields[-1].value
+            if spec is not None and spec.kind is FieldKind.KEY
+            else raw
+            if field.value is not None
+            else None
+        )
         return dataclasses.replace(field, raw=raw, value=value, fields=inner_fields)
 
-    def _replaced(self, field: FieldValue, inner_fields: tuple[FieldValue, ...], data: bytearray) -> FieldValue:
+    def _replaced(
+        self, field: FieldValue, inner_fields: tuple[FieldValue, ...], data: bytearray
+    ) -> FieldValue:
         """Returns a copy of a field that is private as a whole, with everything replaced."""
         name = field.name if field.label != "xattr" else self._text(field.name)
         value = self._text(field.value) if isinstance(field.value, str | bytes) else None
         _overwrite(field, data)
-        return dataclasses.replace(field, name=name, raw=self.replacement(field.raw), value=value, fields=inner_fields, redacted=True)
+        return dataclasses.replace(
+            field,
+            name=name,
+            raw=self.replacement(field.raw),
+            value=value,
+            fields=inner_fields,
+            redacted=True,
+        )
 
-    def _with_own_words(self, field: FieldValue, spec: Field, data: bytearray, key: bytes) -> FieldValue:
+    def _with_own_words(
+        self, field: FieldValue, spec: Field, data: bytearray, key: bytes
+    ) -> FieldValue:
         """Returns the field itself, or a copy of which only the protocol's own words are left."""
-        # Where bytes are missing there is no value; where they are compressed, only the value is readable.
-        text = field.value if isinstance(field.value, bytes) else field.value.encode() if isinstance(field.value, str) else field.raw
+        # Where bytes are missing there is no value; where they are compressed, only the value is
+        # readable.
+        text = (
+            field.value
+            if isinstance(field.value, bytes)
+            else field.value.encode()
+            if isinstance(field.value, str)
+            else field.raw
+        )
         public_text = self.told(spec, text, key)
         if public_text == text:
             return field
@@ -129,22 +201,43 @@ class Redactor:
         return self.text(value) if isinstance(value, str) else self.replacement(value).decode()
 
     def _number(self, field: FieldValue, data: bytearray) -> FieldValue:
-        """Returns a copy of a number that is a document, or changes one, or may be anything: no text can stand for it."""
+        """Returns a copy of a number that is a document, or changes one, or may be anything: no
+        text can stand for it.
+        """
         _overwrite(field, data)
-        return dataclasses.replace(field, raw=b"", value=None, meaning=f"hidden, {field.size} bytes", fields=(), hidden=True, redacted=True)
+        return dataclasses.replace(
+            field,
+            raw=b"",
+            value=None,
+            meaning=f"hidden, {field.size} bytes",
+            fields=(),
+            hidden=True,
+            redacted=True,
+        )
 
     def _value(self, value: Value, spec: Field | None, key: bytes) -> Value:
-        body = self.replacement(value.body) if spec is None or spec.shown is None else self.told(spec, value.body, key)
+        body = (
+            self.replacement(value.body)
+            if spec is None or spec.shown is None
+            else self.told(spec, value.body, key)
+        )
         if value.encoding == "json" and not body.startswith(b"{"):
             body = b'"' + body + b'"'
-        xattrs = tuple((self.replacement(name), b'"' + self.replacement(text) + b'"') for name, text in value.xattrs)
+        xattrs = tuple(
+            (self.replacement(name), b'"' + self.replacement(text) + b'"')
+            for name, text in value.xattrs
+        )
         return dataclasses.replace(value, body=body, xattrs=xattrs)
 
 
 def _unquoted(problem: Problem) -> Problem:
     """Returns a problem in words that quote nothing of what is there."""
     is_of_body = problem.rule in _QUOTING and problem.offset >= HEADER_SIZE
-    return dataclasses.replace(problem, reason=_QUOTED.sub("…", problem.reason)) if is_of_body else problem
+    return (
+        dataclasses.replace(problem, reason=_QUOTED.sub("…", problem.reason))
+        if is_of_body
+        else problem
+    )
 
 
 def _overwrite(field: FieldValue, data: bytearray) -> None:

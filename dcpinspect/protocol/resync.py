@@ -1,17 +1,23 @@
 """Finding the next message after sync was lost, or at a start in the middle of a stream.
 
-Two states. *Searching*: no bytes so far look like a header; they are given up as they come. *On trial*: some do, and each such place starts
-a chain: the header says where the next one must be. What the chain's bytes show decides, never how they were cut into chunks:
+Two states. *Searching*: no bytes so far look like a header; they are given up as they come. *On
+trial*: some do, and each such place starts a chain: the header says where the next one must be.
+What the chain's bytes show decides, never how they were cut into chunks:
 
-- A chain is confirmed by 4 headers, or by 2 whose (vbucket, opaque) the connection has used before. An answer to a request that is not
-  in the capture shows an opaque, and the first vbucket with it is taken for its stream's.
-- Values can hold whole messages (a document that is itself a capture), and such a chain can even run into the true one. So where
-  this direction is known to carry streams, only known headers confirm, and strangers, which are headers of unknown streams, are not
-  believed in front of the first known one; and a chain that begins inside a message of another chain waits until the other one breaks.
-- Where every stream that the client asked for is known, strangers are never believed. Elsewhere a stranger is, with all behind it, once
-  its stream comes again behind a known header; the trial waits for that.
-- Where the next header falls into a hole, or after 256 KiB, or at the end, the best chain stands: the one with most known headers,
-  then with most headers. Its rows are marked heuristic, except those that known headers prove.
+- A chain is confirmed by 4 headers, or by 2 whose (vbucket, opaque) the connection has used before.
+  An answer to a request that is not in the capture shows an opaque, and the first vbucket with it
+  is taken for its stream's.
+- Values can hold whole messages (a document that is itself a capture), and such a chain can even
+  run into the true one. So where this direction is known to carry streams, only known headers
+  confirm, and strangers, which are headers of unknown streams, are not believed in front of the
+  first known one; and a chain that begins inside a message of another chain waits until the other
+  one breaks.
+- Where every stream that the client asked for is known, strangers are never believed. Elsewhere a
+  stranger is, with all behind it, once its stream comes again behind a known header; the trial
+  waits for that.
+- Where the next header falls into a hole, or after 256 KiB, or at the end, the best chain stands:
+  the one with most known headers, then with most headers. Its rows are marked heuristic, except
+  those that known headers prove.
 """
 
 from __future__ import annotations
@@ -32,19 +38,26 @@ from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 
 LegalExtras = Callable[[int, int], Collection[int] | None]
-"""(magic, opcode) -> extras lengths that the command may have; ``None`` if the magic has no such command."""
+"""(magic, opcode) -> extras lengths that the command may have; ``None`` if the magic has no such
+command.
+"""
 
 HEADER = 24
 MIB = 1 << 20
 MAX_BODY = 32 * MIB
-"""Servers refuse frames above 30 MiB; the rest is room for a server configured otherwise. A longer body means lost sync."""
+"""Servers refuse frames above 30 MiB; the rest is room for a server configured otherwise. A longer
+body means lost sync.
+"""
 CHAIN = 4
 KNOWN_CHAIN = 2
 TRIAL_BYTES = 256 << 10
 TRIAL_NS = 500_000_000
-"""Nanoseconds of silence after which a trial ends if somebody waits for it, as in a live reading."""
+"""Nanoseconds of silence after which a trial ends if somebody waits for it, as in a live reading.
+"""
 MAX_KEY = 251
-"""Size of the longest key with a collection id prefix; control keys, connection and agent names are shorter."""
+"""Size of the longest key with a collection id prefix; control keys, connection and agent names are
+shorter.
+"""
 MAX_VBUCKETS = 1024
 MIN_STREAM_REQUEST = 72
 """Fewer bytes than this cannot hold a stream request."""
@@ -56,36 +69,48 @@ EVENTS = frozenset(np.flatnonzero(opcodes_with(Trait.COUNTED)).tolist())
 OF_STREAMS = opcodes_with(Trait.COUNTED) | opcodes_with(Trait.OPENS)
 """By opcode: whether its (vbucket, opaque) names a stream."""
 ANSWERED = 0xFFFF << 32
-"""Takes the place of the vbucket in the key of an answer to a stream request: an answer has an opaque and no vbucket."""
+"""Takes the place of the vbucket in the key of an answer to a stream request: an answer has an
+opaque and no vbucket.
+"""
 
 _SCAN = 65_536
 """Number of bytes that are searched for headers at a time."""
 
 
 class KnownStreams:
-    """The (vbucket, opaque) pairs that a direction has used, each with the packet that showed it first.
+    """The (vbucket, opaque) pairs that a direction has used, each with the packet that showed it
+    first.
 
-    The object of the server's direction also knows its client's, whose direction is framed first: so no trial depends on how packets came
-    in batches.
+    The object of the server's direction also knows its client's, whose direction is framed first:
+    so no trial depends on how packets came in batches.
     """
 
     __slots__ = ("_begun", "_client", "_doubts", "_is_lasting", "_named", "_released")
 
     LIMIT: ClassVar = 1 << 14
-    """Greatest number of streams that are known: more than any client has at once. If a client opens new ones for ever, the latest are
-    known."""
+    """Greatest number of streams that are known: more than any client has at once. If a client
+    opens new ones for ever, the latest are known.
+    """
 
     def __init__(self, client: KnownStreams | None = None) -> None:
-        """``client``: the streams known from the other direction, if this is the server's direction."""
+        """``client``: the streams known from the other direction, if this is the server's
+        direction.
+        """
         self._released: dict[int, int] | None = None  # vbucket << 32 | opaque -> release packet
-        self._named: dict[int, int] | None = None  # opaque -> release packet of the first vbucket with it
+        self._named: dict[int, int] | None = (
+            None  # opaque -> release packet of the first vbucket with it
+        )
         self._client = client
         self._begun: int | None = None
-        self._doubts: list[int] | None = None  # begin and end of each, one after the other; the last may go on
+        self._doubts: list[int] | None = (
+            None  # begin and end of each, one after the other; the last may go on
+        )
         self._is_lasting = False  # whether it does for ever
 
     def learn(self, keys: list[int], releases: list[int]) -> None:
-        """Adds the pairs ``keys``; each was shown by a message that the packet in ``releases`` released."""
+        """Adds the pairs ``keys``; each was shown by a message that the packet in ``releases``
+        released.
+        """
         if self._released is None or self._named is None:
             self._released, self._named = {}, {}
         for key, release in zip(keys, releases, strict=True):
@@ -103,10 +128,13 @@ class KnownStreams:
     def has(self, key: int, release: int) -> bool:
         """Returns whether packet ``release`` or an earlier one had shown the stream ``key``.
 
-        The answer to a request that is not in the capture shows a stream of any vbucket, until one is seen with its opaque.
+        The answer to a request that is not in the capture shows a stream of any vbucket, until one
+        is seen with its opaque.
         """
         opaque = key & 0xFFFF_FFFF
-        return self._has(key, release) or (self._has(ANSWERED | opaque, release) and not self._names(opaque, release))
+        return self._has(key, release) or (
+            self._has(ANSWERED | opaque, release) and not self._names(opaque, release)
+        )
 
     def _has(self, key: int, release: int) -> bool:
         if self._released is not None and self._released.get(key, release + 1) <= release:
@@ -119,12 +147,15 @@ class KnownStreams:
         return self._client is not None and self._client._names(opaque, release)
 
     def begin(self, release: int) -> None:
-        """Notes that this direction is seen from its first byte on, which packet ``release`` brought."""
+        """Notes that this direction is seen from its first byte on, which packet ``release``
+        brought.
+        """
         self._begun = release
 
     def doubt(self, release: int) -> None:
-        """Notes that from packet ``release`` on, a stream may have been asked for unseen. Nothing to note for the server: it asks for
-        none."""
+        """Notes that from packet ``release`` on, a stream may have been asked for unseen. Nothing
+        to note for the server: it asks for none.
+        """
         if self._client is not None:
             return
         doubts = self._doubts = self._doubts or []
@@ -136,12 +167,16 @@ class KnownStreams:
             doubts.append(release)
 
     def no_doubt(self, release: int) -> None:
-        """Ends the last doubt at packet ``release``: it turned out to be about too few bytes to ask for a stream."""
+        """Ends the last doubt at packet ``release``: it turned out to be about too few bytes to ask
+        for a stream.
+        """
         if self._doubts and len(self._doubts) % 2 and not self._is_lasting:
             self._doubts.append(release)
 
     def has_all(self, release: int) -> bool:
-        """Returns whether every stream asked for by packet ``release`` is known: the client's direction was captured without a gap."""
+        """Returns whether every stream asked for by packet ``release`` is known: the client's
+        direction was captured without a gap.
+        """
         client = self._client
         if client is None or client._begun is None or release < client._begun:
             return False
@@ -165,7 +200,9 @@ class Chain:
     strangers: dict[int, int] = field(default_factory=dict)
     """Unknown streams among the headers, each with the stream offset of its first header."""
     is_doubted: bool | None = None
-    """Whether streams may have been requested unseen when the chain began; ``None`` if that was not worked out yet."""
+    """Whether streams may have been requested unseen when the chain began; ``None`` if that was not
+    worked out yet.
+    """
     is_confirmed: bool = False
     """Whether known headers prove the chain. They do not prove its strangers."""
     is_first: bool = False
@@ -191,7 +228,9 @@ class Verdict:
 
 
 def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
-    """Returns legal extras lengths from the table of layouts; commands without a layout may have any short extras."""
+    """Returns legal extras lengths from the table of layouts; commands without a layout may have
+    any short extras.
+    """
     server = magic in (0x82, 0x83)
     commands: type[Opcode] | type[ServerOpcode] = ServerOpcode if server else Opcode
     if opcode not in commands._value2member_map_:
@@ -206,7 +245,15 @@ def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
 _NOWHERE = np.empty(0, np.int64)
 _HEADER = np.dtype(
     [
-        *[("magic", "u1"), ("opcode", "u1"), ("key", ">u2"), ("extras", "u1"), ("datatype", "u1"), ("specific", ">u2"), ("body", ">u4")],
+        *[
+            ("magic", "u1"),
+            ("opcode", "u1"),
+            ("key", ">u2"),
+            ("extras", "u1"),
+            ("datatype", "u1"),
+            ("specific", ">u2"),
+            ("body", ">u4"),
+        ],
         ("opaque", ">u4"),
     ]
 )
@@ -221,15 +268,23 @@ _MOST_SPECIFIC[[0x80, 0x08, 0x82]] = MAX_VBUCKETS
 
 @cache
 def _table(legal: LegalExtras) -> tuple[ByteArray, ByteArray]:
-    """Returns two tables: [magic, opcode, extras length] -> legal; [magic, opcode] -> bits of what they say.
+    """Returns two tables: [magic, opcode, extras length] -> legal; [magic, opcode] -> bits of what
+    they say.
 
     The cache usually has one entry in a program.
     """
     table = np.zeros((256, 256, 256), np.uint8)
-    commands = [(magic, opcode) for magic in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83) for opcode in range(256)]
+    commands = [
+        (magic, opcode) for magic in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83) for opcode in range(256)
+    ]
     # In one assignment: one for each command takes twenty times as long.
     table.reshape(-1)[
-        [(magic << 8 | opcode) << 8 | length for magic, opcode in commands for length in legal(magic, opcode) or () if length < 256]
+        [
+            (magic << 8 | opcode) << 8 | length
+            for magic, opcode in commands
+            for length in legal(magic, opcode) or ()
+            if length < 256
+        ]
     ] = 1
     traits = np.zeros((256, 256), np.uint8)
     traits[[0x80, 0x08]] = _NEEDS_KEY * opcodes_with(Trait.KEY) + _OF_STREAM * OF_STREAMS
@@ -239,7 +294,9 @@ def _table(legal: LegalExtras) -> tuple[ByteArray, ByteArray]:
 
 
 def plausible_headers(data: ByteArray, legal: LegalExtras) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns places in ``data`` where a header may begin: position, message length and stream key (-1: of no stream) of each."""
+    """Returns places in ``data`` where a header may begin: position, message length and stream key
+    (-1: of no stream) of each.
+    """
     table, traits = _table(legal)
     last = len(data) - HEADER + 1
     if last <= 0:
@@ -247,17 +304,26 @@ def plausible_headers(data: ByteArray, legal: LegalExtras) -> tuple[IntArray, In
     magic = data[:last]
     header_start = np.flatnonzero(((magic & 0xFC) == 0x80) | ((magic & 0xEF) == 0x08))
     header_start = header_start[
-        (data[header_start + 5] <= 7) & (table[data[header_start], data[header_start + 1], data[header_start + 4]] == 1)
+        (data[header_start + 5] <= 7)
+        & (table[data[header_start], data[header_start + 1], data[header_start + 4]] == 1)
     ]
     if not len(header_start):  # so it is nearly everywhere
         return header_start, header_start, header_start
     header = data[header_start[:, None] + _PLACES].view(_HEADER)[:, 0]
     header_traits = traits[header["magic"], header["opcode"]]
-    specific, body, key_length = (header[name].astype(np.int64) for name in ("specific", "body", "key"))
-    flexible = header_traits >= _IS_FLEXIBLE  # then the low byte is the length of the key, and the high byte that of the frames
+    specific, body, key_length = (
+        header[name].astype(np.int64) for name in ("specific", "body", "key")
+    )
+    flexible = (
+        header_traits >= _IS_FLEXIBLE
+    )  # then the low byte is the length of the key, and the high byte that of the frames
     frames = np.where(flexible, key_length >> 8, 0)
     key_length = np.where(flexible, key_length & 0xFF, key_length)
-    fits = (body <= MAX_BODY) & (key_length <= MAX_KEY) & (frames + header["extras"] + key_length <= body)
+    fits = (
+        (body <= MAX_BODY)
+        & (key_length <= MAX_KEY)
+        & (frames + header["extras"] + key_length <= body)
+    )
     fits &= specific < _MOST_SPECIFIC[header["magic"]]
     fits &= (frames > 0) | (header_traits & _NEEDS_FRAMES == 0)
     fits &= (key_length > 0) | (header_traits & _NEEDS_KEY == 0)
@@ -266,7 +332,9 @@ def plausible_headers(data: ByteArray, legal: LegalExtras) -> tuple[IntArray, In
 
 
 class Headers:
-    """Where headers may begin in the bytes from stream offset ``offset`` on. What was searched once serves all trials in these bytes."""
+    """Where headers may begin in the bytes from stream offset ``offset`` on. What was searched once
+    serves all trials in these bytes.
+    """
 
     __slots__ = ("_data", "_found", "_from", "_legal", "_until", "end", "holes", "offset")
 
@@ -280,9 +348,11 @@ class Headers:
         self._found: list[tuple[int, int, int, bool]] = []
 
     def since(self, start: int) -> tuple[Sequence[tuple[int, int, int, bool]], int]:
-        """Returns the headers from stream offset ``start`` on, and the offset up to which these are all.
+        """Returns the headers from stream offset ``start`` on, and the offset up to which these are
+        all.
 
-        Each has its offset, its message's length, its stream key (-1: of no stream), and whether it begins right behind a hole.
+        Each has its offset, its message's length, its stream key (-1: of no stream), and whether it
+        begins right behind a hole.
         """
         if not self._from <= start < self._until:
             self._search(start)
@@ -290,15 +360,21 @@ class Headers:
 
     def _search(self, start: int) -> None:
         stop = min(self.end, start + HEADER - 1 + _SCAN)
-        at, length, key = plausible_headers(self._data[start - self.offset : stop - self.offset], self._legal)
+        at, length, key = plausible_headers(
+            self._data[start - self.offset : stop - self.offset], self._legal
+        )
         at, holes = at + start, self.holes
         first = np.zeros(len(at), np.bool_)
         if len(holes) and len(at):
             after = holes[:, 1].searchsorted(at, "right")
-            open_ = (after == len(holes)) | (holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER)
+            open_ = (after == len(holes)) | (
+                holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER
+            )
             first = (holes[after - 1, 1] == at)[open_]
             at, length, key = at[open_], length[open_], key[open_]
-        self._found = list(zip(at.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True))
+        self._found = list(
+            zip(at.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True)
+        )
         self._from, self._until = start, stop - HEADER + 1
 
 
@@ -313,27 +389,50 @@ def _no_release(_: int) -> int:
 
 
 class Trial:
-    """One search, from stream offset ``start`` on. Call ``look`` with more bytes until it returns a verdict."""
+    """One search, from stream offset ``start`` on. Call ``look`` with more bytes until it returns a
+    verdict.
+    """
 
-    __slots__ = ("_chains", "_cursors", "_known", "_producing", "_release_at", "_scanned", "_start", "_waiting", "keep")
+    __slots__ = (
+        "_chains",
+        "_cursors",
+        "_known",
+        "_producing",
+        "_release_at",
+        "_scanned",
+        "_start",
+        "_waiting",
+        "keep",
+    )
 
     def __init__(self, start: int, known_streams: KnownStreams, *, producing: bool) -> None:
         self.keep = start
         """Bytes before this stream offset are no longer needed."""
         self._start = start
         self._known = known_streams
-        self._producing = producing  # whether this direction carries streams: see the top of the file
+        self._producing = (
+            producing  # whether this direction carries streams: see the top of the file
+        )
         self._scanned = start  # headers that begin before this offset are dealt with
         self._chains = _NO_CHAINS  # by offset of their first header, in that order
         self._waiting = _NONE_WAITING  # by cursor
         self._cursors = _NO_CURSORS  # heap of the keys of _waiting
         self._release_at: Callable[[int], int] = _no_release
 
-    def look(self, headers: Headers, release_at: Callable[[int], int], *, final: bool, settle: bool = False) -> Verdict | None:
-        """Continues with the headers of more bytes. Returns a verdict, or None if yet more are needed.
+    def look(
+        self,
+        headers: Headers,
+        release_at: Callable[[int], int],
+        *,
+        final: bool,
+        settle: bool = False,
+    ) -> Verdict | None:
+        """Continues with the headers of more bytes. Returns a verdict, or None if yet more are
+        needed.
 
-        ``release_at``: returns the packet that made a byte readable. ``final``: no more bytes come. ``settle``: decide without waiting for
-        more bytes; the trial goes on if the bytes do not suffice.
+        ``release_at``: returns the packet that made a byte readable. ``final``: no more bytes come.
+        ``settle``: decide without waiting for more bytes; the trial goes on if the bytes do not
+        suffice.
         """
         self._release_at = release_at
         verdict = self._look(headers, final=final, settle=settle)
@@ -365,17 +464,25 @@ class Trial:
                 return verdict
         hole = int(holes[:, 1].searchsorted(self._scanned))
         if hole < len(holes) and holes[hole, 1] == self._scanned:
-            self._start = self._scanned  # the hole may be forgotten before the header behind it is complete
+            self._start = (
+                self._scanned
+            )  # the hole may be forgotten before the header behind it is complete
         self.keep = min(self._scanned, next(iter(self._chains), self._scanned))
         return None
 
     @property
     def reach(self) -> int:
-        """Stream offset after the farthest header that a chain waits for; 0 if there are no chains."""
+        """Stream offset after the farthest header that a chain waits for; 0 if there are no
+        chains.
+        """
         return max((chain.cursor + HEADER for chain in self._chains.values()), default=0)
 
-    def _header(self, header_start: int, size: int, stream: int, *, is_first: bool) -> Verdict | None:
-        """Takes a plausible header at ``header_start``: extends the chains that wait for it, or starts one."""
+    def _header(
+        self, header_start: int, size: int, stream: int, *, is_first: bool
+    ) -> Verdict | None:
+        """Takes a plausible header at ``header_start``: extends the chains that wait for it, or
+        starts one.
+        """
         if self._chains is _NO_CHAINS:
             self._chains, self._waiting, self._cursors = {}, {}, []
         chains = self._waiting.pop(header_start, None)
@@ -383,11 +490,15 @@ class Trial:
             chain = Chain(header_start, header_start, header_start, is_first=is_first)
             self._chains[header_start] = chain
         else:
-            chain = min(chains, key=lambda chain: (chain.known == 0, chain.first))  # one chain that leads here is enough
+            chain = min(
+                chains, key=lambda chain: (chain.known == 0, chain.first)
+            )  # one chain that leads here is enough
             for other_chain in chains:
                 if other_chain is not chain:
                     self._drop(other_chain)
-        is_known = stream >= 0 and self._known.has(stream, self._release_at(header_start + HEADER - 1))
+        is_known = stream >= 0 and self._known.has(
+            stream, self._release_at(header_start + HEADER - 1)
+        )
         is_strange = self._producing and stream >= 0 and not is_known
         chain.total += 1
         chain.cursor = header_start + size
@@ -403,7 +514,11 @@ class Trial:
             return None
         chain.is_confirmed = chain.is_confirmed or not self._is_blocked(chain)
         is_settled = chain.start == chain.first or not self._is_doubted(chain)
-        return self._verdict(chain, header_start + HEADER) if chain.is_confirmed and is_settled else None
+        return (
+            self._verdict(chain, header_start + HEADER)
+            if chain.is_confirmed and is_settled
+            else None
+        )
 
     def _wait(self, chain: Chain) -> None:
         if chain.cursor not in self._waiting:
@@ -416,7 +531,9 @@ class Trial:
         self._chains.pop(chain.first, None)
 
     def _pass(self, offset: int, holes: IntArray) -> Verdict | None:
-        """Breaks chains whose next header should have begun before ``offset``; if a hole is there, they end instead."""
+        """Breaks chains whose next header should have begun before ``offset``; if a hole is there,
+        they end instead.
+        """
         while self._cursors and self._cursors[0] < offset:
             cursor = self._cursors[0]
             verdict = self._overdue(cursor + HEADER)
@@ -430,7 +547,9 @@ class Trial:
             if hole < len(holes) and holes[hole, 0] < cursor + HEADER:
                 best_chain = max(chains, key=self._rank)
                 exact = cursor == holes[hole, 0]
-                if not self._is_blocked(best_chain) and self._is_acceptable(best_chain, best_chain.count, exact=exact):
+                if not self._is_blocked(best_chain) and self._is_acceptable(
+                    best_chain, best_chain.count, exact=exact
+                ):
                     return self._verdict(best_chain, cursor + HEADER)
             for chain in chains:
                 if chain.is_confirmed:
@@ -439,7 +558,9 @@ class Trial:
         return None
 
     def _overdue(self, prefix: int) -> Verdict | None:
-        """Returns the best chain, once the first one has been held for ``TRIAL_BYTES`` before stream offset ``prefix``."""
+        """Returns the best chain, once the first one has been held for ``TRIAL_BYTES`` before
+        stream offset ``prefix``.
+        """
         while self._chains:
             chain = next(iter(self._chains.values()))
             decided = chain.first + TRIAL_BYTES
@@ -453,7 +574,9 @@ class Trial:
         return None
 
     def _best(self, end: int, *, final: bool) -> Verdict | None:
-        """Returns the best acceptable chain if the bytes before stream offset ``end`` must suffice."""
+        """Returns the best acceptable chain if the bytes before stream offset ``end`` must
+        suffice.
+        """
         for chain in sorted(self._chains.values(), key=self._rank, reverse=True):
             complete = self._strength(chain) - (chain.cursor > end)
             if not final:
@@ -465,10 +588,13 @@ class Trial:
     def _verdict(self, chain: Chain, decided: int, *, by_end: bool = False) -> Verdict:
         """Returns where a chain's messages begin.
 
-        Unknown headers in front are left out if something better follows them; a chain with nothing better begins with them.
+        Unknown headers in front are left out if something better follows them; a chain with nothing
+        better begins with them.
         """
         start = chain.first if self._are_streams(chain) and not chain.known else chain.start
-        return Verdict(start, decided, proven=start if chain.is_confirmed else decided, by_end=by_end)
+        return Verdict(
+            start, decided, proven=start if chain.is_confirmed else decided, by_end=by_end
+        )
 
     def _rank(self, chain: Chain) -> tuple[int, int, int]:
         return chain.known, self._strength(chain), -chain.first
@@ -483,7 +609,9 @@ class Trial:
 
     def _is_doubted(self, chain: Chain) -> bool:
         if chain.is_doubted is None:
-            chain.is_doubted = not (self._producing and self._known.has_all(self._release_at(chain.first + HEADER - 1)))
+            chain.is_doubted = not (
+                self._producing and self._known.has_all(self._release_at(chain.first + HEADER - 1))
+            )
         return chain.is_doubted
 
     def _is_acceptable(self, chain: Chain, complete: int, *, exact: bool) -> bool:
@@ -492,7 +620,9 @@ class Trial:
             return True
         if chain.count == 0:  # only unknown headers: more likely a value
             return False
-        return complete >= KNOWN_CHAIN or (complete == 1 and (exact or chain.is_first or not self._producing))
+        return complete >= KNOWN_CHAIN or (
+            complete == 1 and (exact or chain.is_first or not self._producing)
+        )
 
     def _is_blocked(self, chain: Chain) -> bool:
         blocker = chain.blocker
@@ -501,13 +631,19 @@ class Trial:
         for other_chain in self._chains.values():
             if other_chain.first >= chain.start:
                 break
-            if other_chain is not chain and other_chain.cursor > chain.start and self._blocks(other_chain):
+            if (
+                other_chain is not chain
+                and other_chain.cursor > chain.start
+                and self._blocks(other_chain)
+            ):
                 chain.blocker = other_chain
                 return True
         return False
 
     def _blocks(self, chain: Chain) -> bool:
-        """Whether a message of it may be real. Of what a producer sends, those outside of streams are too short to hold others."""
+        """Whether a message of it may be real. Of what a producer sends, those outside of streams
+        are too short to hold others.
+        """
         if not self._producing:
             return chain.count > 0
         return chain.known > 0 or (len(chain.strangers) > 0 and self._is_doubted(chain))

@@ -1,4 +1,6 @@
-"""Commands by their role in DCP, from the one table of opcodes: for whole columns of opcodes at once."""
+"""Commands by their role in DCP, from the one table of opcodes: for whole columns of opcodes at
+once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _ABOUT_ONE_VBUCKET = (
 
 
 def opcodes_with(role: Trait) -> BoolArray:
-    """Returns a mask by opcode: whether the command has all of ``role``. A command that nobody described has no role."""
+    """Returns a mask by opcode: whether the command has all of ``role``. A command that nobody
+    described has no role.
+    """
     has_role = np.zeros(256, dtype=np.bool_)
     has_role[[int(opcode) for opcode in Opcode if role in opcode.traits]] = True
     return has_role
@@ -43,5 +47,6 @@ def _names_vbucket() -> BoolArray:
 
 
 NAMES_VBUCKET = _names_vbucket()
-"""By opcode: whether the vbucket in the header of a request means a vbucket, and is not an unused field, as in HELLO. It may for a command
-that nobody described."""
+"""By opcode: whether the vbucket in the header of a request means a vbucket, and is not an unused
+field, as in HELLO. It may for a command that nobody described.
+"""

@@ -1,12 +1,14 @@
 """What a connection has negotiated so far that changes how later messages are read.
 
-A fact holds from the row that shows it, in row order, so that the same capture reads the same in any batches. Collections are *on* or *off*
-by HELLO. They are *off* if a connection is seen from its handshake and nothing was granted, and *unknown* if it begins in the middle. They
-are *inferred* once something proves them: a message that only exists with collections, or a key that begins with a byte no bare key begins
-with.
+A fact holds from the row that shows it, in row order, so that the same capture reads the same in
+any batches. Collections are *on* or *off* by HELLO. They are *off* if a connection is seen from its
+handshake and nothing was granted, and *unknown* if it begins in the middle. They are *inferred*
+once something proves them: a message that only exists with collections, or a key that begins with a
+byte no bare key begins with.
 
-A connection is of the first generation (*upr*) from the first message in a layout that only the UPR transport specification has. It is of
-the later ones (*dcp*) for good from the first message with something that this specification lacks.
+A connection is of the first generation (*upr*) from the first message in a layout that only the UPR
+transport specification has. It is of the later ones (*dcp*) for good from the first message with
+something that this specification lacks.
 """
 
 from __future__ import annotations
@@ -41,14 +43,26 @@ GENERATION_NAMES: tuple[Generation, ...] = ("unknown", "upr", "dcp")
 GENERATION_UNKNOWN, UPR, LATER = range(3)
 """Generations of a connection; what is found out only ever raises them."""
 
-ABOVE_ONE: Mapping[int, tuple[int, int]] = {Opcode.DCP_OPEN: (4, 4), Opcode.DCP_STREAM_END: (0, 4), Opcode.DCP_SNAPSHOT_MARKER: (16, 4)}
-"""(offset, size) of a number in the extras that is never above 1 in the first generation: open flags, reason of an end, type of a
-marker."""
+ABOVE_ONE: Mapping[int, tuple[int, int]] = {
+    Opcode.DCP_OPEN: (4, 4),
+    Opcode.DCP_STREAM_END: (0, 4),
+    Opcode.DCP_SNAPSHOT_MARKER: (16, 4),
+}
+"""(offset, size) of a number in the extras that is never above 1 in the first generation: open
+flags, reason of an end, type of a marker.
+"""
 
 _ALSO_FIRST = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_SNAPSHOT_MARKER)
-"""Events whose layout v1 the first generation has too. A marker with 20 bytes of extras is the UPR_SNAPSHOT_MARKER of its second page."""
-_NEVER_FIRST = {Opcode.HELLO, *(opcode for opcode in Opcode if Trait.DCP in opcode.traits and opcode >= Opcode.DCP_NOOP)}
-"""Commands that the first generation does not have. Its commands end before the noop, and newer ones have greater numbers."""
+"""Events whose layout v1 the first generation has too. A marker with 20 bytes of extras is the
+UPR_SNAPSHOT_MARKER of its second page.
+"""
+_NEVER_FIRST = {
+    Opcode.HELLO,
+    *(opcode for opcode in Opcode if Trait.DCP in opcode.traits and opcode >= Opcode.DCP_NOOP),
+}
+"""Commands that the first generation does not have. Its commands end before the noop, and newer
+ones have greater numbers.
+"""
 
 
 def generation_of(layout: Layout) -> int:
@@ -59,15 +73,19 @@ def generation_of(layout: Layout) -> int:
         return UPR
     if layout.opcode in _NEVER_FIRST:
         return LATER
-    is_newer = layout.opcode in (Opcode.DCP_STREAM_REQ, Opcode.DCP_MUTATION) or (layout.opcode in _ALSO_FIRST and layout.generation != "v1")
+    is_newer = layout.opcode in (Opcode.DCP_STREAM_REQ, Opcode.DCP_MUTATION) or (
+        layout.opcode in _ALSO_FIRST and layout.generation != "v1"
+    )
     return LATER if is_newer and layout.side == "request" else GENERATION_UNKNOWN
 
 
 _STATE, _UNDERLYING, _HAS_HELLO, _GENERATION = range(4)
-"""Columns of the state of a connection. The state is -1 before the connection was met. Once the answer to a HELLO was seen, nothing that is
-missing later changes what it granted."""
+"""Columns of the state of a connection. The state is -1 before the connection was met. Once the
+answer to a HELLO was seen, nothing that is missing later changes what it granted.
+"""
 _FROM_HANDSHAKE, _FROM_MIDDLE = (
-    np.array([state, False, False, GENERATION_UNKNOWN], np.int8) for state in (CollectionsState.OFF, CollectionsState.UNKNOWN)
+    np.array([state, False, False, GENERATION_UNKNOWN], np.int8)
+    for state in (CollectionsState.OFF, CollectionsState.UNKNOWN)
 )
 
 
@@ -95,19 +113,27 @@ class Sessions:
     """The state of every connection, carried from batch to batch."""
 
     def __init__(self) -> None:
-        self._connections = np.full((64, 4), -1, np.int8)  # by number; a connection takes four bytes
+        self._connections = np.full(
+            (64, 4), -1, np.int8
+        )  # by number; a connection takes four bytes
 
     def begin(self, connections: RowNumbers, has_handshake: BoolArray) -> None:
-        """Begins connections, of which some may be known: they are seen from their handshake or from the middle."""
+        """Begins connections, of which some may be known: they are seen from their handshake or
+        from the middle.
+        """
         new = self._of(connections, _STATE) < 0
-        self._connections[connections[new]] = np.where(has_handshake[new, None], _FROM_HANDSHAKE, _FROM_MIDDLE)
+        self._connections[connections[new]] = np.where(
+            has_handshake[new, None], _FROM_HANDSHAKE, _FROM_MIDDLE
+        )
 
     def unknown(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether its collections are still unknown."""
         return self._of(connections, _STATE) <= CollectionsState.UNKNOWN
 
     def may_be_first(self, connections: RowNumbers) -> BoolArray:
-        """Returns, for each of these connections, whether nothing has shown that it is later than the first generation."""
+        """Returns, for each of these connections, whether nothing has shown that it is later than
+        the first generation.
+        """
         return np.asarray(self._of(connections, _GENERATION) != LATER, dtype=np.bool_)
 
     def apply(self, connections: RowNumbers, facts: list[Fact]) -> Held:
@@ -126,7 +152,9 @@ class Sessions:
             row = self._row(fact.connection)
             if row[_STATE] < 0:
                 row[:] = _FROM_MIDDLE
-            if fact.collections is not None and not (fact.evidence and row[_STATE] != CollectionsState.UNKNOWN):
+            if fact.collections is not None and not (
+                fact.evidence and row[_STATE] != CollectionsState.UNKNOWN
+            ):
                 row[_STATE] = fact.collections
                 row[_HAS_HELLO] |= not fact.evidence
             if fact.is_gap and not row[_HAS_HELLO] and row[_STATE] == CollectionsState.OFF:
@@ -137,7 +165,9 @@ class Sessions:
             fact_places.append((fact.connection, fact.row))
             fact_rows.append(row.tolist())
         rows = len(connections)
-        keys = np.array([connection * rows + row for connection, row in fact_places], dtype=np.int64)
+        keys = np.array(
+            [connection * rows + row for connection, row in fact_places], dtype=np.int64
+        )
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         row_keys = connections * rows + np.arange(rows, dtype=np.int64)
@@ -145,7 +175,11 @@ class Sessions:
         owner = np.array([connection for connection, _ in fact_places], dtype=np.int64)[order]
         has_fact = (last >= 0) & (owner[np.maximum(last, 0)] == connections)
         after = np.array(fact_rows, dtype=np.int8)[order][last[has_fact]]
-        state[has_fact], underlying[has_fact], generation[has_fact] = after[:, _STATE], after[:, _UNDERLYING] > 0, after[:, _GENERATION]
+        state[has_fact], underlying[has_fact], generation[has_fact] = (
+            after[:, _STATE],
+            after[:, _UNDERLYING] > 0,
+            after[:, _GENERATION],
+        )
         return state, underlying, generation
 
     def _row(self, connection: int) -> npt.NDArray[np.int8]:
@@ -161,7 +195,9 @@ class Sessions:
 
 
 class Settled(Sessions):
-    """The states found when the messages of a batch were first decoded, for decoding them again: nothing in the messages changes them."""
+    """The states found when the messages of a batch were first decoded, for decoding them again:
+    nothing in the messages changes them.
+    """
 
     def __init__(self, rows: Held) -> None:
         super().__init__()

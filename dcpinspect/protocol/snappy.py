@@ -5,7 +5,9 @@ from __future__ import annotations
 from dcpinspect.protocol.header import MAX_BODY
 
 MAX_RATIO = 22
-"""A copy element of three bytes yields at most 64 bytes, so a block that claims a greater ratio is refused."""
+"""A copy element of three bytes yields at most 64 bytes, so a block that claims a greater ratio is
+refused.
+"""
 
 
 class SnappyError(ValueError):
@@ -44,7 +46,9 @@ def decode_snappy(data: bytes | memoryview) -> bytes:
     try:
         done = cramjam.snappy.decompress_raw_into(data, inflated) if size or len(data) > 1 else 0
     except cramjam.DecompressionError as error:
-        raise SnappyError(f"is not a snappy block ({str(error).removeprefix('snappy: ')})") from None
+        raise SnappyError(
+            f"is not a snappy block ({str(error).removeprefix('snappy: ')})"
+        ) from None
     if done != size:
         raise SnappyError(f"inflates to {done} bytes where {size} were declared")
     return bytes(inflated)

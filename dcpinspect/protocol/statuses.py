@@ -1,7 +1,7 @@
 """Status codes of responses: number, name, whether the body is the command's own, meaning.
 
-Source: kv_engine ``include/mcbp/protocol/status.h``. A body under any status that is not of the success
-class is an optional JSON error document, not the command's payload.
+Source: kv_engine ``include/mcbp/protocol/status.h``. A body under any status that is not of the
+success class is an optional JSON error document, not the command's payload.
 """
 
 from __future__ import annotations
@@ -25,21 +25,40 @@ class Status(IntEnum):
         return member
 
     SUCCESS = (0x00, True, "Done")
-    KEY_ENOENT = (0x01, False, 'Key not found; on DCP also "no such stream for this vbucket" (before v7 status codes)')
+    KEY_ENOENT = (
+        0x01,
+        False,
+        'Key not found; on DCP also "no such stream for this vbucket" (before v7 status codes)',
+    )
     KEY_EEXISTS = (
         0x02,
         False,
-        'Key exists or CAS differs; on DCP "stream already exists" and, before v7 status codes, "opaque does not match the stream"',
+        (
+            'Key exists or CAS differs; on DCP "stream already exists" and, before v7 status '
+            'codes, "opaque does not match the stream"'
+        ),
     )
     E2BIG = (0x03, False, "Value too large")
     EINVAL = (0x04, False, "Malformed or invalid request")
     NOT_STORED = (0x05, False, "Not stored (catch-all)")
     DELTA_BADVAL = (0x06, False, "Counter value is not a number")
-    NOT_MY_VBUCKET = (0x07, False, "This node does not serve the vbucket in the needed state; value may hold a cluster map")
+    NOT_MY_VBUCKET = (
+        0x07,
+        False,
+        "This node does not serve the vbucket in the needed state; value may hold a cluster map",
+    )
     NO_BUCKET = (0x08, False, "Connection is not bound to a bucket")
     LOCKED = (0x09, False, "Document is locked")
-    DCP_STREAM_NOT_FOUND = (0x0A, False, "No such DCP stream (only after v7_dcp_status_codes was enabled)")
-    OPAQUE_NO_MATCH = (0x0B, False, "Opaque is not that of the stream (only after v7_dcp_status_codes was enabled)")
+    DCP_STREAM_NOT_FOUND = (
+        0x0A,
+        False,
+        "No such DCP stream (only after v7_dcp_status_codes was enabled)",
+    )
+    OPAQUE_NO_MATCH = (
+        0x0B,
+        False,
+        "Opaque is not that of the stream (only after v7_dcp_status_codes was enabled)",
+    )
     EWOULDTHROTTLE = (0x0C, False, "Would have been throttled (non-blocking throttling mode)")
     ECONFIG_ONLY = (0x0D, False, "Not possible in a config-only bucket")
     NOT_LOCKED = (0x0E, False, "Document is not locked")
@@ -47,7 +66,14 @@ class Status(IntEnum):
     AUTH_STALE = (0x1F, False, "Authentication expired; authenticate again")
     AUTH_ERROR = (0x20, False, "Authentication failed")
     AUTH_CONTINUE = (0x21, True, "Authentication needs another step")
-    ERANGE = (0x22, False, "Value out of range; on DCP start/end/snapshot seqnos inconsistent or seqno not above the previous one")
+    ERANGE = (
+        0x22,
+        False,
+        (
+            "Value out of range; on DCP start/end/snapshot seqnos inconsistent or seqno not above "
+            "the previous one"
+        ),
+    )
     ROLLBACK = (0x23, True, "Consumer must roll back; value = 8-byte seqno (UPR: extras)")
     EACCESS = (0x24, False, "No permission")
     NOT_INITIALIZED = (0x25, False, "Node is not initialised yet")
@@ -59,7 +85,11 @@ class Status(IntEnum):
     RATE_LIMITED_NETWORK_EGRESS = (0x31, False, "Tenant egress limit")
     RATE_LIMITED_MAX_CONNECTIONS = (0x32, False, "Tenant connection limit")
     RATE_LIMITED_MAX_COMMANDS = (0x33, False, "Tenant command limit")
-    SCOPE_SIZE_LIMIT_EXCEEDED = (0x34, False, "Scope data quota exceeded (removed from current headers)")
+    SCOPE_SIZE_LIMIT_EXCEEDED = (
+        0x34,
+        False,
+        "Scope data quota exceeded (removed from current headers)",
+    )
     BUCKET_SIZE_LIMIT_EXCEEDED = (0x35, False, "Bucket is full")
     BUCKET_RESIDENT_RATIO_TOO_LOW = (0x36, False, "Resident ratio too low for writes")
     BUCKET_DATA_SIZE_TOO_BIG = (0x37, False, "Data size too big for writes")
@@ -72,23 +102,42 @@ class Status(IntEnum):
     NOT_SUPPORTED = (
         0x83,
         False,
-        "Not supported here (also: DCP on an unordered connection, noop not enabled for xattr/collection streams, unsupported control)",
+        (
+            "Not supported here (also: DCP on an unordered connection, noop not enabled for "
+            "xattr/collection streams, unsupported control)"
+        ),
     )
     EINTERNAL = (0x84, False, "Internal error")
     EBUSY = (0x85, False, "Busy, try again")
-    ETMPFAIL = (0x86, False, "Temporary failure, try again (warmup, initial disk snapshot in progress ...)")
+    ETMPFAIL = (
+        0x86,
+        False,
+        "Temporary failure, try again (warmup, initial disk snapshot in progress ...)",
+    )
     XATTR_EINVAL = (0x87, False, "Xattr section malformed")
     UNKNOWN_COLLECTION = (0x88, False, "Collection id unknown; value is JSON with manifest_uid")
-    NO_COLLECTIONS_MANIFEST = (0x89, False, "No collections manifest has been set (removed from current headers)")
+    NO_COLLECTIONS_MANIFEST = (
+        0x89,
+        False,
+        "No collections manifest has been set (removed from current headers)",
+    )
     CANNOT_APPLY_COLLECTIONS_MANIFEST = (0x8A, False, "Manifest could not be applied")
-    COLLECTIONS_MANIFEST_IS_AHEAD = (0x8B, False, "Client manifest newer than the server one (removed from current headers)")
+    COLLECTIONS_MANIFEST_IS_AHEAD = (
+        0x8B,
+        False,
+        "Client manifest newer than the server one (removed from current headers)",
+    )
     UNKNOWN_SCOPE = (0x8C, False, "Scope id unknown; value is JSON with manifest_uid")
     DCP_STREAM_ID_INVALID = (0x8D, False, "Stream-id missing, unexpected, zero or unknown")
     DURABILITY_INVALID_LEVEL = (0xA0, False, "Durability level invalid")
     DURABILITY_IMPOSSIBLE = (0xA1, False, "Not enough replicas for the durability asked")
     SYNC_WRITE_IN_PROGRESS = (0xA2, False, "Another durable write is pending on the key")
     SYNC_WRITE_AMBIGUOUS = (0xA3, False, "Durable write timed out, outcome unknown")
-    SYNC_WRITE_RE_COMMIT_IN_PROGRESS = (0xA4, False, "Durable write is being re-committed after failover")
+    SYNC_WRITE_RE_COMMIT_IN_PROGRESS = (
+        0xA4,
+        False,
+        "Durable write is being re-committed after failover",
+    )
     RANGE_SCAN_CANCELLED = (0xA5, False, "Scan was cancelled")
     RANGE_SCAN_MORE = (0xA6, True, "Scan has more data")
     RANGE_SCAN_COMPLETE = (0xA7, True, "Scan is finished")
@@ -139,4 +188,8 @@ def status_meaning(code: int) -> str:
     status = _BY_CODE.get(code)
     if status is not None:
         return status.meaning
-    return "Reserved for applications and proxies" if code in APPLICATION_STATUSES else "Not a known status"
+    return (
+        "Reserved for applications and proxies"
+        if code in APPLICATION_STATUSES
+        else "Not a known status"
+    )

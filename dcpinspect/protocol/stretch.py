@@ -1,4 +1,6 @@
-"""Consecutive stream bytes that framing works on, with their holes and origins; they grow while a message is incomplete."""
+"""Consecutive stream bytes that framing works on, with their holes and origins; they grow while a
+message is incomplete.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _LOOSE = 256
 
 
 class Stretch:
-    """Bytes from stream offset ``offset`` on, not yet framed. Appending is linear in the bytes appended, however small the pieces."""
+    """Bytes from stream offset ``offset`` on, not yet framed. Appending is linear in the bytes
+    appended, however small the pieces.
+    """
 
     __slots__ = ("_data", "_holes", "_owned", "_segments", "_size", "offset")
 
@@ -25,7 +29,9 @@ class Stretch:
         self._data: ByteArray = chunk.data
         self._size = len(chunk.data)
         self._owned = False  # the chunk's own array is used until something is appended
-        self._segments: Sequence[Segments] = (chunk.segments,)  # becomes a list once there are more, and so do the holes
+        self._segments: Sequence[Segments] = (
+            chunk.segments,
+        )  # becomes a list once there are more, and so do the holes
         self._holes: HoleSpans = ()
         self._add_holes(chunk.holes)
 
@@ -64,7 +70,8 @@ class Stretch:
         """Adds the bytes that follow."""
         size = self._size + len(chunk.data)
         if not self._owned or size > len(self._data):
-            # the kernel provides zeros only when they are touched, so the holes of a message cost nothing
+            # the kernel provides zeros only when they are touched, so the holes of a message cost
+            # nothing
             grown = np.zeros(max(size, 2 * len(self._data) if self._owned else 0), np.uint8)
             _copy_around(grown, 0, self.data, self.offset, self._holes)
             self._data, self._owned = grown, True
@@ -87,7 +94,9 @@ class Stretch:
                 self._holes.append((start, end))
 
     def collapse(self) -> None:
-        """Keeps only those segments that a message over all these bytes needs: least, greatest and last packet."""
+        """Keeps only those segments that a message over all these bytes needs: least, greatest and
+        last packet.
+        """
         if len(self._segments) < _LOOSE // 2 or self._size < 24:
             return
         segments = self.segments
@@ -102,7 +111,9 @@ class Stretch:
         self._segments = (needed_segments,)
 
     def rest(self, start: int) -> Stretch | None:
-        """Returns a copy of the bytes from stream offset ``start`` on; ``None`` if there are none."""
+        """Returns a copy of the bytes from stream offset ``start`` on; ``None`` if there are
+        none.
+        """
         if start >= self.end:
             return None
         segments = self.segments
@@ -122,7 +133,9 @@ def joined_segments(segment_tables: Sequence[Segments]) -> Segments:
 
 
 def captured(start: int, end: int, holes: IntArray) -> int:
-    """Returns the number of bytes between two stream offsets that are in no hole; ``holes`` are in order."""
+    """Returns the number of bytes between two stream offsets that are in no hole; ``holes`` are in
+    order.
+    """
     first, last = holes[:, 1].searchsorted(start, "right"), holes[:, 0].searchsorted(end)
     if end <= start or first >= last:
         return max(0, end - start)
@@ -131,8 +144,12 @@ def captured(start: int, end: int, holes: IntArray) -> int:
     return end - start - int(missing[missing > 0].sum())
 
 
-def _copy_around(target: ByteArray, at: int, source: ByteArray, offset: int, holes: HoleSpans) -> None:
-    """Copies ``source``, which begins at stream offset ``offset``, to ``target[at:]``, stepping over long holes without touching them."""
+def _copy_around(
+    target: ByteArray, at: int, source: ByteArray, offset: int, holes: HoleSpans
+) -> None:
+    """Copies ``source``, which begins at stream offset ``offset``, to ``target[at:]``, stepping
+    over long holes without touching them.
+    """
     start = 0
     for hole, end in holes:
         if end - hole >= 65_536:

@@ -8,7 +8,9 @@ from dcpinspect.kernels.kernel import inline
 
 @inline
 def character_size(data: ByteArray, at: int, end: int) -> int:
-    """Returns the size in bytes of the UTF-8 character at ``at``, which is not ASCII; 0 if it does not decode."""
+    """Returns the size in bytes of the UTF-8 character at ``at``, which is not ASCII; 0 if it does
+    not decode.
+    """
     first = data[at]
     if first < 0xC2:
         return 0
@@ -28,10 +30,11 @@ def character_size(data: ByteArray, at: int, end: int) -> int:
 
 @inline
 def sequence_size(data: ByteArray, at: int, end: int) -> int:
-    """Returns the size in bytes of the UTF-8 character at ``at``; 0 for one that the plain path must not write.
+    """Returns the size in bytes of the UTF-8 character at ``at``; 0 for one that the plain path
+    must not write.
 
-    Refused: what does not decode, and the characters that JSON leaves raw and terminals act on (C1 controls, line and paragraph separators,
-    marks of reading order).
+    Refused: what does not decode, and the characters that JSON leaves raw and terminals act on (C1
+    controls, line and paragraph separators, marks of reading order).
     """
     size = character_size(data, at, end)
     if size == 0:

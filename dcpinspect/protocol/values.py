@@ -1,4 +1,6 @@
-"""The value of a message: documents with their xattrs, compressed or not; text, JSON and FlatBuffers."""
+"""The value of a message: documents with their xattrs, compressed or not; text, JSON and
+FlatBuffers.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,18 @@ from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import Xattr, XattrSection, decode_xattrs
 
 Unwrapped = tuple[bytes, XattrSection | None, bytes, bool, Sequence[tuple[str, Severity, int, str]]]
-"""A value without snappy; the xattrs that it begins with, if any; the body behind them; whether it must be JSON and is. And what is wrong:
-rule, severity, byte of the value without snappy, and why. A plain tuple, since many documents are judged: a class costs a tenth more."""
+"""A value without snappy; the xattrs that it begins with, if any; the body behind them; whether it
+must be JSON and is. And what is wrong: rule, severity, byte of the value without snappy, and why. A
+plain tuple, since many documents are judged: a class costs a tenth more.
+"""
 
 
 def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = False) -> Unwrapped:
-    """Undoes what a value is wrapped in, and judges it: a document by its datatype; text, JSON and bytes by the command, but for snappy.
+    """Undoes what a value is wrapped in, and judges it: a document by its datatype; text, JSON and
+    bytes by the command, but for snappy.
 
-    ``is_underlying``: the datatype is that of a document that was left out, so nothing is wrong if it does not fit.
+    ``is_underlying``: the datatype is that of a document that was left out, so nothing is wrong if
+    it does not fit.
     """
     faults: list[tuple[str, Severity, int, str]] = []
     content, section, is_document, is_known = raw, None, spec.kind is _DOCUMENT, True
@@ -40,18 +46,39 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
             section = decode_xattrs(content)
             body = content[section.body_offset :]
             if section.problem is not None:
-                faults.append(("bad-xattr-section", "error", section.problem_offset, f"xattr section: {section.problem}"))
+                faults.append(
+                    (
+                        "bad-xattr-section",
+                        "error",
+                        section.problem_offset,
+                        f"xattr section: {section.problem}",
+                    )
+                )
     else:
-        must_be_json = is_known and (spec.kind is FieldKind.JSON or (spec.kind is FieldKind.ERROR and body[:1] == b"{"))
+        must_be_json = is_known and (
+            spec.kind is FieldKind.JSON or (spec.kind is FieldKind.ERROR and body[:1] == b"{")
+        )
     is_json = False
     if must_be_json and body:
         flaw = json_error(body)
         is_json = flaw is None
         if flaw is not None and not is_json_text(body):
-            expectation, problem_offset = "marked" if is_document else "should be", len(content) - len(body) + flaw[0]
-            faults.append(("json-bit-not-json", "warning", problem_offset, f"{expectation} JSON, but {flaw[1]} at byte {flaw[0]}"))
+            expectation, problem_offset = (
+                "marked" if is_document else "should be",
+                len(content) - len(body) + flaw[0],
+            )
+            faults.append(
+                (
+                    "json-bit-not-json",
+                    "warning",
+                    problem_offset,
+                    f"{expectation} JSON, but {flaw[1]} at byte {flaw[0]}",
+                )
+            )
     if spec.bodyless and (body or must_be_json):
-        problem_text = f"carries a {len(body)}-byte body" if body else "has the datatype JSON, but no body"
+        problem_text = (
+            f"carries a {len(body)}-byte body" if body else "has the datatype JSON, but no body"
+        )
         faults.append(("deletion-with-body", "warning", len(content) - len(body), problem_text))
     return content, section, body, is_json, () if is_underlying else faults
 
@@ -59,20 +86,30 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
 _DOCUMENT = FieldKind.DOCUMENT
 
 
-def _unwrapped(annotation: Annotation, spec: Field, at: int, raw: bytes, path: str, datatype: int) -> Unwrapped:
+def _unwrapped(
+    annotation: Annotation, spec: Field, at: int, raw: bytes, path: str, datatype: int
+) -> Unwrapped:
     """Returns the value that begins at ``at``, and tells what is wrong with it."""
     unwrapped = unwrap(raw, datatype, spec, is_underlying=annotation.context.underlying_datatype)
     for rule, severity, offset, reason in unwrapped[-1]:
         # an inflated value has no bytes of its own on the wire
-        wire_offset, inside = (at + offset, "") if unwrapped[0] is raw else (at, f" (byte {offset} of the inflated value)")
+        wire_offset, inside = (
+            (at + offset, "")
+            if unwrapped[0] is raw
+            else (at, f" (byte {offset} of the inflated value)")
+        )
         name = f"{annotation.message.name} " if rule == "deletion-with-body" else ""
         annotation.problem(rule, severity, path, wire_offset, f"{name}{reason}{inside}")
     return unwrapped
 
 
-def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
+def flatbuffer(
+    annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str
+) -> FieldValue:
     """Returns a field with the slots of a FlatBuffer table nested in it."""
-    field = FieldValue(spec.name, spec.title, at, len(raw), raw, None, spec.doc, depth=depth, spec=spec)
+    field = FieldValue(
+        spec.name, spec.title, at, len(raw), raw, None, spec.doc, depth=depth, spec=spec
+    )
     try:
         table = decode_table(raw, spec.slots)
     except FlatBufferError as error:
@@ -86,7 +123,11 @@ def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: 
             size,
             raw[offset : offset + size],
             value,
-            "not sent" if not size and slot.kind != "string" else annotation.name_of(slot.name, value) if isinstance(value, int) else None,
+            "not sent"
+            if not size and slot.kind != "string"
+            else annotation.name_of(slot.name, value)
+            if isinstance(value, int)
+            else None,
             depth=depth + 1,
         )
         for slot, value, offset, size in table
@@ -98,20 +139,38 @@ def _datatype(annotation: Annotation) -> int:
     return annotation.message.header.datatype if annotation.message.header is not None else 0
 
 
-def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str, own_datatype: int | None) -> FieldValue:
-    """Returns a document as its datatype says: xattrs, compressed or not, JSON; ``own_datatype``: given if its record has one."""
+def document(
+    annotation: Annotation,
+    spec: Field,
+    at: int,
+    raw: bytes,
+    depth: int,
+    path: str,
+    own_datatype: int | None,
+) -> FieldValue:
+    """Returns a document as its datatype says: xattrs, compressed or not, JSON; ``own_datatype``:
+    given if its record has one.
+    """
     is_value = own_datatype is None
     datatype = _datatype(annotation) if own_datatype is None else own_datatype
     field = FieldValue(spec.name, spec.title, at, len(raw), raw, depth=depth, spec=spec)
     inner_fields: list[FieldValue] = []
     meanings: list[str] = []
     content = raw
-    nmeta = next((item.value for item in annotation.message.fields if item.name in ("nmeta", "metadata_size")), 0)
+    nmeta = next(
+        (
+            item.value
+            for item in annotation.message.fields
+            if item.name in ("nmeta", "metadata_size")
+        ),
+        0,
+    )
     if isinstance(nmeta, int) and nmeta > len(raw):
         reason = f"extended metadata of {nmeta} bytes exceeds the value of {len(raw)}"
         annotation.problem("length-mismatch", "error", path, at, reason)
     elif isinstance(nmeta, int) and nmeta:
-        # 3.x to 6.6 with enable_ext_metadata, and mutate with meta: the end is no part of the document.
+        # 3.x to 6.6 with enable_ext_metadata, and mutate with meta: the end is no part of the
+        # document.
         content = raw[: len(raw) - nmeta]
         inner_fields.append(
             FieldValue(
@@ -133,26 +192,44 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
     pairs: tuple[tuple[bytes, bytes], ...] = ()
     if section is not None:
         pairs = tuple((pair.key, pair.value) for pair in section.pairs)
-        inner_fields.insert(0, _xattr_field(content, base, body_at, section.pairs, depth + 1, is_inflated))
+        inner_fields.insert(
+            0, _xattr_field(content, base, body_at, section.pairs, depth + 1, is_inflated)
+        )
         meanings.append(f"{len(pairs)} xattr{'s' if len(pairs) != 1 else ''}")
-    encoding: Encoding = "json" if is_json else "text" if isinstance(text_or_bytes(body), str) else "binary"
+    encoding: Encoding = (
+        "json" if is_json else "text" if isinstance(text_or_bytes(body), str) else "binary"
+    )
     if body and (pairs or is_inflated):
         inner_fields.append(
             FieldValue(
-                "body", "body", base + body_at, len(body), body, text_or_bytes(body), encoding, depth=depth + 1, inflated=is_inflated
+                "body",
+                "body",
+                base + body_at,
+                len(body),
+                body,
+                text_or_bytes(body),
+                encoding,
+                depth=depth + 1,
+                inflated=is_inflated,
             )
         )
     if body:
         meanings.append(encoding)
     if is_value:
-        annotation.message.value = Value(encoding, len(raw), body, len(content) if is_inflated else None, pairs)
-    field.value = text_or_bytes(raw) if not is_inflated and not pairs and encoding != "binary" else None
+        annotation.message.value = Value(
+            encoding, len(raw), body, len(content) if is_inflated else None, pairs
+        )
+    field.value = (
+        text_or_bytes(raw) if not is_inflated and not pairs and encoding != "binary" else None
+    )
     field.meaning = ", ".join(meanings) or None
     field.fields = tuple(inner_fields)
     return field
 
 
-def _xattr_field(content: bytes, base: int, end: int, pairs: Sequence[Xattr], depth: int, inflated: bool) -> FieldValue:
+def _xattr_field(
+    content: bytes, base: int, end: int, pairs: Sequence[Xattr], depth: int, inflated: bool
+) -> FieldValue:
     inner = []
     for pair in pairs:
         name = text_or_bytes(pair.key)
@@ -170,12 +247,25 @@ def _xattr_field(content: bytes, base: int, end: int, pairs: Sequence[Xattr], de
             )
         )
     return FieldValue(
-        "xattrs", "xattrs", base, end, content[:end], None, f"{len(inner)} pairs", tuple(inner), depth=depth, inflated=inflated
+        "xattrs",
+        "xattrs",
+        base,
+        end,
+        content[:end],
+        None,
+        f"{len(inner)} pairs",
+        tuple(inner),
+        depth=depth,
+        inflated=inflated,
     )
 
 
-def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
-    """Returns a value that is text, JSON or bytes by its command, whatever the datatype says besides snappy."""
+def plain_value(
+    annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str
+) -> FieldValue:
+    """Returns a value that is text, JSON or bytes by its command, whatever the datatype says
+    besides snappy.
+    """
     datatype = _datatype(annotation)
     body, _, _, is_json, _ = _unwrapped(annotation, spec, at, raw, path, datatype)
     is_inflated = body is not raw
@@ -187,10 +277,16 @@ def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth:
         encoding = "json"
     elif datatype & datatypes.JSON and json_error(body) is None:
         encoding = "json"
-    is_unread = annotation.secrecy is Secrecy.DESCRIBED and bool(datatype & datatypes.SNAPPY) and not is_inflated
+    is_unread = (
+        annotation.secrecy is Secrecy.DESCRIBED
+        and bool(datatype & datatypes.SNAPPY)
+        and not is_inflated
+    )
     if is_unread or annotation.names_credentials(body):
         return annotation.hidden(spec, at, len(raw), depth, is_value=True)
     annotation.message.value = Value(encoding, len(raw), body, len(body) if is_inflated else None)
     meaning = f"snappy, {len(body)} bytes inflated" if is_inflated else None
     value = text_or_bytes(body) if encoding != "binary" else body
-    return FieldValue(spec.name, spec.title, at, len(raw), raw, value, meaning, depth=depth, spec=spec)
+    return FieldValue(
+        spec.name, spec.title, at, len(raw), raw, value, meaning, depth=depth, spec=spec
+    )

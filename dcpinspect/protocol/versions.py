@@ -1,6 +1,8 @@
-"""What servers have since which version, and what a connection shows of the version of its server: the one place that says so.
+"""What servers have since which version, and what a connection shows of the version of its server:
+the one place that says so.
 
-A version is never asked for alone: whoever judges or advises by what a server has asks ``Versions.has``, and allows for None, not known.
+A version is never asked for alone: whoever judges or advises by what a server has asks
+``Versions.has``, and allows for None, not known.
 """
 
 from __future__ import annotations
@@ -50,21 +52,29 @@ class Versions(NamedTuple):
     below: Version = _NEWEST
 
     def has(self, feature: str) -> bool | None:
-        """Returns whether a server has something, by its name in this module or as a control key; None where its version is not known."""
+        """Returns whether a server has something, by its name in this module or as a control key;
+        None where its version is not known.
+        """
         since = _SINCE.get(feature) or _since_of(feature)
         if since is None:
             return None
         return True if self.least >= since else False if self.below <= since else None
 
     def narrowed(self, other_versions: Iterable[Versions]) -> Versions:
-        """Returns the versions that all of these allow; all versions if they contradict each other, as on both sides of an upgrade."""
+        """Returns the versions that all of these allow; all versions if they contradict each other,
+        as on both sides of an upgrade.
+        """
         every = (self, *other_versions)
-        common = Versions(max(versions.least for versions in every), min(versions.below for versions in every))
+        common = Versions(
+            max(versions.least for versions in every), min(versions.below for versions in every)
+        )
         return common if common.least < common.below else Versions()
 
 
 def told_version(text: str) -> Versions:
-    """Returns the version that a server tells, such as ``6.6.5-10080``; all versions where it tells none."""
+    """Returns the version that a server tells, such as ``6.6.5-10080``; all versions where it tells
+    none.
+    """
     match = _NUMBER.match(text)
     if match is None:
         return Versions()
@@ -73,23 +83,38 @@ def told_version(text: str) -> Versions:
 
 
 def possible_versions(
-    text: str | None, requested: Iterable[str], granted: Iterable[str] | None, controls: Iterable[tuple[str, str, str | None]]
+    text: str | None,
+    requested: Iterable[str],
+    granted: Iterable[str] | None,
+    controls: Iterable[tuple[str, str, str | None]],
 ) -> Versions:
     """Returns the versions that a server may have which says this on a connection.
 
-    ``text``: the version that it tells. ``asked`` and ``granted``: features of HELLO, None without an answer. ``controls``: key, value and
-    name of the status of each, None without an answer.
+    ``text``: the version that it tells. ``asked`` and ``granted``: features of HELLO, None without
+    an answer. ``controls``: key, value and name of the status of each, None without an answer.
     """
     versions = [_by_control(*control) for control in controls]
     if granted is not None:
         denied = {*requested} - {*granted}
-        least = max((_FEATURES[feature] for feature in granted if feature in _FEATURES), default=(0,))
-        versions.append(Versions(least, min((since for feature, since in _ALWAYS_GRANTED.items() if feature in denied), default=_NEWEST)))
+        least = max(
+            (_FEATURES[feature] for feature in granted if feature in _FEATURES), default=(0,)
+        )
+        versions.append(
+            Versions(
+                least,
+                min(
+                    (since for feature, since in _ALWAYS_GRANTED.items() if feature in denied),
+                    default=_NEWEST,
+                ),
+            )
+        )
     return told_version(text or "").narrowed(versions)
 
 
 def _by_control(key: str, value: str, status: str | None) -> Versions:
-    """Returns the versions of a server that answers a control so; an unknown key is answered EINVAL."""
+    """Returns the versions of a server that answers a control so; an unknown key is answered
+    EINVAL.
+    """
     known_key, since = control_key(key), _since_of(key)
     if known_key is None or since is None:
         return Versions()
@@ -102,9 +127,15 @@ def _by_control(key: str, value: str, status: str | None) -> Versions:
 
 def versions_by_markers(layouts: Iterable[str]) -> Versions:
     """Returns the versions of a server that sends markers of these layouts."""
-    return Versions(max((_MARKERS[layout] for layout in layouts if layout in _MARKERS), default=(0,)))
+    return Versions(
+        max((_MARKERS[layout] for layout in layouts if layout in _MARKERS), default=(0,))
+    )
 
 
 def _since_of(key: str) -> Version | None:
     known_key = control_key(key)
-    return told_version(known_key.since).least if known_key is not None and _NUMBER.fullmatch(known_key.since) else None
+    return (
+        told_version(known_key.since).least
+        if known_key is not None and _NUMBER.fullmatch(known_key.since)
+        else None
+    )

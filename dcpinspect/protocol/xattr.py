@@ -1,7 +1,8 @@
 """The xattr section that a value with datatype bit 0x04 begins with.
 
-Source: kv_engine ``docs/Document.md``. There is a u32 section length (not counting itself), then pairs: u32 pair length, key, NUL, value,
-NUL. Values are JSON; keys are longer than the documented 15 bytes in practice.
+Source: kv_engine ``docs/Document.md``. There is a u32 section length (not counting itself), then
+pairs: u32 pair length, key, NUL, value, NUL. Values are JSON; keys are longer than the documented
+15 bytes in practice.
 """
 
 from __future__ import annotations
@@ -67,5 +68,7 @@ def decode_xattrs(value: bytes) -> XattrSection:
 
 def encode_xattrs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Returns a section of (key, value) pairs; the way back from ``decode_xattrs``."""
-    section = b"".join(pack(">I", len(key) + len(value) + 2) + key + b"\0" + value + b"\0" for key, value in pairs)
+    section = b"".join(
+        pack(">I", len(key) + len(value) + 2) + key + b"\0" + value + b"\0" for key, value in pairs
+    )
     return pack(">I", len(section)) + section

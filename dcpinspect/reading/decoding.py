@@ -1,4 +1,6 @@
-"""The second half of the engine: what was framed becomes rows of messages, with what earlier messages of their connection tell of them."""
+"""The second half of the engine: what was framed becomes rows of messages, with what earlier
+messages of their connection tell of them.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,9 @@ class Frames(NamedTuple):
 
 
 class Decoding:
-    """What messages mean that depends on earlier ones: features, requests that wait for an answer, names. It carries this from batch to
-    batch."""
+    """What messages mean that depends on earlier ones: features, requests that wait for an answer,
+    names. It carries this from batch to batch.
+    """
 
     def __init__(self, files: Sequence[str], endpoints: Endpoints, numbering: Numbering) -> None:
         self._files, self._endpoints, self._numbering = files, endpoints, numbering
@@ -48,17 +51,23 @@ class Decoding:
         self._requests = Requests()
         self._namer = NameTeller()
         self._waiting_keys: dict[int, bytes] = {}
-        self._speaks = np.zeros(64, dtype=np.bool_)  # connections with other messages than noops, by number
+        self._speaks = np.zeros(
+            64, dtype=np.bool_
+        )  # connections with other messages than noops, by number
 
     def decode(self, frames: Frames, origin_ns: int) -> MessageBatch | None:
-        """Returns the messages of what was framed, in row order; None if there are none. Call this once for everything that was framed, in
-        order.
+        """Returns the messages of what was framed, in row order; None if there are none. Call this
+        once for everything that was framed, in order.
 
         ``origin_ns``: capture time of the first packet of the reading.
         """
         self._sessions.begin(frames.begun, frames.has_handshake)
         self._requests.begin(frames.begun, frames.has_handshake)
-        return self._messages(frames.parts, frames.told, origin_ns, at_end=frames.is_last) if frames.parts or frames.told else None
+        return (
+            self._messages(frames.parts, frames.told, origin_ns, at_end=frames.is_last)
+            if frames.parts or frames.told
+            else None
+        )
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops what waits of connections on which nothing comes any more."""
@@ -69,15 +78,26 @@ class Decoding:
         return grown(self._speaks, int(connections[-1]) + 1)[connections]
 
     def _messages(
-        self, framed_parts: Sequence[DirectionMessages], briefs: Sequence[BriefMessages], origin_ns: int, *, at_end: bool
+        self,
+        framed_parts: Sequence[DirectionMessages],
+        briefs: Sequence[BriefMessages],
+        origin_ns: int,
+        *,
+        at_end: bool,
     ) -> MessageBatch:
-        framed = joined([*(framed_part.framed for framed_part in framed_parts), *(brief.framed for brief in briefs)])
+        framed = joined(
+            [
+                *(framed_part.framed for framed_part in framed_parts),
+                *(brief.framed for brief in briefs),
+            ]
+        )
         connections, directions = _ways(framed_parts, briefs)
         release = np.full(len(connections), _AT_END) if at_end else framed.release
         order = np.lexsort((framed.stream_offset, directions, connections, release))
         connections, directions = connections[order], directions[order]
         start, length, stream_offset, time_ns = (
-            np.ascontiguousarray(column[order]) for column in (framed.start, framed.length, framed.stream_offset, framed.time_ns)
+            np.ascontiguousarray(column[order])
+            for column in (framed.start, framed.length, framed.stream_offset, framed.time_ns)
         )
         missing = _missing(framed, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
@@ -86,9 +106,13 @@ class Decoding:
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
         holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
-        decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss, holes)
+        decoded = Decoded(
+            framed.data, start, connections, incomplete, self._sessions, after_loss, holes
+        )
         row = self._numbering.rows(release[order], connections, at_end=at_end)
-        pairs = self._requests.pair(decoded, Origins(connections, directions, stream_offset, time_ns), row, after_loss)
+        pairs = self._requests.pair(
+            decoded, Origins(connections, directions, stream_offset, time_ns), row, after_loss
+        )
         vbucket, from_request = _vbuckets(decoded, pairs)
         batch = MessageBatch(
             files=self._files,
@@ -119,7 +143,14 @@ class Decoding:
         )
         self._remember_keys(batch)
         self._namer.feed(batch)
-        is_idle = _IDLE[decoded.opcode] & decoded.fits & (decoded.problem == 0) & ~decoded.is_server & ~incomplete & ~after_loss
+        is_idle = (
+            _IDLE[decoded.opcode]
+            & decoded.fits
+            & (decoded.problem == 0)
+            & ~decoded.is_server
+            & ~incomplete
+            & ~after_loss
+        )
         speaks = connections[~is_idle]
         if len(speaks) and (most := int(speaks.max())) >= len(self._speaks):
             self._speaks = grown(self._speaks, most + 1)
@@ -127,16 +158,33 @@ class Decoding:
         return batch
 
     def _remember_keys(self, batch: MessageBatch) -> None:
-        """Gives the batch the keys of earlier requests that it answers, and keeps the keys of requests that still wait at its end."""
-        request_rows = batch.request_row.values[batch.request_row.valid].astype(np.int64) if batch.request_row.valid is not None else ()
+        """Gives the batch the keys of earlier requests that it answers, and keeps the keys of
+        requests that still wait at its end.
+        """
+        request_rows = (
+            batch.request_row.values[batch.request_row.valid].astype(np.int64)
+            if batch.request_row.valid is not None
+            else ()
+        )
         answered = np.asarray(request_rows, dtype=np.int64)
         earlier = answered[answered < batch.row[0]].tolist()
-        batch.earlier_keys = {row: self._waiting_keys[row] for row in dict.fromkeys(earlier) if row in self._waiting_keys}
-        may_wait = ~batch.decoded.is_response & (batch.decoded.key.size > 0) & ~SILENT[batch.decoded.opcode] & ~batch.decoded.is_server
+        batch.earlier_keys = {
+            row: self._waiting_keys[row]
+            for row in dict.fromkeys(earlier)
+            if row in self._waiting_keys
+        }
+        may_wait = (
+            ~batch.decoded.is_response
+            & (batch.decoded.key.size > 0)
+            & ~SILENT[batch.decoded.opcode]
+            & ~batch.decoded.is_server
+        )
         waiting = np.flatnonzero(may_wait)
         if not len(waiting):
             return
-        is_done = np.isin(batch.row[waiting], answered) & (batch.decoded.opcode[waiting] != Opcode.STAT)  # which has several answers
+        is_done = np.isin(batch.row[waiting], answered) & (
+            batch.decoded.opcode[waiting] != Opcode.STAT
+        )  # which has several answers
         waiting = waiting[~is_done][-WAITING:]
         for index in waiting.tolist():
             key = batch.key_of(index)
@@ -146,10 +194,15 @@ class Decoding:
             del self._waiting_keys[row]
 
 
-def _ways(framed_parts: Sequence[DirectionMessages], briefs: Sequence[BriefMessages]) -> tuple[RowNumbers, RowNumbers]:
+def _ways(
+    framed_parts: Sequence[DirectionMessages], briefs: Sequence[BriefMessages]
+) -> tuple[RowNumbers, RowNumbers]:
     """Returns the connection and the direction of each message."""
     counts = [len(framed_part.framed.start) for framed_part in framed_parts]
-    ways = np.array([(framed_part.connection, framed_part.direction) for framed_part in framed_parts], dtype=np.int64).reshape(-1, 2)
+    ways = np.array(
+        [(framed_part.connection, framed_part.direction) for framed_part in framed_parts],
+        dtype=np.int64,
+    ).reshape(-1, 2)
     connections, directions = np.repeat(ways, counts, axis=0).T
     return np.concatenate([connections, *(brief.connection for brief in briefs)]), np.concatenate(
         [directions, *(brief.direction for brief in briefs)]
@@ -157,11 +210,16 @@ def _ways(framed_parts: Sequence[DirectionMessages], briefs: Sequence[BriefMessa
 
 
 def _losses(framed_parts: Sequence[DirectionMessages], order: RowNumbers) -> Losses:
-    """Returns the losses before rows; ``order``: the places that the rows had before they were sorted."""
+    """Returns the losses before rows; ``order``: the places that the rows had before they were
+    sorted.
+    """
     lost: list[tuple[int, int, int, int, int]] = []
     begin = 0
     for framed_part in framed_parts:
-        lost += [(begin + row, framed_part.connection, framed_part.direction, *span) for row, span in framed_part.lost]
+        lost += [
+            (begin + row, framed_part.connection, framed_part.direction, *span)
+            for row, span in framed_part.lost
+        ]
         begin += len(framed_part.framed.start)
     if not lost:
         return NO_LOSSES
@@ -173,11 +231,14 @@ def _losses(framed_parts: Sequence[DirectionMessages], order: RowNumbers) -> Los
 
 
 def _vbuckets(decoded: Decoded, pairs: RequestOfMessage) -> tuple[NumberColumn, BoolArray]:
-    """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
-    none."""
+    """Returns the vbucket of each message: a request has its own, a response that of its request,
+    messages of the server's own table none.
+    """
     has_own = ~decoded.is_response & ~decoded.is_server
     answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)
-    values = np.where(has_own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
+    values = np.where(
+        has_own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64)
+    )
     return NumberColumn(values, has_own | answered), answered
 
 

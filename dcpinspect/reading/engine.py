@@ -1,7 +1,8 @@
 """The one path of every byte: packets in, messages out.
 
-A file, a pipe, a live interface and a Spark task all call ``feed`` with batches of packets of any size, and ``finish`` once. What a
-connection needs from batch to batch stays here; rows do not depend on how the packets were divided into batches.
+A file, a pipe, a live interface and a Spark task all call ``feed`` with batches of packets of any
+size, and ``finish`` once. What a connection needs from batch to batch stays here; rows do not
+depend on how the packets were divided into batches.
 """
 
 from __future__ import annotations
@@ -42,16 +43,24 @@ from dcpinspect.transport.whose import MASK
 class Keeper(Protocol):
     """An object that will come back to the bytes of messages."""
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
-        """Takes what ``packets`` added to the streams, with places, before the messages that it completed.
+    def keep(
+        self,
+        packets: PacketBatch | None,
+        chunks: Sequence[StreamChunk],
+        told: Sequence[BriefMessages],
+    ) -> None:
+        """Takes what ``packets`` added to the streams, with places, before the messages that it
+        completed.
 
-        ``packets``: None if only time passed, or the input ended. ``told``: messages that are in no chunk.
+        ``packets``: None if only time passed, or the input ended. ``told``: messages that are in no
+        chunk.
         """
 
 
 MOST_SILENT = 10_000
-"""Number of silent connections that tables have. A connection is silent if it said nothing, or only noops, in at most ``FEW`` bytes of
-payload in each direction."""
+"""Number of silent connections that tables have. A connection is silent if it said nothing, or only
+noops, in at most ``FEW`` bytes of payload in each direction.
+"""
 _AT_ONCE = 1 << 14
 """Number of connections whose columns are made at once."""
 
@@ -91,8 +100,9 @@ class Names:
 class Engine:
     """The state of one reading.
 
-    It has two halves, which two threads may run: framing finds messages in packets, decoding makes rows of them. Decoding changes nothing
-    that framing looks at, so it may come later, in the same order.
+    It has two halves, which two threads may run: framing finds messages in packets, decoding makes
+    rows of them. Decoding changes nothing that framing looks at, so it may come later, in the same
+    order.
     """
 
     def __init__(
@@ -105,10 +115,12 @@ class Engine:
         is_part: bool = False,
         keys: KeyLog | None = None,
     ) -> None:
-        """``find_ports``: look at connections on all other ports too, and believe those that prove to carry the protocol.
+        """``find_ports``: look at connections on all other ports too, and believe those that prove
+        to carry the protocol.
 
-        ``is_part``: the packets are those of some connections of a larger reading; rows are then numbered by the packets of that reading.
-        ``keys``: secrets of TLS connections; None: the secrets of the key logs that the command line names.
+        ``is_part``: the packets are those of some connections of a larger reading; rows are then
+        numbered by the packets of that reading. ``keys``: secrets of TLS connections; None: the
+        secrets of the key logs that the command line names.
         """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
         self.keys = chosen.open() if keys is None else keys
@@ -123,24 +135,32 @@ class Engine:
         self._keeper = keeper
         self._ports = ports
         self._evidence = ConnectionEvidence(self._begins)
-        # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of a direction that has ended.
+        # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of
+        # a direction that has ended.
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
-        self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind returns; 0: none
+        self._lost = np.zeros(
+            (64, 2), dtype=np.int64
+        )  # one more than what _lost_behind returns; 0: none
         self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
         self._begun: list[RowNumbers] = []
         self._origin_ns: int | None = None
-        numbering: Numbering = ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
+        numbering: Numbering = (
+            ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
+        )
         self._decoding = Decoding(files, self._endpoints, numbering)
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
-        """Returns the messages that these packets completed, in row order; None if there are none."""
+        """Returns the messages that these packets completed, in row order; None if there are
+        none.
+        """
         return self.decode(self.frame(packets))
 
     def pass_time(self, time_ns: int) -> MessageBatch | None:
-        """Returns what no longer waits, now that capture time is ``time_ns``. Live, no packet may say so for a long time.
+        """Returns what no longer waits, now that capture time is ``time_ns``. Live, no packet may
+        say so for a long time.
 
         The result depends on when this is called, so readings of files do without it.
         """
@@ -160,62 +180,107 @@ class Engine:
 
     def frame_overdue(self, time_ns: int) -> Frames:
         """Does the first half of ``pass_time``."""
-        waited = chain.from_iterable(self._left_to_framers(connection) for connection in self._brief.due(time_ns))
-        return self._found(self._settled(self._kept(None, chain(waited, self.transport.pass_time(time_ns))), time_ns))
+        waited = chain.from_iterable(
+            self._left_to_framers(connection) for connection in self._brief.due(time_ns)
+        )
+        return self._found(
+            self._settled(
+                self._kept(None, chain(waited, self.transport.pass_time(time_ns))), time_ns
+            )
+        )
 
     def frame_rest(self) -> Frames:
         """Does the first half of ``finish``."""
-        return self._found(self._framed(self._kept(None, self.transport.finish(), is_last=True)), is_last=True)
+        return self._found(
+            self._framed(self._kept(None, self.transport.finish(), is_last=True)), is_last=True
+        )
 
     def frame_reset(self, before_ns: int) -> Frames:
-        """Returns what connections that were reset before a time still had: the side that was reset says nothing more, not even its end."""
+        """Returns what connections that were reset before a time still had: the side that was reset
+        says nothing more, not even its end.
+        """
         return self._found(self._framed(self._kept(None, self.transport.end_reset(before_ns))))
 
     def decode(self, found: Frames) -> MessageBatch | None:
-        """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for everything that was found, in order."""
+        """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for
+        everything that was found, in order.
+        """
         return self._decoding.decode(found, self._origin_ns or 0)
 
     @property
     def coverage(self) -> Coverage:
-        """What became of the packets and bytes so far; the sums hold once the reading has finished."""
+        """What became of the packets and bytes so far; the sums hold once the reading has
+        finished.
+        """
         packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
         there = self.there
-        others = left(self.transport.left(there), self._accounts.left, self.tls.left) if len(there) < self.transport.count else ()
+        others = (
+            left(self.transport.left(there), self._accounts.left, self.tls.left)
+            if len(there) < self.transport.count
+            else ()
+        )
         self._find_mismatches()
         unopened = counted(self.transport.tables, self._mine, self.transport.time_ns)
         directions = self._directions(self.transport.with_bytes(there))
-        return Coverage(packets, directions, others, self.tls.connections, self.tls.has_keys, unopened)
+        return Coverage(
+            packets, directions, others, self.tls.connections, self.tls.has_keys, unopened
+        )
 
     def _find_mismatches(self) -> None:
         """Finds connections of which one side speaks TLS and the other does not."""
-        about = {number: one for number, one in self.tls.connections.items() if one.server is None and not self._has_left(number)}
+        about = {
+            number: one
+            for number, one in self.tls.connections.items()
+            if one.server is None and not self._has_left(number)
+        }
         numbers = np.array(list(about), np.int64)
-        for (number, one), life in zip(about.items(), self.transport.lifetimes_of(numbers), strict=True):
+        for (number, one), life in zip(
+            about.items(), self.transport.lifetimes_of(numbers), strict=True
+        ):
             client, server = one.sides
             if one.client is not None:
-                is_silent = not self.transport.account(number, server).captured and not self.transport.account(number, server).missing
+                is_silent = (
+                    not self.transport.account(number, server).captured
+                    and not self.transport.account(number, server).missing
+                )
                 is_plain = (
                     life.closed in ("fin", "rst")
                     and life.closed_by == server
                     and int(self.transport.server_ports(number - 1)[0]) != TLS_PORT
                 )
                 one.mismatch = TLS_TO_PLAIN if is_silent and is_plain else ""
-            elif self._account(number, client).messages and any(side == "server" for side, _, _ in one.alerts):
+            elif self._account(number, client).messages and any(
+                side == "server" for side, _, _ in one.alerts
+            ):
                 one.mismatch = PLAIN_TO_TLS
 
     def _directions(self, connections: RowNumbers) -> Directions:
-        return Directions(connections, self.transport, self._endpoints, self._account, self._sizes, self._evidence, self.tls)
+        return Directions(
+            connections,
+            self.transport,
+            self._endpoints,
+            self._account,
+            self._sizes,
+            self._evidence,
+            self.tls,
+        )
 
     def held_from(self, connection: int, direction: int) -> int | None:
-        """Returns the stream offset of the first fed byte that a coming message may need; None: no byte is needed. Directions are those of
-        chunks."""
+        """Returns the stream offset of the first fed byte that a coming message may need; None: no
+        byte is needed. Directions are those of chunks.
+        """
         framer = self._framers.get(_number(connection, direction))
-        held = (self._evidence.held_from(connection, direction), framer.held_from if framer is not None else None)
+        held = (
+            self._evidence.held_from(connection, direction),
+            framer.held_from if framer is not None else None,
+        )
         return min((start for start in held if start is not None), default=None)
 
     @property
     def turned(self) -> frozenset[int]:
-        """Connections whose chunks have another direction than their messages: the server's side was seen first."""
+        """Connections whose chunks have another direction than their messages: the server's side
+        was seen first.
+        """
         return frozenset(self._evidence.reversed)
 
     @property
@@ -227,7 +292,8 @@ class Engine:
         return 1 + np.flatnonzero(~self._gone[1 : count + 1])
 
     def over(self, before_ns: int) -> tuple[RowNumbers, int]:
-        """Returns connections that were closed and on which no byte comes any more, in the order in which they were closed.
+        """Returns connections that were closed and on which no byte comes any more, in the order in
+        which they were closed.
 
         Also returns how many of them were closed before ``before_ns``.
         """
@@ -239,11 +305,15 @@ class Engine:
         return found[order], int(np.searchsorted(closed[is_over][order], before_ns))
 
     def let_go(self, connections: Collection[int]) -> None:
-        """Lets connections leave: what else comes of them is not looked at. Their bytes are still counted."""
+        """Lets connections leave: what else comes of them is not looked at. Their bytes are still
+        counted.
+        """
         numbers = [_number(connection, side) for connection in connections for side in (C2S, S2C)]
         for connection in connections:
             for names in (self._clients, self._servers):
-                names.keep(connection - 1, wanted=self._keeper is not None)  # a keeper of messages needs the names of their connections
+                names.keep(
+                    connection - 1, wanted=self._keeper is not None
+                )  # a keeper of messages needs the names of their connections
             self._gone[connection] = True
             self._asked.pop(connection, None)
         for number in numbers:
@@ -259,7 +329,9 @@ class Engine:
         self.transport.keep(self.there)
 
     def _listed(self, connections: RowNumbers) -> RowNumbers:
-        """Returns these connections without those that said next to nothing, except for the first ones."""
+        """Returns these connections without those that said next to nothing, except for the first
+        ones.
+        """
         if len(connections) <= MOST_SILENT:
             return connections
         says = np.isin(connections, list(self.tls.connections)) | self._decoding.speak(connections)
@@ -279,16 +351,19 @@ class Engine:
 
     @property
     def unlisted(self) -> int:
-        """Number of connections that carried no messages but noops, and little else, and are not among ``links``."""
+        """Number of connections that carried no messages but noops, and little else, and are not
+        among ``links``.
+        """
         mine = self._mine
         return len(mine) - len(self._listed(mine))
 
     @property
     def links(self) -> list[Link]:
-        """The connections that have not left and carry the protocol, or may carry it: how they began and ended, and what is missing; by
-        number.
+        """The connections that have not left and carry the protocol, or may carry it: how they
+        began and ended, and what is missing; by number.
 
-        Of connections that said next to nothing the first ``MOST_SILENT`` are included: a scan or a flood has millions.
+        Of connections that said next to nothing the first ``MOST_SILENT`` are included: a scan or a
+        flood has millions.
         """
         listed = self._listed(self._mine)
         parts = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
@@ -296,14 +371,23 @@ class Engine:
 
     def _links_of(self, numbers: RowNumbers) -> Iterator[Link]:
         turned, sizes = self._evidence.reversed, self._directions(numbers).sizes
-        pairs = (column.reshape(-1, 2).tolist() for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable))
+        pairs = (
+            column.reshape(-1, 2).tolist()
+            for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable)
+        )
         begun = self.transport.have_handshake(numbers).tolist()
-        lives, opened = self.transport.lifetimes_of(numbers), openings(self.transport.tables, numbers, self.transport.time_ns)
+        lives, opened = (
+            self.transport.lifetimes_of(numbers),
+            openings(self.transport.tables, numbers, self.transport.time_ns),
+        )
         for number, life, opening, has_handshake, holes, missing, skipped in zip(
             numbers.tolist(), lives, opened, begun, *pairs, strict=True
         ):
             is_turned = number in turned
-            first_seq, acked = self.transport.first_seq(number), acked_of(self.transport.tables, number)
+            first_seq, acked = (
+                self.transport.first_seq(number),
+                acked_of(self.transport.tables, number),
+            )
             tls, header = self.tls.text(number), self._proxies.of.get(number)
             if header is not None:  # stream offsets count from behind it
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
@@ -327,7 +411,10 @@ class Engine:
                 holes=(holes[C2S], holes[S2C]),
                 missing=(missing[C2S], missing[S2C]),
                 skipped=(skipped[C2S], skipped[S2C]),
-                lost_at_end=(self._lost_behind(_number(number, C2S ^ is_turned)), self._lost_behind(_number(number, S2C ^ is_turned))),
+                lost_at_end=(
+                    self._lost_behind(_number(number, C2S ^ is_turned)),
+                    self._lost_behind(_number(number, S2C ^ is_turned)),
+                ),
                 tls=tls,
                 acked=(acked[C2S ^ is_turned], acked[S2C ^ is_turned]) if tls is None else (0, 0),
                 proxied=None if header is None else header.client,
@@ -336,10 +423,15 @@ class Engine:
                 syns=opening.syns,
                 unproven=opening.unproven[:: -1 if is_turned else 1],
                 unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
-                shut=tuple(None if one is None else Shut(*one) for one in opening.shut[:: -1 if is_turned else 1]),
+                shut=tuple(
+                    None if one is None else Shut(*one)
+                    for one in opening.shut[:: -1 if is_turned else 1]
+                ),
             )
 
-    def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
+    def _kept(
+        self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False
+    ) -> Iterable[StreamChunk]:
         """Returns the chunks that framing sees; without a keeper there is only one at a time."""
         there = (chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection))
         chunks = self.tls.plain(self._proxies.strip(there), is_last=is_last)
@@ -351,14 +443,18 @@ class Engine:
         return chunks
 
     def _take_first(self, first: FirstBytes) -> BoolArray | None:
-        """Returns a mask of directions, among those that say their first bytes, that need no framer."""
+        """Returns a mask of directions, among those that say their first bytes, that need no
+        framer.
+        """
         self._meet_connections()
         connection = (first.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
         found = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
         if found is None:
             return None
-        lacking = first.number[found.is_taken & (first.length > 0) & ~first.is_start & has_handshake]
+        lacking = first.number[
+            found.is_taken & (first.length > 0) & ~first.is_start & has_handshake
+        ]
         if len(lacking):
             self._lose(int(lacking.max()), None)  # makes room
             self._lost[lacking] = 1
@@ -394,7 +490,9 @@ class Engine:
                 known.doubt(before.release)
             known.learn(before.shown.keys, before.shown.releases)
             if not before.is_ended:
-                framer = Framer.resumed(known, before.messages, before.release, is_producing=before.shown.has_events)
+                framer = Framer.resumed(
+                    known, before.messages, before.release, is_producing=before.shown.has_events
+                )
                 self._framers[_number(connection, before.direction)] = framer
 
     def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[DirectionMessages]:
@@ -402,8 +500,14 @@ class Engine:
         for chunk in chunks:
             self._evidence.note(chunk)
             number = _number(chunk.connection, chunk.direction)
-            framer = self._framers.get(number) or self._new_framer(chunk.connection, chunk.direction)
-            if chunk.offset == 0 and not chunk.is_start and self._endpoints.has_handshake[chunk.connection - 1]:
+            framer = self._framers.get(number) or self._new_framer(
+                chunk.connection, chunk.direction
+            )
+            if (
+                chunk.offset == 0
+                and not chunk.is_start
+                and self._endpoints.has_handshake[chunk.connection - 1]
+            ):
                 self._lose(number, (0, 0))  # nobody knows how much came before
             yield from self._parts(number, framer.feed(chunk))
             if chunk.is_end:
@@ -422,9 +526,13 @@ class Engine:
         return connection < len(self._gone) and bool(self._gone[connection])
 
     def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[DirectionMessages]:
-        """Yields the messages that chunks complete, then those of trials that have waited long enough."""
+        """Yields the messages that chunks complete, then those of trials that have waited long
+        enough.
+        """
         yield from self._framed(chunks)
-        for number in sorted(number for number, framer in self._framers.items() if framer.is_on_trial):
+        for number in sorted(
+            number for number, framer in self._framers.items() if framer.is_on_trial
+        ):
             yield from self._parts(number, self._framers[number].pass_time(time_ns))
 
     def _parts(self, number: int, framed: Framed | None) -> Iterator[DirectionMessages]:
@@ -440,7 +548,9 @@ class Engine:
         told, self._told, self._begun = self._told, [], []
         return Frames(found, told, begun, self.transport.have_handshake(begun), is_last)
 
-    def _believed(self, parts: Iterable[DirectionMessages], *, final: bool) -> Iterable[DirectionMessages]:
+    def _believed(
+        self, parts: Iterable[DirectionMessages], *, final: bool
+    ) -> Iterable[DirectionMessages]:
         parts = self._evidence.believed(parts, final=final)
         for index in (number - 1 for number in self._evidence.just_reversed):
             self._clients[index], self._servers[index] = self._servers[index], self._clients[index]
@@ -448,7 +558,9 @@ class Engine:
 
     def _new_framer(self, connection: int, direction: int) -> Framer:
         self._begin(np.array([connection]))
-        asked = self._asked.get(connection)  # helps the server's direction to find its way back after a hole
+        asked = self._asked.get(
+            connection
+        )  # helps the server's direction to find its way back after a hole
         if asked is None:
             asked = self._asked[connection] = KnownStreams()
         known = asked if direction == C2S else KnownStreams(asked)
@@ -464,11 +576,16 @@ class Engine:
 
     def _begins(self, connection: int, direction: int) -> bool:
         """Returns whether the first byte of a direction was captured."""
-        return self.transport.has_start(connection, direction) and self._account(connection, direction).first_hole != 0
+        return (
+            self.transport.has_start(connection, direction)
+            and self._account(connection, direction).first_hole != 0
+        )
 
     def _sizes(self, numbers: RowNumbers) -> FramingSizes:
         """Returns what became of the bytes of these directions so far."""
-        return self._accounts.sizes(numbers, {number: framer.account for number, framer in self._framers.items()})
+        return self._accounts.sizes(
+            numbers, {number: framer.account for number, framer in self._framers.items()}
+        )
 
     def _meet_connections(self) -> None:
         known = self._endpoints.has_handshake
@@ -479,37 +596,49 @@ class Engine:
         known += self.transport.handshakes(len(known)).tobytes()
 
     def _end(self, side: int, index: int) -> str:
-        """Returns the address of a connection's client, side 0, or server, side 1; empty if the connection has left."""
+        """Returns the address of a connection's client, side 0, or server, side 1; empty if the
+        connection has left.
+        """
         return "" if self._has_left(index + 1) else self.transport.end(index + 1, side)
 
     def _begin(self, connections: RowNumbers) -> None:
-        """Notes that bytes of connections have come: from now on it is certain whether their handshakes were captured."""
+        """Notes that bytes of connections have come: from now on it is certain whether their
+        handshakes were captured.
+        """
         has_handshake = self.transport.have_handshake(connections)
         np.frombuffer(self._endpoints.has_handshake, np.bool_)[connections - 1] = has_handshake
         self._begun.append(connections)
         self._evidence.orient(connections[has_handshake])
 
     def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
-        """Returns ``Part.lost`` of messages; bytes lost behind the last message wait for the next one."""
+        """Returns ``Part.lost`` of messages; bytes lost behind the last message wait for the next
+        one.
+        """
         spans: dict[int, tuple[int, int]] = {}
         before = self._lost_behind(number)
         if before is not None:
             spans[0] = before
         next_one = np.searchsorted(framed.stream_offset, framed.skipped_end).tolist()
-        for row, start, end in zip(next_one, framed.skipped_start.tolist(), framed.skipped_end.tolist(), strict=True):
+        for row, start, end in zip(
+            next_one, framed.skipped_start.tolist(), framed.skipped_end.tolist(), strict=True
+        ):
             spans[row] = (spans[row][0] if row in spans else start, end)
         if spans:
             self._lose(number, spans.pop(len(framed.start), None))
         return sorted(spans.items())
 
     def _lose(self, number: int, span: tuple[int, int] | None) -> None:
-        """Notes that bytes behind the latest message of a direction cannot be read; None: there are no such bytes."""
+        """Notes that bytes behind the latest message of a direction cannot be read; None: there are
+        no such bytes.
+        """
         if number >= len(self._lost):
             self._lost = grown(self._lost, number + 1)
         self._lost[number] = (0, 0) if span is None else (1 + span[0], 1 + span[1])
 
     def _lost_behind(self, number: int) -> tuple[int, int] | None:
-        """Returns the stream offsets between which bytes behind the latest message of a direction could not be read; None for none."""
+        """Returns the stream offsets between which bytes behind the latest message of a direction
+        could not be read; None for none.
+        """
         strange = self._accounts.strange(number) or self.tls.unread(number // 2 + 1, number % 2)
         if strange:
             return 0, strange

@@ -1,9 +1,11 @@
-"""Joins readings of disjoint sets of connections into what one reading of all their packets would have told.
+"""Joins readings of disjoint sets of connections into what one reading of all their packets would
+have told.
 
-Each reading has all packets of its connections, with their numbers among all packets, so it sees of each connection what a reading of
-everything sees. What it knows at the end travels as a ``Part``. ``merged`` gives everything the numbers that it has in the whole, and asks
-the same tables and rules. Limits of memory hold for each part by itself: parts may know more where a reading of everything would have come
-to a limit.
+Each reading has all packets of its connections, with their numbers among all packets, so it sees of
+each connection what a reading of everything sees. What it knows at the end travels as a ``Part``.
+``merged`` gives everything the numbers that it has in the whole, and asks the same tables and
+rules. Limits of memory hold for each part by itself: parts may know more where a reading of
+everything would have come to a limit.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ SET_APART = ("snapshots", "gaps")
 Judge = Callable[[Sequence[IntArray], Streams, IntArray], BoolArray]
 """Returns a mask of streams that have gaps in dispute, or may tell of one.
 
-Parameters: by part, the place of each of its streams among the given ones, -1 for others; the streams; the branch of each.
+Parameters: by part, the place of each of its streams among the given ones, -1 for others; the
+streams; the branch of each.
 """
 _ALIGNED = 64
 """Each table begins at a multiple of so many bytes."""
@@ -63,14 +66,18 @@ _ALIGNED = 64
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a reading of some connections knows at its end. It grows with connections, streams and gaps, not with messages."""
+    """What a reading of some connections knows at its end. It grows with connections, streams and
+    gaps, not with messages.
+    """
 
     tracker: Tracker
     checker: Checker | None
     links: Sequence[Link]
     directions: Sequence[DirectionCoverage]
     opened_by: IntArray
-    """The packet that began each connection: connections are numbered by it. Connection ``n`` is at ``n - 1``."""
+    """The packet that began each connection: connections are numbered by it. Connection ``n`` is at
+    ``n - 1``.
+    """
     packets: Mapping[str, int]
     """Number of packets by class."""
     messages: int
@@ -82,7 +89,9 @@ class Part:
 
     @staticmethod
     def of(reading: Reading) -> Part:
-        """Returns the part of a reading with ``is_part`` that has come to its end. Raises ValueError unless the reading tracks streams."""
+        """Returns the part of a reading with ``is_part`` that has come to its end. Raises
+        ValueError unless the reading tracks streams.
+        """
         if reading.tracker is None:
             msg = "this reading does not track streams"
             raise ValueError(msg)
@@ -101,15 +110,26 @@ class Part:
         )
 
     def rows(self, name: str, of_whole: OfWhole, files: Sequence[str]) -> Records:
-        """Returns the part's rows of one of ``SET_APART``, as the whole has them. ``files``: all captures of the whole."""
-        records: Records = getattr(self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole), name)
+        """Returns the part's rows of one of ``SET_APART``, as the whole has them. ``files``: all
+        captures of the whole.
+        """
+        records: Records = getattr(
+            self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole),
+            name,
+        )
         own = records.columns["connection"]
         assert isinstance(own, NumberColumn)
         records = records.with_column("connection", NumberColumn(of_whole.connections[own.values]))
-        return records.take(np.flatnonzero(~of_whole.is_copy[own.values])) if of_whole.is_copy.any() else records
+        return (
+            records.take(np.flatnonzero(~of_whole.is_copy[own.values]))
+            if of_whole.is_copy.any()
+            else records
+        )
 
     def to_bytes(self) -> bytes:
-        """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size in memory."""
+        """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size
+        in memory.
+        """
         return to_bytes(self)
 
     @staticmethod
@@ -140,13 +160,16 @@ class Merged:
         self.coverage = coverage
         """What became of every packet and byte."""
         self.numbers = numbers
-        """By part: the new number of each of its connections, by its number in the part; element 0 is not used."""
+        """By part: the new number of each of its connections, by its number in the part; element 0
+        is not used.
+        """
         self._things = things
         self.messages = messages
 
     def wanting(self, judge: Judge) -> list[BoolArray]:
-        """Returns, by part, a mask of its streams that have to be known completely if parts were set apart; else the whole would not be
-        right."""
+        """Returns, by part, a mask of its streams that have to be known completely if parts were
+        set apart; else the whole would not be right.
+        """
 
         def judged(numbers: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
             place = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
@@ -159,14 +182,22 @@ class Merged:
         return [found[of.streams] for of in self._things]
 
     def of_parts(self) -> list[OfWhole]:
-        """Returns what each part needs to know of the whole to make tables of what was set apart."""
+        """Returns what each part needs to know of the whole to make tables of what was set
+        apart.
+        """
         counted, own_links = self.tracker.counted(self.links)
         tables, state = counted.tables(own_links), self.tracker.state
         streams, lacks_history = state.known.streams, self.tracker.lacks_history()
-        sessions, links = self.tracker.conversation.sessions, {link.number: link for link in self.links}
+        sessions, links = (
+            self.tracker.conversation.sessions,
+            {link.number: link for link in self.links},
+        )
         replicas = replica_streams(streams, state.connections, sessions, links)
         kept = np.arange(len(streams)) if counted.kept is None else counted.kept
-        is_copy = np.isin(np.arange(1 + max(links, default=0)), list(links.keys() - {link.number for link in own_links}))
+        is_copy = np.isin(
+            np.arange(1 + max(links, default=0)),
+            list(links.keys() - {link.number for link in own_links}),
+        )
         owner, own = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
         for part, of in enumerate(self._things):
             owner[of.streams], own[of.streams] = part, np.arange(len(of.streams))
@@ -194,7 +225,9 @@ class Merged:
         return self.tracker.tables(self.links, self.files if len(self.files) > 1 else ())
 
     def findings(self, *, is_whole: bool = True) -> list[Finding]:
-        """Returns the findings, as a reading does. Raises ValueError unless the parts were checked."""
+        """Returns the findings, as a reading does. Raises ValueError unless the parts were
+        checked.
+        """
         if self.checker is None:
             msg = "these readings did not check"
             raise ValueError(msg)
@@ -208,32 +241,47 @@ class Merged:
             from dcpinspect.findings.registry import RULES  # deferred: not everyone asks for rules
 
             found = self.findings(is_whole=is_whole)
-            tables = with_findings(tables, found, RULES, self.checker.clients(self.links), self.files)
+            tables = with_findings(
+                tables, found, RULES, self.checker.clients(self.links), self.files
+            )
         return tables
 
-    def compare(self, look: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
+    def compare(
+        self, look: Callable[[EventQuery], FoundEvents], differ: Differ | None = None
+    ) -> None:
         """Compares streams by events that are read a second time, before the tables are asked for.
 
-        ``look`` finds the events wanted: each part by ``shown``, whose results are then joined. It is not called if nothing is in dispute.
-        ``differ``: as in ``Histories.compare``.
+        ``look`` finds the events wanted: each part by ``shown``, whose results are then joined. It
+        is not called if nothing is in dispute. ``differ``: as in ``Histories.compare``.
         """
         self.tracker.compare(look, differ)
 
 
-def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str, int] | None = None) -> Merged:
+def merged(
+    parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str, int] | None = None
+) -> Merged:
     """Joins the parts of a reading of captures with these names, in any order of the parts.
 
-    ``left_out``: packets by class that no part was given. Raises ValueError for parts that were not checked by the same rules.
+    ``left_out``: packets by class that no part was given. Raises ValueError for parts that were not
+    checked by the same rules.
     """
     checkers = _checkers(parts)
-    numbers = [np.concatenate(([0], 1 + place)) for place in in_order([part.opened_by for part in parts])]
+    numbers = [
+        np.concatenate(([0], 1 + place)) for place in in_order([part.opened_by for part in parts])
+    ]
     tracker, things = Tracker.joined([part.tracker for part in parts], numbers)
     packets = Counter(left_out or {})
     for part in parts:
         packets.update(part.packets)
-    links = [replace(link, number=int(of[link.number])) for part, of in zip(parts, numbers, strict=True) for link in part.links]
+    links = [
+        replace(link, number=int(of[link.number]))
+        for part, of in zip(parts, numbers, strict=True)
+        for link in part.links
+    ]
     directions = [
-        replace(one, connection=int(of[one.connection])) for part, of in zip(parts, numbers, strict=True) for one in part.directions
+        replace(one, connection=int(of[one.connection]))
+        for part, of in zip(parts, numbers, strict=True)
+        for one in part.directions
     ]
     return Merged(
         tracker,
@@ -243,7 +291,11 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
         coverage=Coverage(
             packets,
             sorted(directions, key=lambda one: (one.connection, one.direction)),
-            tls={int(of[number]): about for part, of in zip(parts, numbers, strict=True) for number, about in part.tls.items()},
+            tls={
+                int(of[number]): about
+                for part, of in zip(parts, numbers, strict=True)
+                for number, about in part.tls.items()
+            },
             has_keys=any(part.has_keys for part in parts),
             unopened=sum((Counter(part.unopened) for part in parts), Counter()),
         ),
@@ -261,10 +313,11 @@ def merged_apart(
     *,
     left_out: Mapping[str, int] | None = None,
 ) -> tuple[Merged, list[IntArray]]:
-    """Joins parts that are set apart; what was set apart is only in the rows of the parts. Also returns ``opened_by`` of each part.
+    """Joins parts that are set apart; what was set apart is only in the rows of the parts. Also
+    returns ``opened_by`` of each part.
 
-    ``parts``: their number. ``having``: returns a part by number; the mask, if given, has the streams of the part of which everything
-    stays.
+    ``parts``: their number. ``having``: returns a part by number; the mask, if given, has the
+    streams of the part of which everything stays.
     """
     known = [having(part, None) for part in range(parts)]
     found = merged(known, files, left_out=left_out)
@@ -277,9 +330,12 @@ def merged_apart(
     return found, begun
 
 
-def judged(bounds: Iterable[IntArray], places: Sequence[IntArray], streams: Streams, branches: IntArray) -> BoolArray:
-    """Returns a mask of streams that have gaps in dispute, or may tell of one. ``bounds``: ``gap_bounds`` of each part; ``places``: as in
-    ``Judge``."""
+def judged(
+    bounds: Iterable[IntArray], places: Sequence[IntArray], streams: Streams, branches: IntArray
+) -> BoolArray:
+    """Returns a mask of streams that have gaps in dispute, or may tell of one. ``bounds``:
+    ``gap_bounds`` of each part; ``places``: as in ``Judge``.
+    """
     rows = []
     for own, place in zip(bounds, places, strict=True):
         stream = place[own[:, 0]]
@@ -292,7 +348,9 @@ def judged(bounds: Iterable[IntArray], places: Sequence[IntArray], streams: Stre
 
 
 def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: IntArray) -> FoundEvents:
-    """Returns the wanted events of one part, found in its messages, which are read again; ``numbers``: new numbers of its connections."""
+    """Returns the wanted events of one part, found in its messages, which are read again;
+    ``numbers``: new numbers of its connections.
+    """
     found = FoundEvents(wanted)
     for batch in batches:
         if int(batch.row[0]) > wanted.last_row:
@@ -327,42 +385,62 @@ _KEPT = ("coverage", "findings", "reading", "streams", "transport")
 
 
 def _is_kept(module: str) -> bool:
-    """Returns whether a module has what parts are made of, or is one of rules that were plugged in."""
+    """Returns whether a module has what parts are made of, or is one of rules that were plugged
+    in.
+    """
     from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
 
     first, _, rest = module.partition(".")
     is_ours = first == "dcpinspect" and rest.partition(".")[0] in _KEPT
-    return is_ours or any(one.watcher is not None and one.watcher.__module__ == module for one in RULE_SETS)
+    return is_ours or any(
+        one.watcher is not None and one.watcher.__module__ == module for one in RULE_SETS
+    )
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Returns only what makes tables, records and followers, so that bytes from elsewhere can run nothing."""
+        """Returns only what makes tables, records and followers, so that bytes from elsewhere can
+        run nothing.
+        """
         if name in _ALLOWED.get(module, ()):
             return super().find_class(module, name)
         kind = super().find_class(module, name) if _is_kept(module) else None
         if isinstance(kind, type) and kind.__module__ == module:
             if issubclass(kind, StructRows):
                 return partial(table_of, kind)
-            if issubclass(kind, Portable | PerConnection) or is_dataclass(kind) or hasattr(kind, "_make"):
+            if (
+                issubclass(kind, Portable | PerConnection)
+                or is_dataclass(kind)
+                or hasattr(kind, "_make")
+            ):
                 return kind
         msg = f"{module}.{name} has no place in a part"
         raise pickle.UnpicklingError(msg)
 
 
 def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
-    """Returns a part as it is kept: number of pieces, their sizes, and the pieces, first the one that holds the tables."""
+    """Returns a part as it is kept: number of pieces, their sizes, and the pieces, first the one
+    that holds the tables.
+    """
     from dcpinspect.capture.zstd import zstd  # deferred: most readings are whole
 
     sizes = np.array([len(pieces), *map(len, pieces)], "<i8")
-    padded = [octets for piece in (sizes.tobytes(), *pieces) for octets in (piece, bytes(-len(piece) % _ALIGNED))]
+    padded = [
+        octets
+        for piece in (sizes.tobytes(), *pieces)
+        for octets in (piece, bytes(-len(piece) % _ALIGNED))
+    ]
     packing = zstd.ZstdCompressor(level=1)
     packing.set_pledged_input_size(sum(map(len, padded)))
-    return b"".join([*map(packing.compress, padded), packing.flush()])  # to join the pieces first would take as much memory as they do
+    return b"".join(
+        [*map(packing.compress, padded), packing.flush()]
+    )  # to join the pieces first would take as much memory as they do
 
 
 def unpacked(data: bytes) -> list[memoryview]:
-    """Returns the pieces that were ``packed``; they may be written to. Large tables stay in a temporary file."""
+    """Returns the pieces that were ``packed``; they may be written to. Large tables stay in a
+    temporary file.
+    """
     view = _content(data)
     count = int.from_bytes(view[:8], "little")
     sizes = np.frombuffer(view, "<i8", count, 8).tolist()
@@ -382,7 +460,9 @@ def to_bytes(known: object) -> bytes:
 
 
 def from_bytes(data: bytes, kind: type[Known]) -> Known:
-    """Returns the object of this kind in ``data``. Raises ValueError for what ``to_bytes`` did not write of this kind."""
+    """Returns the object of this kind in ``data``. Raises ValueError for what ``to_bytes`` did not
+    write of this kind.
+    """
     try:
         plain, *tables = unpacked(data)
         found = _Unpickler(io.BytesIO(plain), buffers=tables).load()

@@ -1,7 +1,7 @@
 """How messages are numbered: their rows, by which they are named everywhere.
 
-Messages are in order of the packet that made them readable, then of connection, direction and stream offset. Messages that only the end of
-the input made readable come last.
+Messages are in order of the packet that made them readable, then of connection, direction and
+stream offset. Messages that only the end of the input made readable come last.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 
 STEP = 10**7
-"""For rows by packets: the distance from one packet to the next. No packet makes so many messages readable, since what waits is bounded in
-bytes."""
+"""For rows by packets: the distance from one packet to the next. No packet makes so many messages
+readable, since what waits is bounded in bytes.
+"""
 AT_END = 4 * 10**18
-"""For rows by packets: rows from here on are of messages that only the end of the input made readable."""
+"""For rows by packets: rows from here on are of messages that only the end of the input made
+readable.
+"""
 MOST_PACKETS = AT_END // STEP - 1
 
 
@@ -26,7 +29,9 @@ class Numbering(Protocol):
     """Gives rows to messages, batch by batch in their order."""
 
     def rows(self, release: RowNumbers, connections: RowNumbers, *, at_end: bool) -> RowNumbers:
-        """Returns rows of the next messages, which the packets ``release`` made readable, or the end of the input did."""
+        """Returns rows of the next messages, which the packets ``release`` made readable, or the
+        end of the input did.
+        """
 
 
 class Consecutive:
@@ -43,11 +48,11 @@ class Consecutive:
 
 
 class ByPacket:
-    """Numbers messages by the packet that made each readable, so that rows of readings that share the packets of one are in the order of
-    all.
+    """Numbers messages by the packet that made each readable, so that rows of readings that share
+    the packets of one are in the order of all.
 
-    A packet counts from 1, as frames do, and its first message has seven zeros behind its number. At the end of the input, the packet that
-    began the message's connection is used.
+    A packet counts from 1, as frames do, and its first message has seven zeros behind its number.
+    At the end of the input, the packet that began the message's connection is used.
     """
 
     def __init__(self, opened_by: Callable[[], IntArray]) -> None:
@@ -57,8 +62,9 @@ class ByPacket:
         self._used = 0  # number of messages of that packet
 
     def rows(self, release: RowNumbers, connections: RowNumbers, *, at_end: bool) -> RowNumbers:
-        """Returns rows of the next messages, as ``Numbering.rows``. Raises OverflowError if a packet, or its messages, cannot be
-        numbered."""
+        """Returns rows of the next messages, as ``Numbering.rows``. Raises OverflowError if a
+        packet, or its messages, cannot be numbered.
+        """
         count = len(release)
         packet = self._opened_by()[connections - 1] if at_end else release
         begins = np.flatnonzero(np.diff(packet, prepend=-1))

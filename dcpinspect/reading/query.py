@@ -1,9 +1,10 @@
 """SQL over the tables of captures: DuckDB's language, limited to these tables.
 
-``messages`` is no copy. Each scan of it reads the captures from the start, makes only the columns that the scan asks for, and applies the
-conditions that DuckDB hands down. So a query over any capture needs the memory of its result and of what it sorts or groups. Of that it
-uses no more than MEMORY: the rest goes to a temporary folder. The tables of streams are made once, when the first of them is asked for, and
-kept.
+``messages`` is no copy. Each scan of it reads the captures from the start, makes only the columns
+that the scan asks for, and applies the conditions that DuckDB hands down. So a query over any
+capture needs the memory of its result and of what it sorts or groups. Of that it uses no more than
+MEMORY: the rest goes to a temporary folder. The tables of streams are made once, when the first of
+them is asked for, and kept.
 """
 
 from __future__ import annotations
@@ -49,14 +50,18 @@ class Captures:
         redactor: Redactor | None = None,
         span: TimeSpan | None = None,
     ) -> None:
-        """Opens the captures. Raises CaptureError if a file cannot be read at all. The options are those of ``Reading``.
+        """Opens the captures. Raises CaptureError if a file cannot be read at all. The options are
+        those of ``Reading``.
 
-        ``redactor``: queries see its replacements for keys, and cannot tell what was there. ``span``: tables have what goes on in this span
-        of time; all of the captures is read for that.
+        ``redactor``: queries see its replacements for keys, and cannot tell what was there.
+        ``span``: tables have what goes on in this span of time; all of the captures is read for
+        that.
         """
         self.span = span
         self._redactor = redactor
-        self._open: Callable[[], Reading] = lambda: Reading(paths, extra_ports=extra_ports, find_ports=find_ports)
+        self._open: Callable[[], Reading] = lambda: Reading(
+            paths, extra_ports=extra_ports, find_ports=find_ports
+        )
         self.can_repeat = STDIN not in paths
         """Whether a second scan is possible: standard input flows by once."""
         self.readings = [self._open()]
@@ -75,7 +80,12 @@ class Captures:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for reading in self.readings:
             reading.capture.close()
 
@@ -85,12 +95,15 @@ class Captures:
         return self.readings[-1].capture
 
     def batches(self) -> Iterator[tuple[MessageBatch, int]]:
-        """Returns one scan: batches, and how many of each one's messages count. Raises UsageError if no second scan is possible."""
+        """Returns one scan: batches, and how many of each one's messages count. Raises UsageError
+        if no second scan is possible.
+        """
         return self._noted(self._scan(self._reading()))
 
     def records(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """Returns a table that is made from all messages, as a ``pyarrow.Table`` of these columns or all. Raises UsageError as ``batches``
-        does."""
+        """Returns a table that is made from all messages, as a ``pyarrow.Table`` of these columns
+        or all. Raises UsageError as ``batches`` does.
+        """
         with self._one_makes_tables:
             checks = name in CHECKED and not self._has_findings
             if not self._tables or checks:
@@ -106,7 +119,9 @@ class Captures:
         return self._tables[name].arrow(columns)
 
     def _within(self, reading: Reading, tables: dict[str, Records]) -> dict[str, Records]:
-        """Returns the tables with what goes on in the span of time, as the commands of the tables select it."""
+        """Returns the tables with what goes on in the span of time, as the commands of the tables
+        select it.
+        """
         if self.span is None:
             return tables
         from dcpinspect.findings.record import finding_records
@@ -114,8 +129,14 @@ class Captures:
         from dcpinspect.findings.within import Within
         from dcpinspect.tables.record_rows import RecordSelection
 
-        time = Within.of(self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links)
-        selected = {name: RecordSelection(bounds=time.bounds).of(table) for name, table in tables.items() if name != "findings"}
+        time = Within.of(
+            self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links
+        )
+        selected = {
+            name: RecordSelection(bounds=time.bounds).of(table)
+            for name, table in tables.items()
+            if name != "findings"
+        }
         if "findings" in tables:
             names = [file.name for file in reading.capture.files]
             selected["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
@@ -134,8 +155,10 @@ class Captures:
         if self.scans > 1:
             if not self.can_repeat:
                 self.failure = UsageError(
-                    "standard input can be read once, and the query reads it more often; write it to a file, or, if it is messages that it"
-                    " reads twice, begin it with: with m as materialized (from messages), and read m"
+                    "standard input can be read once, and the query reads it more often; write "
+                    "it to a file, or, if it is messages that it"
+                    " reads twice, begin it with: with m as materialized (from messages), and "
+                    "read m"
                 )
                 raise self.failure
             self.readings.append(self._open())
@@ -154,20 +177,32 @@ class Captures:
 
 
 class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
-    """A table whose rows are made anew by each scan. To DuckDB it is a dataset; DuckDB says what columns and rows it wants."""
+    """A table whose rows are made anew by each scan. To DuckDB it is a dataset; DuckDB says what
+    columns and rows it wants.
+    """
 
     def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]]) -> None:
-        """``rows(columns)``: returns record batches of these columns, as many as ``schema`` has or fewer."""
+        """``rows(columns)``: returns record batches of these columns, as many as ``schema`` has or
+        fewer.
+        """
         super().__init__(schema.empty_table())
         self._rows = rows
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:  # noqa: A002 - DuckDB's words
-        """Returns what DuckDB asks for: ``to_reader()`` of these columns, where ``filter``, an Arrow expression, is true."""
+        """Returns what DuckDB asks for: ``to_reader()`` of these columns, where ``filter``, an
+        Arrow expression, is true.
+        """
         return _Scan(self.schema, self._rows, columns, filter)
 
 
 class _Scan:
-    def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]], columns: Sequence[str] | None, condition: Any) -> None:
+    def __init__(
+        self,
+        schema: Any,
+        rows: Callable[[Sequence[str]], Iterator[Any]],
+        columns: Sequence[str] | None,
+        condition: Any,
+    ) -> None:
         column_names = schema.names if columns is None else list(columns)
         # An expression does not say which columns it reads; its text has all their names.
         read = set(re.findall(r"\w+", str(condition))) if condition is not None else set()
@@ -207,10 +242,17 @@ def _records(name: str, captures: Captures) -> ScannedTable:
 
 
 def _schema(name: str) -> Any:
-    return Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0).arrow().schema
+    return (
+        Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0)
+        .arrow()
+        .schema
+    )
 
 
-TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, **{name: partial(_records, name) for name in CONTRACTS}}
+TABLES: dict[str, Callable[[Captures], ScannedTable]] = {
+    "messages": _messages,
+    **{name: partial(_records, name) for name in CONTRACTS},
+}
 """The tables that queries know, by name."""
 
 
@@ -229,7 +271,9 @@ class Query(DuckQuery):
         return self._captures.failure
 
     def register_events(self, logs: Sequence[str]) -> None:
-        """Lets the text refer to what these logs say, as ``log_events``. Raises CaptureError if a log cannot be read."""
+        """Lets the text refer to what these logs say, as ``log_events``. Raises CaptureError if a
+        log cannot be read.
+        """
         events = event_records(chain.from_iterable(map(LogReading, logs))).arrow()
 
         def rows(columns: Sequence[str]) -> Iterator[Any]:
@@ -243,10 +287,19 @@ class Query(DuckQuery):
 
 
 class KeptQuery(DuckQuery):
-    """The same over what was read before: nothing is read again but the bytes that values are made of."""
+    """The same over what was read before: nothing is read again but the bytes that values are made
+    of.
+    """
 
-    def __init__(self, text: str, messages: Callable[[Sequence[str]], Iterator[Any]], table: Callable[[str], Callable[..., Any]]) -> None:
-        """``messages``: yields record batches of these columns. ``table``: returns the function that makes columns of a table."""
+    def __init__(
+        self,
+        text: str,
+        messages: Callable[[Sequence[str]], Iterator[Any]],
+        table: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        """``messages``: yields record batches of these columns. ``table``: returns the function
+        that makes columns of a table.
+        """
         super().__init__(text, TABLES)
         self.database.register("messages", ScannedTable(arrow_schema(list(BY_NAME)), messages))
         for name in CONTRACTS:
@@ -254,5 +307,7 @@ class KeptQuery(DuckQuery):
             self.database.register(name, ScannedTable(_schema(name), rows))
 
 
-def _rows(table: Callable[[str], Callable[..., Any]], name: str, columns: Sequence[str]) -> Iterator[Any]:
+def _rows(
+    table: Callable[[str], Callable[..., Any]], name: str, columns: Sequence[str]
+) -> Iterator[Any]:
     yield from table(name)(columns).to_batches(SLICE)

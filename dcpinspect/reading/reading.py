@@ -1,4 +1,6 @@
-"""One reading of captures: opens files, sends packets through the engine, and tells what was and was not found."""
+"""One reading of captures: opens files, sends packets through the engine, and tells what was and
+was not found.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,19 @@ T = TypeVar("T")
 MOST_CLOSED = 1000
 """The default of ``Reading.most_closed``."""
 MANY = 10
-"""Of connections that were closed a short time ago, or of which something is missing, so many times as many stay: they cast doubt on
-others."""
+"""Of connections that were closed a short time ago, or of which something is missing, so many times
+as many stay: they cast doubt on others.
+"""
 LONG_AGO_NS = 60_000_000_000
-"""What comes now has nothing more to do with a connection that was closed so long ago, in nanoseconds."""
+"""What comes now has nothing more to do with a connection that was closed so long ago, in
+nanoseconds.
+"""
 
 
 def ahead(batches: Generator[T, None, None]) -> Generator[T, None, None]:
-    """Yields the batches; a thread makes each one while the caller works on the one before. Kernels let both run."""
+    """Yields the batches; a thread makes each one while the caller works on the one before. Kernels
+    let both run.
+    """
     from concurrent.futures import ThreadPoolExecutor  # deferred: it brings logging
 
     with closing(batches), ThreadPoolExecutor(max_workers=1) as pool:
@@ -67,7 +74,9 @@ class Packets(Protocol):
 
     @property
     def size(self) -> int | None:
-        """Number of bytes that ``position`` reaches; None if unknown, or if the bytes cannot be read again."""
+        """Number of bytes that ``position`` reaches; None if unknown, or if the bytes cannot be
+        read again.
+        """
 
     @property
     def packets(self) -> int:
@@ -94,11 +103,14 @@ class Packets(Protocol):
 class Reading:
     """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
 
-    Raises CaptureError if a file cannot be read at all; damage inside a file is in ``capture.problems``.
+    Raises CaptureError if a file cannot be read at all; damage inside a file is in
+    ``capture.problems``.
     """
 
     is_looking = True
-    """Whether messages are also looked at by themselves, if the reading checks; else somebody else does that."""
+    """Whether messages are also looked at by themselves, if the reading checks; else somebody else
+    does that.
+    """
     most_closed = MOST_CLOSED
     """Number of closed connections that stay in a reading without end: the latest ones."""
 
@@ -113,18 +125,24 @@ class Reading:
         is_part: bool = False,
         keys: KeyLog | None = None,
     ) -> None:
-        """``capture``: names of files, or packets, which are closed with the reading. ``track``: keep ``tables``.
+        """``capture``: names of files, or packets, which are closed with the reading. ``track``:
+        keep ``tables``.
 
-        ``find_ports``: also read connections on other ports that prove to carry the protocol. ``keeper``: an object that will come back to
-        the bytes of messages. ``is_part``: the packets are those of some connections of a larger reading, which compares their streams.
-        ``keys``: secrets of TLS connections.
+        ``find_ports``: also read connections on other ports that prove to carry the protocol.
+        ``keeper``: an object that will come back to the bytes of messages. ``is_part``: the packets
+        are those of some connections of a larger reading, which compares their streams. ``keys``:
+        secrets of TLS connections.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
-        self.named = named(capture if isinstance(capture, Sequence) else [file.name for file in self.capture.files])
+        self.named = named(
+            capture if isinstance(capture, Sequence) else [file.name for file in self.capture.files]
+        )
         """What is read, as it was given: captures, and directories of captures."""
         ports = (*DEFAULT_PORTS, *extra_ports)
         names = [file.name for file in self.capture.files]
-        self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys)
+        self.engine = Engine(
+            names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys
+        )
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read; lists count times from there."""
         self.earliest_ns: int | None = None
@@ -132,15 +150,23 @@ class Reading:
         self.last_time_ns: int | None = None
         """The latest capture time of a packet so far."""
         self.clock_ns: int | None = None
-        """Capture time of the last packet; if packets are waited for, plus the time that has passed since while nothing came."""
+        """Capture time of the last packet; if packets are waited for, plus the time that has passed
+        since while nothing came.
+        """
         self.truncated = 0
         """Number of packets so far of which the capture has less than was sent."""
         self.messages = 0
         """Number of messages delivered so far."""
         self.is_through = False
         """Whether the end of the captures was reached, and all messages were delivered."""
-        self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports, "keys": self.engine.keys}
-        """Options by which another reading finds the same connections, with the secrets that are known by then."""
+        self.options: dict[str, Any] = {
+            "extra_ports": extra_ports,
+            "find_ports": find_ports,
+            "keys": self.engine.keys,
+        }
+        """Options by which another reading finds the same connections, with the secrets that are
+        known by then.
+        """
         self._is_part = is_part
         self._is_repeatable = self.capture.size is not None and not is_part
         self._compared = -1  # number of messages at the last comparison
@@ -149,20 +175,28 @@ class Reading:
         self.on_pause: Callable[[], object] = lambda: None
         """Called now and then while nothing comes, if packets are waited for."""
         self.on_end: Callable[[], object] = lambda: None
-        """Called once all packets were read and what they completed was delivered, unless the reading goes ahead."""
+        """Called once all packets were read and what they completed was delivered, unless the
+        reading goes ahead.
+        """
         self.on_packets: Callable[[PacketBatch], object] = lambda _: None
-        """Gets every batch of packets before the engine does. Earlier batches were decoded by then, unless the reading goes ahead."""
+        """Gets every batch of packets before the engine does. Earlier batches were decoded by then,
+        unless the reading goes ahead.
+        """
         self._is_endless = False
         self._reset = 0  # number of connections when those that were reset were last ended
         self._met = 0, 0  # numbers of connections and streams when some last left
         self._has_keeper = keeper is not None
         self.redactor: Redactor | None = None
-        """Replaces what tables and findings say of documents, users and names; messages come as they are."""
+        """Replaces what tables and findings say of documents, users and names; messages come as
+        they are.
+        """
         if track:
             self.track()
 
     def track(self, redactor: Redactor | None = None) -> None:
-        """Keeps ``tables`` from now on; call this before the first batch. ``redactor``: as the attribute."""
+        """Keeps ``tables`` from now on; call this before the first batch. ``redactor``: as the
+        attribute.
+        """
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
         self.redactor = redactor or self.redactor
@@ -178,23 +212,30 @@ class Reading:
     ) -> None:
         """Looks for what is wrong from now on; call this before the first batch.
 
-        ``rules``: ids of the rules that are wanted; else all but the lint rules. ``redactor``: as the attribute. ``with_rows``: findings
-        get the rows of all messages that show them. ``evidence``: logs and checkpoints to look at beside the captures.
+        ``rules``: ids of the rules that are wanted; else all but the lint rules. ``redactor``: as
+        the attribute. ``with_rows``: findings get the rows of all messages that show them.
+        ``evidence``: logs and checkpoints to look at beside the captures.
         """
         from dcpinspect.findings.checker import Checker  # deferred, as above
         from dcpinspect.findings.registry import ORDINARY
 
         self.track(redactor)
         assert self.tracker is not None
-        self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None, with_rows=with_rows)
+        self.checker = Checker(
+            self.tracker,
+            ORDINARY if rules is None else rules,
+            with_keys=redactor is None,
+            with_rows=with_rows,
+        )
         self.checker.evidence = evidence
 
     def forget_what_is_over(self) -> None:
-        """Lets what is over leave memory from now on, if it can be part of no finding: the reading may have no end. Call this before the
-        first batch.
+        """Lets what is over leave memory from now on, if it can be part of no finding: the reading
+        may have no end. Call this before the first batch.
 
-        Streams and vbuckets still count it. The tables of snapshots and gaps have the latest, and what is not as it should be. Captures
-        that can be read again have an end, and nothing of them leaves. Raises ValueError unless the reading tracks streams.
+        Streams and vbuckets still count it. The tables of snapshots and gaps have the latest, and
+        what is not as it should be. Captures that can be read again have an end, and nothing of
+        them leaves. Raises ValueError unless the reading tracks streams.
         """
         if self.tracker is None:
             msg = "this reading does not track streams"
@@ -204,10 +245,15 @@ class Reading:
             self.tracker.forget_what_is_over()
 
     def _let_go(self, checker: Checker) -> None:
-        """Lets connections leave that were closed long ago, and streams that ended, if many have come since the last time."""
+        """Lets connections leave that were closed long ago, and streams that ended, if many have
+        come since the last time.
+        """
         assert self.tracker is not None, "it checks"
         met = self.engine.transport.count, self.tracker.state.counts.streams
-        if met[0] < self._met[0] + self.most_closed and met[1] < self._met[1] + self.tracker.most_streams:
+        if (
+            met[0] < self._met[0] + self.most_closed
+            and met[1] < self._met[1] + self.tracker.most_streams
+        ):
             return
         over, old = self.engine.over((self.last_time_ns or 0) - LONG_AGO_NS)
         links = self.engine.links
@@ -222,7 +268,12 @@ class Reading:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.capture.close()
 
     @property
@@ -237,7 +288,9 @@ class Reading:
 
     @property
     def tables(self) -> Tables:
-        """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError unless the reading tracks streams."""
+        """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError
+        unless the reading tracks streams.
+        """
         return self._tables(self.engine.links)
 
     def _tables(self, links: list[Link]) -> Tables:
@@ -249,16 +302,25 @@ class Reading:
         return self.tracker.tables(links, names if len(names) > 1 else ())
 
     def findings(
-        self, *, is_whole: bool = True, wanted: Callable[[Finding], bool] | None = None, links: list[Link] | None = None
+        self,
+        *,
+        is_whole: bool = True,
+        wanted: Callable[[Finding], bool] | None = None,
+        links: list[Link] | None = None,
     ) -> list[Finding]:
         """Returns what is wrong so far, worst first. Raises ValueError unless the reading checks.
 
-        ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between. ``wanted``: only these
-        cases, each of which is one vbucket of one connection. ``links``: the engine's links, if the caller has them: there may be many.
+        ``is_whole``: the reading has come to its end, or is asked about live; it was not
+        interrupted in between. ``wanted``: only these cases, each of which is one vbucket of one
+        connection. ``links``: the engine's links, if the caller has them: there may be many.
         """
-        return self._findings(self.engine.links if links is None else links, is_whole=is_whole, wanted=wanted)
+        return self._findings(
+            self.engine.links if links is None else links, is_whole=is_whole, wanted=wanted
+        )
 
-    def _findings(self, links: list[Link], *, is_whole: bool, wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
+    def _findings(
+        self, links: list[Link], *, is_whole: bool, wanted: Callable[[Finding], bool] | None = None
+    ) -> list[Finding]:
         if self.checker is None:
             msg = "this reading does not check"
             raise ValueError(msg)
@@ -267,11 +329,19 @@ class Reading:
         return self.checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
-        """Returns ``tables`` by name, as SQL has them; if the reading checks, with findings, which the table of vbuckets then counts."""
-        return self.tables.by_name if self.checker is None else self.worked_out(is_whole=is_whole)[2]
+        """Returns ``tables`` by name, as SQL has them; if the reading checks, with findings, which
+        the table of vbuckets then counts.
+        """
+        return (
+            self.tables.by_name if self.checker is None else self.worked_out(is_whole=is_whole)[2]
+        )
 
-    def worked_out(self, *, is_whole: bool = True) -> tuple[Tables, list[Finding], dict[str, Records]]:
-        """Returns ``tables``, ``findings`` and ``by_name`` of a reading that checks, each made once. Raises as ``findings``."""
+    def worked_out(
+        self, *, is_whole: bool = True
+    ) -> tuple[Tables, list[Finding], dict[str, Records]]:
+        """Returns ``tables``, ``findings`` and ``by_name`` of a reading that checks, each made
+        once. Raises as ``findings``.
+        """
         from dcpinspect.findings.record import with_findings
         from dcpinspect.findings.registry import RULES  # deferred, as above
 
@@ -279,10 +349,18 @@ class Reading:
         findings, tables = self._findings(links, is_whole=is_whole), self._tables(links)
         assert self.checker is not None, "it has findings"
         clients = self.checker.clients(links)
-        return tables, findings, with_findings(tables.by_name, findings, RULES, clients, [file.name for file in self.capture.files])
+        return (
+            tables,
+            findings,
+            with_findings(
+                tables.by_name, findings, RULES, clients, [file.name for file in self.capture.files]
+            ),
+        )
 
     def _compare(self, tracker: Tracker) -> None:
-        """Compares streams, if the captures can be read again and this was not done since the latest message."""
+        """Compares streams, if the captures can be read again and this was not done since the
+        latest message.
+        """
         if self._is_repeatable and self._compared != self.messages:
             tracker.compare(self._look_again)
             self._compared = self.messages
@@ -302,17 +380,21 @@ class Reading:
         return self._delivered(self._decoded(self._framed()))
 
     def ahead(self) -> Generator[MessageBatch, None, None]:
-        """Yields what iterating yields, but uses all processors: threads make the next batches meanwhile. Close it unless it came to its
-        end.
+        """Yields what iterating yields, but uses all processors: threads make the next batches
+        meanwhile. Close it unless it came to its end.
 
         There are no threads if there is only one batch, or if packets are waited for.
         """
         if (self.capture.size or 0) <= BATCH_BYTES:
             return iter(self)
-        framed = self._framed()  # a keeper is asked what it keeps when messages are seen, so it must see no later packets before
+        # a keeper is asked what it keeps when messages are seen, so it must see no later packets
+        # before
+        framed = self._framed()
         return self._delivered(ahead(self._decoded(framed if self._has_keeper else ahead(framed))))
 
-    def _delivered(self, batches: Generator[LookedAt, None, None]) -> Generator[MessageBatch, None, None]:
+    def _delivered(
+        self, batches: Generator[LookedAt, None, None]
+    ) -> Generator[MessageBatch, None, None]:
         with closing(batches):
             for batch, looked_at, looks in batches:
                 self.messages += len(batch)
@@ -333,7 +415,13 @@ class Reading:
                 batch = self.engine.decode(frames)
                 if batch is not None:
                     looked_at = batch.redacted(self.redactor)
-                    yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None and self.is_looking else ()
+                    yield (
+                        batch,
+                        looked_at,
+                        self.checker.look(looked_at)
+                        if self.checker is not None and self.is_looking
+                        else (),
+                    )
 
     def _framed(self) -> Generator[Frames, None, None]:
         taken: dict[int, int] = {}  # number of blocks of secrets, by file
@@ -344,11 +432,19 @@ class Reading:
                 taken[number] = len(file.secrets)
             if len(packets):
                 earliest, latest = int(packets.time_ns.min()), int(packets.time_ns.max())
-                self.first_time_ns = int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
-                self.earliest_ns = earliest if self.earliest_ns is None else min(self.earliest_ns, earliest)
-                self.last_time_ns = latest if self.last_time_ns is None else max(self.last_time_ns, latest)
+                self.first_time_ns = (
+                    int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
+                )
+                self.earliest_ns = (
+                    earliest if self.earliest_ns is None else min(self.earliest_ns, earliest)
+                )
+                self.last_time_ns = (
+                    latest if self.last_time_ns is None else max(self.last_time_ns, latest)
+                )
                 self.truncated += int((packets.captured < packets.wire).sum())
-                self.clock_ns = int(packets.time_ns[-1])  # not the latest time: a clock may be set back
+                self.clock_ns = int(
+                    packets.time_ns[-1]
+                )  # not the latest time: a clock may be set back
                 self.on_packets(packets)
             yield self.engine.frame(packets)
             if self._is_endless and self.engine.transport.count >= self._reset + self.most_closed:

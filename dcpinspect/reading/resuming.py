@@ -1,7 +1,9 @@
-"""A reading that is put aside before its end, and continued later: it gives the same messages, tables and findings as without a stop.
+"""A reading that is put aside before its end, and continued later: it gives the same messages,
+tables and findings as without a stop.
 
-The attributes of its objects are kept: numbers, texts, tables. They are data: nothing in them names code to run, and objects are made
-without running any code of theirs. Tables are checked, since kernels take the row numbers in them as they are.
+The attributes of its objects are kept: numbers, texts, tables. They are data: nothing in them names
+code to run, and objects are made without running any code of theirs. Tables are checked, since
+kernels take the row numbers in them as they are.
 
 Nothing is kept if TLS is decrypted, for its keys are secrets.
 """
@@ -46,7 +48,8 @@ class NotKeptError(ValueError):
 
 
 def put_aside(reading: Reading) -> bytes:
-    """Returns what a reading knows between two batches of packets; the reading goes on as if nothing had been asked.
+    """Returns what a reading knows between two batches of packets; the reading goes on as if
+    nothing had been asked.
 
     Raises NotKeptError if it cannot be kept.
     """
@@ -76,9 +79,11 @@ def put_aside(reading: Reading) -> bytes:
 
 
 def go_on(reading: Reading, data: bytes) -> None:
-    """Puts a new reading, which has the same options, into the state of the one that was put aside; its packets are those that come next.
+    """Puts a new reading, which has the same options, into the state of the one that was put aside;
+    its packets are those that come next.
 
-    A reading that does not check knows only what it takes to find messages. Raises NotKeptError for what was not put aside by this version.
+    A reading that does not check knows only what it takes to find messages. Raises NotKeptError for
+    what was not put aside by this version.
     """
     try:
         plain, *tables = unpacked(data)
@@ -102,7 +107,9 @@ def _named(reading: Reading) -> dict[str, Any]:
     engine, checker = reading.engine, reading.checker
     named: dict[str, Any] = {name: getattr(resync, name) for name in _CONSTANTS}
     named |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_ports")}
-    named |= {f"find{side}": names._find for side, names in enumerate((engine._clients, engine._servers))}
+    named |= {
+        f"find{side}": names._find for side, names in enumerate((engine._clients, engine._servers))
+    }
     numbering: ByPacket = engine._decoding._numbering  # type: ignore[assignment] # that of parts
     named |= {"engine": engine, "files": engine._decoding._files, "opened_by": numbering._opened_by}
     named |= {"redactor": reading.redactor}
@@ -120,7 +127,9 @@ def _named(reading: Reading) -> dict[str, Any]:
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, named: Mapping[str, Any], tables: list[pickle.PickleBuffer]) -> None:
+    def __init__(
+        self, file: io.BytesIO, named: Mapping[str, Any], tables: list[pickle.PickleBuffer]
+    ) -> None:
         super().__init__(file, protocol=5, buffer_callback=tables.append)
         self._names = {id(value): name for name, value in named.items() if value is not None}
 
@@ -132,7 +141,9 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, np.ndarray | np.generic | np.dtype | Counter | deque):
             return NotImplemented
         if isinstance(obj, type | FunctionType | BuiltinFunctionType | MethodType):
-            return NotImplemented if (obj.__module__, obj.__qualname__) in _GLOBALS else _refused(obj)
+            return (
+                NotImplemented if (obj.__module__, obj.__qualname__) in _GLOBALS else _refused(obj)
+            )
         if isinstance(obj, ctypes.Structure):
             return _record, (_name(kind.struct), bytes(obj))
         if not _is_kept(kind.__module__):
@@ -147,7 +158,9 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, named: Mapping[str, Any], tables: list[memoryview]) -> None:
+    def __init__(
+        self, file: io.BytesIO, named: Mapping[str, Any], tables: list[memoryview]
+    ) -> None:
         super().__init__(file, buffers=tables)
         self._named = named
 
@@ -168,12 +181,19 @@ def _refused(obj: Any) -> Any:
 
 
 def _attributes(obj: Any, slots: Iterable[str]) -> dict[str, Any]:
-    return getattr(obj, "__dict__", {}) | {name: getattr(obj, name) for name in slots if hasattr(obj, name)}
+    return getattr(obj, "__dict__", {}) | {
+        name: getattr(obj, name) for name in slots if hasattr(obj, name)
+    }
 
 
 @cache
 def _slots(kind: type) -> tuple[str, ...]:
-    return tuple(name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if not name.startswith("__"))
+    return tuple(
+        name
+        for base in kind.__mro__
+        for name in vars(base).get("__slots__", ())
+        if not name.startswith("__")
+    )
 
 
 @cache

@@ -1,14 +1,17 @@
-"""DCP for users of Scapy: packets made from the table of layouts, and a session that reassembles streams for ``sniff``.
+"""DCP for users of Scapy: packets made from the table of layouts, and a session that reassembles
+streams for ``sniff``.
 
-``DCP`` is the header with its framing extras; above it stands a class for each layout of each message::
+``DCP`` is the header with its framing extras; above it stands a class for each layout of each
+message::
 
     DCP(vbucket=5, opaque=0x11) / DcpMutation(by_seqno=17, key=b"k", value=b"{}")
     DCP() / DcpSnapshotMarker(end_seqno=9, snapshot_type="memory")
     sniff(offline="capture.pcapng", session=DCPSession)
 
-Names follow the table: ``dcp_mutation`` is ``DcpMutation`` and its response ``DcpMutationResponse``; commands around DCP begin with
-``Mcbp``, those that a server sends with ``McbpServer``, framing extras with ``DcpFrame``. A class of that name has the newest layout;
-called with fields, or a ``generation``, that only another layout has, it makes that one.
+Names follow the table: ``dcp_mutation`` is ``DcpMutation`` and its response
+``DcpMutationResponse``; commands around DCP begin with ``Mcbp``, those that a server sends with
+``McbpServer``, framing extras with ``DcpFrame``. A class of that name has the newest layout; called
+with fields, or a ``generation``, that only another layout has, it makes that one.
 
 Importing this imports Scapy, which nothing else here does before it needs it.
 """
@@ -30,4 +33,15 @@ if TYPE_CHECKING:
 globals().update(MESSAGES)
 globals().update(FRAMES)
 
-__all__ = ["DCP", "MESSAGES", "PORT", "DCPSession", "DcpFrame", "McbpError", "MessageBody", "Origin", *MESSAGES, *FRAMES]
+__all__ = [
+    "DCP",
+    "MESSAGES",
+    "PORT",
+    "DCPSession",
+    "DcpFrame",
+    "McbpError",
+    "MessageBody",
+    "Origin",
+    *MESSAGES,
+    *FRAMES,
+]

@@ -9,7 +9,14 @@ from scapy.fields import ByteField, PacketListField, ShortField, StrField
 from scapy.packet import Packet
 
 from dcpinspect.protocol.fields import MessageSide
-from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, Frame, FrameSpec, decode_frames, encode_frames
+from dcpinspect.protocol.flex import (
+    REQUEST_FRAMES,
+    RESPONSE_FRAMES,
+    Frame,
+    FrameSpec,
+    decode_frames,
+    encode_frames,
+)
 from dcpinspect.protocol.header_columns import UNDECLARED_STREAM_ID, faults_of
 from dcpinspect.scapy_layer.scapy_fields import camel, number_field, packet_class, sentence
 
@@ -67,7 +74,13 @@ def _kind(frame_id: int, spec: FrameSpec) -> type[KnownFrame]:
             fields.append(OptionalShortField(item.name, None))
         else:
             fields.append(number_field(item, item.default))
-    attributes = {"name": spec.name, "fields_desc": fields, "frame_id": frame_id, "spec": spec, "__doc__": sentence(spec.doc)}
+    attributes = {
+        "name": spec.name,
+        "fields_desc": fields,
+        "frame_id": frame_id,
+        "spec": spec,
+        "__doc__": sentence(spec.doc),
+    }
     return packet_class(f"DcpFrame{camel(spec.name)}", KnownFrame, attributes)
 
 
@@ -76,7 +89,9 @@ _KINDS: dict[MessageSide, dict[int, type[KnownFrame]]] = {
     "response": {number: _kind(number, spec) for number, spec in RESPONSE_FRAMES.items()},
 }
 
-FRAMES: dict[str, type[KnownFrame]] = {kind.__name__: kind for kinds in _KINDS.values() for kind in kinds.values()}
+FRAMES: dict[str, type[KnownFrame]] = {
+    kind.__name__: kind for kinds in _KINDS.values() for kind in kinds.values()
+}
 """The classes of known kinds, by name."""
 globals().update(FRAMES)
 
@@ -85,11 +100,17 @@ class FramesField(PacketListField):
     """The list of elements; bytes that form no element are ``Raw`` at the end of the list."""
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
-        """Takes as many bytes as the header says, or three if a server sent a stream-id and did not count it."""
+        """Takes as many bytes as the header says, or three if a server sent a stream-id and did not
+        count it.
+        """
         header = pkt.header()
-        size = min(3 if faults_of(header, s[:1]) & UNDECLARED_STREAM_ID else header.framing_size, len(s))
+        size = min(
+            3 if faults_of(header, s[:1]) & UNDECLARED_STREAM_ID else header.framing_size, len(s)
+        )
         frames, used = decode_frames(s[:size])
-        packets: list[Packet] = [_packet(_KINDS[header.side].get(frame.id), frame) for frame in frames]
+        packets: list[Packet] = [
+            _packet(_KINDS[header.side].get(frame.id), frame) for frame in frames
+        ]
         if used < size:
             packets.append(conf.raw_layer(s[used:size]))
         pkt.framing_size = size
@@ -97,4 +118,8 @@ class FramesField(PacketListField):
 
 
 def _packet(kind: type[KnownFrame] | None, frame: Frame) -> DcpFrame:
-    return kind(frame.data) if kind is not None and kind.fits(frame.data) else DcpFrame(id=frame.id, data=frame.data)
+    return (
+        kind(frame.data)
+        if kind is not None and kind.fits(frame.data)
+        else DcpFrame(id=frame.id, data=frame.data)
+    )

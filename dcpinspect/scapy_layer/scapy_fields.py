@@ -29,8 +29,18 @@ Length = Callable[[Any], int]
 OPCODES = {int(opcode): opcode.name.lower() for opcode in Opcode}
 STATUSES = {int(status): status.name.lower() for status in Status}
 
-_PLAIN = {1: scapy_fields.ByteField, 2: scapy_fields.ShortField, 4: scapy_fields.IntField, 8: scapy_fields.LongField}
-_NAMED = {1: scapy_fields.ByteEnumField, 2: scapy_fields.ShortEnumField, 4: scapy_fields.IntEnumField, 8: scapy_fields.LongEnumField}
+_PLAIN = {
+    1: scapy_fields.ByteField,
+    2: scapy_fields.ShortField,
+    4: scapy_fields.IntField,
+    8: scapy_fields.LongField,
+}
+_NAMED = {
+    1: scapy_fields.ByteEnumField,
+    2: scapy_fields.ShortEnumField,
+    4: scapy_fields.IntEnumField,
+    8: scapy_fields.LongEnumField,
+}
 _OTHER = {
     FieldKind.I64: scapy_fields.SignedLongField,
     FieldKind.UUID: scapy_fields.XLongField,
@@ -38,7 +48,11 @@ _OTHER = {
     FieldKind.OPAQUE: scapy_fields.XIntField,
     FieldKind.ID: scapy_fields.XIntField,
 }
-_WORDS = {FieldKind.STATUS: STATUSES, FieldKind.FEATURE: {feature.code: feature.name for feature in FEATURES}, FieldKind.COMMAND: OPCODES}
+_WORDS = {
+    FieldKind.STATUS: STATUSES,
+    FieldKind.FEATURE: {feature.code: feature.name for feature in FEATURES},
+    FieldKind.COMMAND: OPCODES,
+}
 _FORMATS = {1: "B", 2: "H", 4: "I"}
 
 
@@ -79,7 +93,10 @@ class RecordsField(PacketListField):
     def any2i(self, pkt: Any, x: Any) -> Any:
         """Returns the records as packets."""
         records = x if isinstance(x, list) else [x]
-        return super().any2i(pkt, [self._record(record) if isinstance(record, dict) else record for record in records])
+        return super().any2i(
+            pkt,
+            [self._record(record) if isinstance(record, dict) else record for record in records],
+        )
 
     def _record(self, values: dict[str, Any]) -> Packet:
         kind: Any = self.cls
@@ -89,11 +106,16 @@ class RecordsField(PacketListField):
 
 def unknown_field(name: str, owner: str, known_names: Iterable[str]) -> str:
     """Returns the error about a field that does not exist."""
-    return f"{name}: {owner} has no such field{did_you_mean(name, known_names) or '; there are ' + ', '.join(known_names)}"
+    return (
+        f"{name}: {owner} has no such "
+        f"field{did_you_mean(name, known_names) or '; there are ' + ', '.join(known_names)}"
+    )
 
 
 class UnknownFieldError(AttributeError):
-    """A field that neither a packet nor its payloads have; it is only looked for what was meant if somebody reads the error."""
+    """A field that neither a packet nor its payloads have; it is only looked for what was meant if
+    somebody reads the error.
+    """
 
     def __init__(self, packet: Packet, name: str) -> None:
         super().__init__(name)
@@ -105,11 +127,15 @@ class UnknownFieldError(AttributeError):
 
 def field_names(packet: Packet) -> dict[str, None]:
     """Returns the names of the fields of a packet and of all its payloads, in order."""
-    return dict.fromkeys(field.name for layer in packet.iterpayloads() for field in layer.fields_desc)
+    return dict.fromkeys(
+        field.name for layer in packet.iterpayloads() for field in layer.fields_desc
+    )
 
 
 class Suggesting(Packet):
-    """A packet that says which field may have been meant by a wrong name, and does not take a slip for an attribute of its own."""
+    """A packet that says which field may have been meant by a wrong name, and does not take a slip
+    for an attribute of its own.
+    """
 
     def __getattr__(self, attr: str) -> Any:
         try:
@@ -118,8 +144,14 @@ class Suggesting(Packet):
             raise UnknownFieldError(self, attr) from None
 
     def __setattr__(self, attr: str, val: Any) -> None:
-        is_ours = attr in self.__all_slots__ or attr in self.default_fields or hasattr(type(self), attr)
-        if not is_ours and attr not in (known_names := field_names(self)) and did_you_mean(attr, known_names):
+        is_ours = (
+            attr in self.__all_slots__ or attr in self.default_fields or hasattr(type(self), attr)
+        )
+        if (
+            not is_ours
+            and attr not in (known_names := field_names(self))
+            and did_you_mean(attr, known_names)
+        ):
             raise UnknownFieldError(self, attr)
         super().__setattr__(attr, val)
 
@@ -148,13 +180,19 @@ def record_class(records: RecordList) -> type[Packet]:
     """Returns the class of one record, which is made only once."""
     if id(records) not in _records:
         fields = section_fields(records.fields, measured=measured(records.fields))
-        attributes = {"name": records.title, "fields_desc": fields, "__doc__": sentence(records.doc)}
+        attributes = {
+            "name": records.title,
+            "fields_desc": fields,
+            "__doc__": sentence(records.doc),
+        }
         _records[id(records)] = packet_class(f"{camel(records.name)}Record", Record, attributes)
     return _records[id(records)]
 
 
 def name_of(spec: Field | RecordList) -> str:
-    """Returns the table's name of a field; with an underscore if Scapy has a method of that name (``command_``, ``fragment_``)."""
+    """Returns the table's name of a field; with an underscore if Scapy has a method of that name
+    (``command_``, ``fragment_``).
+    """
     return f"{spec.name}_" if hasattr(Packet, spec.name) else spec.name
 
 
@@ -170,32 +208,58 @@ def number_field(spec: Field, default: int | None) -> Any:
 
 def measured(items: Iterable[LayoutItem]) -> dict[str, str]:
     """Returns the names of texts, by the name of the number that says how long each text is."""
-    return {item.size: name_of(item) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
+    return {
+        item.size: name_of(item)
+        for item in items
+        if isinstance(item, Field) and isinstance(item.size, str)
+    }
 
 
 def section_fields(
-    items: Sequence[LayoutItem], *, room: Length | None = None, numbers: Mapping[str, int] | None = None, measured: Mapping[str, str]
+    items: Sequence[LayoutItem],
+    *,
+    room: Length | None = None,
+    numbers: Mapping[str, int] | None = None,
+    measured: Mapping[str, str],
 ) -> list[Any]:
-    """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults that replace those of the table."""
+    """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults that replace those
+    of the table.
+    """
     fields: list[Any] = []
     for item in items:
         if isinstance(item, RecordList):
-            fields.append(RecordsField(item.name, [], record_class(item), length_from=_rest(room, fields), max_count=MAX_RECORDS))
+            fields.append(
+                RecordsField(
+                    item.name,
+                    [],
+                    record_class(item),
+                    length_from=_rest(room, fields),
+                    max_count=MAX_RECORDS,
+                )
+            )
         elif item.name in measured:
-            fields.append(FieldLenField(name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]))
+            fields.append(
+                FieldLenField(
+                    name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]
+                )
+            )
         elif item.kind.size:
             fields.append(number_field(item, (numbers or {}).get(item.name, item.default)))
         elif isinstance(item.size, int):
             fields.append(StrFixedLenField(name_of(item), b"", length=item.size))
         else:
-            fields.append(_text_field(item, _rest(room, fields) if item.size is None else _given(item.size)))
+            fields.append(
+                _text_field(item, _rest(room, fields) if item.size is None else _given(item.size))
+            )
     return fields
 
 
 def _text_field(spec: Field, length: Length) -> Any:
     if spec.kind is FieldKind.FLATBUFFER:
         return TableField(spec, length)
-    return (SecretField if spec.kind is FieldKind.SECRET else StrLenField)(name_of(spec), b"", length_from=length)
+    return (SecretField if spec.kind is FieldKind.SECRET else StrLenField)(
+        name_of(spec), b"", length_from=length
+    )
 
 
 def _given(name: str) -> Length:
@@ -203,12 +267,21 @@ def _given(name: str) -> Length:
 
 
 def _rest(room: Length | None, before: Sequence[Any]) -> Length:
-    """Returns a function for the number of bytes that the fields ``before`` leave of the section."""
+    """Returns a function for the number of bytes that the fields ``before`` leave of the
+    section.
+    """
     earlier = tuple(before)
 
     def rest(packet: Any) -> int:
         assert room is not None
-        return max(0, room(packet) - sum(len(field.addfield(packet, b"", packet.getfieldval(field.name))) for field in earlier))
+        return max(
+            0,
+            room(packet)
+            - sum(
+                len(field.addfield(packet, b"", packet.getfieldval(field.name)))
+                for field in earlier
+            ),
+        )
 
     return rest
 

@@ -1,8 +1,8 @@
 """Messages as Scapy packets: the header, and above it a class for each layout of the table.
 
-Lengths are computed if they are not given. A body without a layout, or one that does not fit it, is ``Raw`` above the header; bytes that
-begin no message are ``Raw``, too. The messages of a segment stand one above the other; bytes after them that begin no message are
-``Padding``.
+Lengths are computed if they are not given. A body without a layout, or one that does not fit it, is
+``Raw`` above the header; bytes that begin no message are ``Raw``, too. The messages of a segment
+stand one above the other; bytes after them that begin no message are ``Padding``.
 """
 
 from __future__ import annotations
@@ -59,15 +59,25 @@ _MAGICS: dict[tuple[bool, MessageSide], Magic] = {
 _FLEX = {Magic.REQUEST: Magic.FLEX_REQUEST, Magic.RESPONSE: Magic.FLEX_RESPONSE}
 _RESPONSES = (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
 _SERVER = (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
-_OPCODES: dict[int, dict[int, str]] = {False: OPCODES, True: {int(opcode): opcode.name.lower() for opcode in ServerOpcode}}
-_FIELDS = {field.name: field for magic in (Magic.FLEX_RESPONSE, Magic.FLEX_REQUEST) for field in header_fields(magic)}
+_OPCODES: dict[int, dict[int, str]] = {
+    False: OPCODES,
+    True: {int(opcode): opcode.name.lower() for opcode in ServerOpcode},
+}
+_FIELDS = {
+    field.name: field
+    for magic in (Magic.FLEX_RESPONSE, Magic.FLEX_REQUEST)
+    for field in header_fields(magic)
+}
 
 
-# -- header ------------------------------------------------------------------------------------------------
+# -- header
+# ------------------------------------------------------------------------------------------------
 
 
 def _magic(packet: Any) -> int:
-    """Returns the packet's magic; if it is not given and there are framing extras, the magic that it will have."""
+    """Returns the packet's magic; if it is not given and there are framing extras, the magic that
+    it will have.
+    """
     magic = int(packet.getfieldval("magic"))
     if "magic" not in packet.fields and packet.getfieldval("framing_extras"):
         return {int(plain): int(flex) for plain, flex in _FLEX.items()}.get(magic, magic)
@@ -87,7 +97,9 @@ def _is_server(packet: Any) -> bool:
 
 
 class MagicField(scapy_fields.XByteEnumField):
-    """The first byte. If it is not given and there are framing extras, it becomes a magic that allows them."""
+    """The first byte. If it is not given and there are framing extras, it becomes a magic that
+    allows them.
+    """
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
         """Adds the byte."""
@@ -123,19 +135,28 @@ class DCP(Suggesting):
     match_subclass = True
     __slots__ = ("built_size", "framing_size", "origin")
     built_size: int | None
-    """Number of bytes of the message and all that follow it, while the messages before them are built."""
+    """Number of bytes of the message and all that follow it, while the messages before them are
+    built.
+    """
     framing_size: int
-    """Number of bytes of framing extras that were dissected, even if the header did not count them."""
+    """Number of bytes of framing extras that were dissected, even if the header did not count them.
+    """
     origin: Any
-    """Where the message stands in a reading: an ``Origin`` if it comes from ``DCPSession``, else None."""
+    """Where the message stands in a reading: an ``Origin`` if it comes from ``DCPSession``, else
+    None.
+    """
     fields_desc: ClassVar[list[Any]] = [
-        MagicField("magic", int(Magic.REQUEST), {int(magic): doc for magic, doc in MAGIC_DOCS.items()}),
+        MagicField(
+            "magic", int(Magic.REQUEST), {int(magic): doc for magic, doc in MAGIC_DOCS.items()}
+        ),
         MultiEnumField("opcode", 0, _OPCODES, depends_on=_is_server, fmt="B"),
         ConditionalField(number_field(_FIELDS["framing_extras_length"], None), _is_flex),
         KeyLengthField("key_length", None),
         number_field(_FIELDS["extras_length"], None),
         number_field(_FIELDS["datatype"], 0),
-        ConditionalField(number_field(_FIELDS["vbucket"], 0), lambda packet: not _is_response(packet)),
+        ConditionalField(
+            number_field(_FIELDS["vbucket"], 0), lambda packet: not _is_response(packet)
+        ),
         ConditionalField(number_field(_FIELDS["status"], 0), _is_response),
         number_field(_FIELDS["total_body_length"], None),
         number_field(_FIELDS["opaque"], 0),
@@ -154,18 +175,26 @@ class DCP(Suggesting):
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes = b"", *args: Any, **fields: Any) -> type[Packet]:
-        """Returns ``Raw`` for bytes that begin no message, because a segment may begin in the middle of one."""
+        """Returns ``Raw`` for bytes that begin no message, because a segment may begin in the
+        middle of one.
+        """
         del args, fields
         begins = not _pkt or (len(_pkt) >= HEADER_SIZE and _pkt[0] in MAGIC_DOCS)
         return cls if begins else conf.raw_layer
 
     @classmethod
-    def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
-        """Returns the first message of stream bytes without holes, for ``StreamSocket(socket, DCP)``; the bytes after it are
-        ``Padding``.
+    def tcp_reassemble(
+        cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]
+    ) -> Packet | None:
+        """Returns the first message of stream bytes without holes, for ``StreamSocket(socket,
+        DCP)``; the bytes after it are ``Padding``.
         """
         del session
-        size = HEADER_SIZE + int.from_bytes(data[8:12], "big") if len(data) >= HEADER_SIZE else HEADER_SIZE
+        size = (
+            HEADER_SIZE + int.from_bytes(data[8:12], "big")
+            if len(data) >= HEADER_SIZE
+            else HEADER_SIZE
+        )
         metadata["tcp_min_len"] = size
         if len(data) < size:
             return None
@@ -203,7 +232,9 @@ class DCP(Suggesting):
         following = self.payload.getlayer(DCP)
         body_size = len(pay)
         if following is not None:  # Scapy may have built a copy of the message
-            body_size -= len(following.do_build()) if following.built_size is None else following.built_size
+            body_size -= (
+                len(following.do_build()) if following.built_size is None else following.built_size
+            )
         layout = self.payload.layout if isinstance(self.payload, MessageBody) else None
         framing_size = len(pkt) - HEADER_SIZE
         built = bytearray(pkt)
@@ -263,7 +294,9 @@ class DCP(Suggesting):
             if not undissected or DCP.dispatch_hook(undissected) is not DCP:
                 break
             size = HEADER_SIZE + int.from_bytes(undissected[8:12], "big")
-            message = DCP(undissected[:size], stop_dissection_after=self.stop_dissection_after, _internal=1)
+            message = DCP(
+                undissected[:size], stop_dissection_after=self.stop_dissection_after, _internal=1
+            )
             last.add_payload(message)
             last, undissected = message, undissected[size:]
         if undissected and conf.padding:
@@ -298,7 +331,13 @@ class DCP(Suggesting):
         """Returns what happened, and where, for every message of a segment."""
         name = opcode_name(self.opcode, server=_is_server(self))
         if _is_response(self):
-            return f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque 0x{self.opaque:08x}", [DCP]
+            return (
+                (
+                    f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque "
+                    f"0x{self.opaque:08x}"
+                ),
+                [DCP],
+            )
         return f"DCP {name} vbucket {self.vbucket} opaque 0x{self.opaque:08x}", [DCP]
 
 
@@ -306,10 +345,13 @@ class HiddenBody(Packet):
     """A body that may hold credentials and has no layout: sent and received, but never shown."""
 
     name = "hidden"
-    fields_desc: ClassVar[list[Any]] = [SecretField("load", b"", length_from=lambda packet: len(packet.original))]
+    fields_desc: ClassVar[list[Any]] = [
+        SecretField("load", b"", length_from=lambda packet: len(packet.original))
+    ]
 
 
-# -- bodies ------------------------------------------------------------------------------------------------
+# -- bodies
+# ------------------------------------------------------------------------------------------------
 
 
 class MessageBody(Suggesting):
@@ -320,7 +362,9 @@ class MessageBody(Suggesting):
     show_summary = False
     layout: ClassVar[Layout]
     variants: ClassVar[tuple[type[MessageBody], ...]] = ()
-    """The classes for all layouts of the message, this one first; empty for layouts other than the first."""
+    """The classes for all layouts of the message, this one first; empty for layouts other than the
+    first.
+    """
 
     def __init__(self, _pkt: bytes = b"", *, generation: str | None = None, **fields: Any) -> None:
         del generation  # because it has chosen the class already
@@ -328,22 +372,32 @@ class MessageBody(Suggesting):
             super().__init__(_pkt, **fields)
         except AttributeError as error:
             kinds = self.variants or (type(self),)
-            if str(error) not in (all_ := dict.fromkeys(name for kind in kinds for name in _names(kind))):
+            if str(error) not in (
+                all_ := dict.fromkeys(name for kind in kinds for name in _names(kind))
+            ):
                 raise AttributeError(unknown_field(str(error), type(self).__name__, all_)) from None
             layouts_text = "; ".join(", ".join(_names(kind)) or "none" for kind in kinds)
             raise AttributeError(
-                f"{error}: no layout of {type(self).__name__} has these fields together; there are: {layouts_text}"
+                f"{error}: no layout of {type(self).__name__} has these fields together; there "
+                f"are: {layouts_text}"
             ) from None
 
 
-def _variant(cls: type[MessageBody], _pkt: bytes = b"", /, *, generation: str | None = None, **fields: Any) -> type[MessageBody]:
-    """Returns the class to make for these fields: the class of the first layout that has them all."""
+def _variant(
+    cls: type[MessageBody], _pkt: bytes = b"", /, *, generation: str | None = None, **fields: Any
+) -> type[MessageBody]:
+    """Returns the class to make for these fields: the class of the first layout that has them
+    all.
+    """
     if _pkt or "_internal" in fields:
         return cls
     for kind in cls.variants:
         if generation in (None, kind.layout.generation) and set(fields) <= set(_names(kind)):
             by_name = {field.name: field for field in kind.fields_desc}
-            if all(by_name[name].any2i(None, fields.get(name, number)) == number for name, number in _chosen_by(kind.layout).items()):
+            if all(
+                by_name[name].any2i(None, fields.get(name, number)) == number
+                for name, number in _chosen_by(kind.layout).items()
+            ):
                 return kind
     return cls
 
@@ -356,7 +410,9 @@ def _chosen_by(layout: Layout) -> dict[str, int]:
     """Returns the numbers in its extras that a layout requires."""
     required = {(offset, size): number for offset, size, number in layout.when}
     return {
-        field.name: required[offset_and_size] for field in layout.extras if (offset_and_size := (field.offset, field.kind.size)) in required
+        field.name: required[offset_and_size]
+        for field in layout.extras
+        if (offset_and_size := (field.offset, field.kind.size)) in required
     }
 
 
@@ -372,7 +428,9 @@ def _value_size(packet: Any) -> int:
     return header.body_size - under.framing_size - header.extras_size - header.key_size
 
 
-def _body_class(layout: Layout, name: str, base: type[MessageBody], attributes: Mapping[str, Any]) -> type[MessageBody]:
+def _body_class(
+    layout: Layout, name: str, base: type[MessageBody], attributes: Mapping[str, Any]
+) -> type[MessageBody]:
     texts = measured((*layout.extras, *layout.value))
     fields = section_fields(layout.extras, numbers=_chosen_by(layout), measured=texts)
     if layout.key is not None:
@@ -383,7 +441,11 @@ def _body_class(layout: Layout, name: str, base: type[MessageBody], attributes: 
         header["status"] = int(layout.status[0])
     side = " response" if layout.side == "response" else ""
     items = (*layout.extras, *(() if layout.key is None else (layout.key,)), *layout.value)
-    doc = [opcode_doc(layout.opcode, server=layout.server), "", *(f"{name_of(item)}: {item.doc}" for item in items)]
+    doc = [
+        opcode_doc(layout.opcode, server=layout.server),
+        "",
+        *(f"{name_of(item)}: {item.doc}" for item in items),
+    ]
     made: dict[str, Any] = {
         "name": f"{opcode_name(layout.opcode, server=layout.server)}{side} {layout.generation}",
         "fields_desc": fields,
@@ -402,7 +464,9 @@ def _class_name(layout: Layout) -> str:
 
 
 def _classes() -> list[type[MessageBody]]:
-    """Returns a class for each layout; layouts after the first of a message also have their generation in the name."""
+    """Returns a class for each layout; layouts after the first of a message also have their
+    generation in the name.
+    """
     classes: list[type[MessageBody]] = []
     messages: dict[str, list[Layout]] = {}
     for layout in LAYOUTS:
@@ -412,8 +476,12 @@ def _classes() -> list[type[MessageBody]]:
         kinds = [first]
         for layout in layouts[1:]:
             variant = f"{name}_{re.sub('[^0-9A-Za-z]', '_', layout.generation)}"
-            number = 1 + sum(re.fullmatch(rf"{variant}(_\d+)?", kind.__name__) is not None for kind in kinds)
-            kinds.append(_body_class(layout, variant if number == 1 else f"{variant}_{number}", first, {}))
+            number = 1 + sum(
+                re.fullmatch(rf"{variant}(_\d+)?", kind.__name__) is not None for kind in kinds
+            )
+            kinds.append(
+                _body_class(layout, variant if number == 1 else f"{variant}_{number}", first, {})
+            )
         first.variants = tuple(kinds)
         classes += kinds
     return classes
@@ -430,7 +498,11 @@ McbpError = _body_class(
     Layout(0, "response", "error", "", value=ERROR_VALUE, value_required=False, status="any"),
     "McbpError",
     MessageBody,
-    {"name": "error", "overload_fields": {DCP: {"magic": int(Magic.RESPONSE)}}, "__doc__": "Why a request was refused."},
+    {
+        "name": "error",
+        "overload_fields": {DCP: {"magic": int(Magic.RESPONSE)}},
+        "__doc__": "Why a request was refused.",
+    },
 )
 """The body of any refused request; the header says which request it was."""
 

@@ -1,7 +1,8 @@
-"""The engine behind ``sniff``: makes messages, as any other reading has them, of what Scapy captures or reads from files.
+"""The engine behind ``sniff``: makes messages, as any other reading has them, of what Scapy
+captures or reads from files.
 
-Scapy's own ``TCPSession`` needs streams without loss and cannot resume within one. Here it only delivers packets, whose bytes go to the
-engine unchanged.
+Scapy's own ``TCPSession`` needs streams without loss and cannot resume within one. Here it only
+delivers packets, whose bytes go to the engine unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a message stands in its reading, and what its own bytes do not say. Names are those of the messages table."""
+    """Where a message stands in its reading, and what its own bytes do not say. Names are those of
+    the messages table.
+    """
 
     row: int
     file: str
@@ -68,26 +71,35 @@ class _Source:
 
 
 class DCPSession(DefaultSession):
-    """Makes ``sniff(offline=…, session=DCPSession)`` and ``sniff(iface=…, session=DCPSession)`` return ``DCP`` packets, one for each
-    message.
+    """Makes ``sniff(offline=…, session=DCPSession)`` and ``sniff(iface=…, session=DCPSession)``
+    return ``DCP`` packets, one for each message.
 
-    Each packet has its message's bytes, the time of the packet that completed it, and an ``origin``. Several files are read one after the
-    other, the file with the earliest packet first. At the end of files the messages still held back are returned; after a live capture
-    ``finish`` returns them.
+    Each packet has its message's bytes, the time of the packet that completed it, and an
+    ``origin``. Several files are read one after the other, the file with the earliest packet first.
+    At the end of files the messages still held back are returned; after a live capture ``finish``
+    returns them.
     """
 
     def __init__(
-        self, *, ports: Iterable[int] = (), find_ports: bool = False, keylog: Sequence[str] = (), tls_search: int = SEARCH
+        self,
+        *,
+        ports: Iterable[int] = (),
+        find_ports: bool = False,
+        keylog: Sequence[str] = (),
+        tls_search: int = SEARCH,
     ) -> None:
-        """``ports``: servers' ports besides the usual ones; ``find_ports``: take all ports that prove to carry DCP.
+        """``ports``: servers' ports besides the usual ones; ``find_ports``: take all ports that
+        prove to carry DCP.
 
-        ``keylog``: files with secrets of TLS. ``tls_search``: how many secrets and record numbers are tried for a connection that began
-        before the capture.
+        ``keylog``: files with secrets of TLS. ``tls_search``: how many secrets and record numbers
+        are tried for a connection that began before the capture.
         """
         super().__init__()
         self._names: list[str] = []
         keys = KeyLog(keylog, search=tls_search)
-        self.engine = Engine(self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports, keys=keys)
+        self.engine = Engine(
+            self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports, keys=keys
+        )
         """The engine; it knows the coverage of the reading."""
         self._sources: dict[Any, _Source] = {}
         self._open: list[Any] = []
@@ -99,7 +111,9 @@ class DCPSession(DefaultSession):
         is_file = getattr(sock, "nonblocking_socket", False)
         if sock not in self._sources:
             self._sources[sock] = _Source(len(self._names))
-            self._names.append(str(getattr(sock, "filename", None) or getattr(sock, "iface", None) or sock))
+            self._names.append(
+                str(getattr(sock, "filename", None) or getattr(sock, "iface", None) or sock)
+            )
             self._open.append(sock)
             if is_file:  # because sniff asks every file once before it asks one again
                 try:
@@ -128,7 +142,9 @@ class DCPSession(DefaultSession):
         yield from self._fed(sock, packets)
 
     def finish(self) -> Iterator[Packet]:
-        """Yields the messages that were held back because bytes before them might still have come."""
+        """Yields the messages that were held back because bytes before them might still have
+        come.
+        """
         yield from _messages(self.engine.finish())
 
     def _first_time(self, sock: Any) -> float:
@@ -150,7 +166,8 @@ class DCPSession(DefaultSession):
 
 
 def _next(sock: Any) -> Packet | None:
-    # Scapy need only look at the link layer. Its own limit on packets is lower than what loopback interfaces carry.
+    # Scapy need only look at the link layer. Its own limit on packets is lower than what loopback
+    # interfaces carry.
     packet: Packet | None = sock.recv(MAX_PACKET, stop_dissection_after=Packet)
     return packet
 
@@ -179,8 +196,12 @@ def _batch(sock: Any, packets: list[Packet], source: _Source, before: int) -> Pa
 
 
 def _link_type(sock: Any, packet: Packet) -> int:
-    """Returns the link type that the file states, or else Scapy's number for the class of the outermost layer."""
-    described = {interface[0] for interface in getattr(sock, "interfaces", ())} or {getattr(sock, "linktype", None)}
+    """Returns the link type that the file states, or else Scapy's number for the class of the
+    outermost layer.
+    """
+    described = {interface[0] for interface in getattr(sock, "interfaces", ())} or {
+        getattr(sock, "linktype", None)
+    }
     (only,) = described if len(described) == 1 else (None,)
     return int(only if only is not None else conf.l2types.layer2num.get(type(packet), -1))
 

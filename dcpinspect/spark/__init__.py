@@ -1,4 +1,6 @@
-"""dcpinspect on Apache Spark: Spark's tasks call the engine. No other part of the package knows Spark, and this module imports it late."""
+"""dcpinspect on Apache Spark: Spark's tasks call the engine. No other part of the package knows
+Spark, and this module imports it late.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,20 @@ __all__ = ["filter_sql", "readable", "register", "run", "table"]
 
 
 def register(spark: SparkSession) -> None:
-    """Lets a session read captures with ``spark.read.format("dcp").load("captures/")``; ``docs/spark.md`` has options and columns."""
+    """Lets a session read captures with ``spark.read.format("dcp").load("captures/")``;
+    ``docs/spark.md`` has options and columns.
+    """
     from dcpinspect.spark.data_source import DcpSource
 
     spark.dataSource.register(DcpSource)
 
 
 def readable(frame: DataFrame, table: str = "messages") -> DataFrame:
-    """Returns the same rows with 64-bit numbers in readable form: seqnos as DECIMAL(20, 0), CAS and UUIDs as 0x-strings.
+    """Returns the same rows with 64-bit numbers in readable form: seqnos as DECIMAL(20, 0), CAS and
+    UUIDs as 0x-strings.
 
-    ``frame`` has columns of ``table`` as Spark keeps them. Raises UsageError if there is no such table.
+    ``frame`` has columns of ``table`` as Spark keeps them. Raises UsageError if there is no such
+    table.
     """
     from dcpinspect.spark import views
 
@@ -47,29 +53,36 @@ def run(
     redact: bool = False,
     salt_file: Path | None = None,
 ) -> Summary:
-    """Brings the tables at ``out`` up to date in an existing session, as ``dcpinspect pipeline run`` does. Returns what was done.
+    """Brings the tables at ``out`` up to date in an existing session, as ``dcpinspect pipeline
+    run`` does. Returns what was done.
 
-    ``capture_point``, ``keylog``, ``on_error``, ``redact`` and ``salt_file`` are the options of the command. ``ports`` and ``find_ports``
-    are its ``--port``: numbers, and ``auto``. The session stays as it is. The driver and all executors must see captures, key logs, the
-    salt and ``out`` at the same paths.
+    ``capture_point``, ``keylog``, ``on_error``, ``redact`` and ``salt_file`` are the options of the
+    command. ``ports`` and ``find_ports`` are its ``--port``: numbers, and ``auto``. The session
+    stays as it is. The driver and all executors must see captures, key logs, the salt and ``out``
+    at the same paths.
 
-    Raises DcpInspectError: UsageError for wrong arguments, CaptureError for a bad capture if ``on_error`` is ``fail``, SparkFailedError if
-    a job of Spark failed. The tables are then as they were before.
+    Raises DcpInspectError: UsageError for wrong arguments, CaptureError for a bad capture if
+    ``on_error`` is ``fail``, SparkFailedError if a job of Spark failed. The tables are then as they
+    were before.
     """
     from contextlib import nullcontext
 
     from dcpinspect.spark import pipeline
     from dcpinspect.spark.tasks import SparkTasks
 
-    options = pipeline.asked(captures, out, capture_point, ports, find_ports, keylog, on_error, redact, salt_file)
+    options = pipeline.asked(
+        captures, out, capture_point, ports, find_ports, keylog, on_error, redact, salt_file
+    )
     return pipeline.run(options, lambda: nullcontext(SparkTasks(spark)))
 
 
 def table(spark: SparkSession, out: Path, name: str = "messages") -> DataFrame:
-    """Returns a table of the newest run at ``out`` with readable columns, as ``dcpinspect pipeline sql`` shows it.
+    """Returns a table of the newest run at ``out`` with readable columns, as ``dcpinspect pipeline
+    sql`` shows it.
 
-    The table consists of the files that the run names. A directory such as ``out/messages`` can also contain files that are not part of the
-    table any more, or not yet. Raises UsageError if there is no such table, or if no pipeline has written to ``out``.
+    The table consists of the files that the run names. A directory such as ``out/messages`` can
+    also contain files that are not part of the table any more, or not yet. Raises UsageError if
+    there is no such table, or if no pipeline has written to ``out``.
     """
     from dcpinspect.spark import spark_sql
     from dcpinspect.spark.manifest import Manifest
@@ -78,7 +91,9 @@ def table(spark: SparkSession, out: Path, name: str = "messages") -> DataFrame:
 
 
 def filter_sql(text: str, table: str = "messages") -> str:
-    """Returns a filter, as in ``--filter``, for readable rows: ``readable(frame).where(filter_sql("by_seqno > 5"))``. Raises UsageError."""
+    """Returns a filter, as in ``--filter``, for readable rows:
+    ``readable(frame).where(filter_sql("by_seqno > 5"))``. Raises UsageError.
+    """
     from dcpinspect.spark import spark_filter as filters
 
     return filters.filter_sql(text, table)

@@ -1,7 +1,8 @@
-"""The analysis of one part: the engine reads the bundles of some connections, from the first capture of their point to the last.
+"""The analysis of one part: the engine reads the bundles of some connections, from the first
+capture of their point to the last.
 
-Several tasks can share a large part, as ``sharing`` says. Each of them checks the messages of its own stretch of the packets one by one,
-and writes them.
+Several tasks can share a large part, as ``sharing`` says. Each of them checks the messages of its
+own stretch of the packets one by one, and writes them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from dcpinspect.spark.part_disputes import write_bounds
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets, closed_by
 from dcpinspect.spark.sharing import sharing
-from dcpinspect.spark.states import mark_of, may_continue, read_contents, read_state, write_contents, write_state
+from dcpinspect.spark.states import (
+    mark_of,
+    may_continue,
+    read_contents,
+    read_state,
+    write_contents,
+    write_state,
+)
 from dcpinspect.streams.contents import ALL, Contents, Share
 from dcpinspect.streams.tracker import Tracker
 
@@ -44,7 +52,9 @@ if TYPE_CHECKING:
 KEY_RULES = [rule.id for rule in RULES.values() if "contents" in rule.needs]
 """Rules about keys. Each task finds cases of them in its own vbuckets."""
 MOST_CLOSED = 10_000
-"""Greatest number of TLS connections of a part that are remembered because no key could decrypt them."""
+"""Greatest number of TLS connections of a part that are remembered because no key could decrypt
+them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +98,9 @@ class Work:
     originals: Mapping[str, str] = field(default_factory=dict)
     """The same as ``Kept.originals``."""
     beside: Sequence[Work] = ()
-    """For a part of copies: the same connections at the points where they count. The copies are compared with them."""
+    """For a part of copies: the same connections at the points where they count. The copies are
+    compared with them.
+    """
     share: int = 0
     """Number of this task among those that share the part; the last one follows the connections."""
     shares: int = 1
@@ -117,16 +129,21 @@ class Work:
 
     @property
     def keys(self) -> Share | None:
-        """The vbuckets whose keys the task follows, for which it reads the whole part; None if it only writes messages."""
+        """The vbuckets whose keys the task follows, for which it reads the whole part; None if it
+        only writes messages.
+        """
         return sharing(self.shares).keys(self.share)
 
     def stretch(self) -> tuple[int, int]:
-        """Returns the stretch of packets that complete the messages which the task writes: its first packet, and the one behind its last.
+        """Returns the stretch of packets that complete the messages which the task writes: its
+        first packet, and the one behind its last.
 
         Packets of the part are counted from 0.
         """
         total = sum(bundle.packets for bundle in self.bundles)
-        first, behind = (int(total * edge) for edge in (0.0, *sharing(self.shares).edges)[self.share :][:2])
+        first, behind = (
+            int(total * edge) for edge in (0.0, *sharing(self.shares).edges)[self.share :][:2]
+        )
         return min(first, total - 1), behind if self.follows else min(behind, total - 1)
 
     def packets(self) -> UnitPackets:
@@ -135,7 +152,13 @@ class Work:
 
     def reading(self) -> Reading:
         """Returns a reading of the packets, as a part of a larger reading."""
-        return Reading(self.packets(), extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True, keys=self.secrets.read())
+        return Reading(
+            self.packets(),
+            extra_ports=self.extra_ports,
+            find_ports=self.find_ports,
+            is_part=True,
+            keys=self.secrets.read(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +183,17 @@ class Analysed:
     ending_rows: int = 0
     """Number of messages in the files of ``ending``."""
     looks: str = ""
-    """Path of the file with what a task found that does not follow the connections: problems of messages and keys; empty for none."""
+    """Path of the file with what a task found that does not follow the connections: problems of
+    messages and keys; empty for none.
+    """
     ending_looks: str = ""
     """The same for messages that were only completed by the end of the captures."""
     keys: str = ""
     """Path of the file with what such a task knows of keys, for a later run; empty for none."""
     goes_on: bool = True
-    """Whether the task could continue from the state. If not, the result is empty, and the part must be read from its first packet."""
+    """Whether the task could continue from the state. If not, the result is empty, and the part
+    must be read from its first packet.
+    """
 
 
 class UnitPackets:
@@ -201,7 +228,9 @@ class UnitPackets:
 
 
 def analyse(work: Work) -> Analysed:
-    """Reads a share of a part; writes its messages and results to files whose names belong to this attempt only."""
+    """Reads a share of a part; writes its messages and results to files whose names belong to this
+    attempt only.
+    """
     share = _Share(work)
     with work.reading() as reading:
         if not share.begin(reading):
@@ -218,7 +247,10 @@ class _Share:
         self._work = work
         self._stem = f"{work.part}.{attempt_name}"
         self._redactor = None if work.salt is None else work.salt.redactor()
-        self._messages, self._ending = (MessageFiles(f"{work.messages}.{attempt_name}{name}", work.point) for name in ("", "-end"))
+        self._messages, self._ending = (
+            MessageFiles(f"{work.messages}.{attempt_name}{name}", work.point)
+            for name in ("", "-end")
+        )
         self._state, self._is_ended = "", False
         self._answers = AnswerTimes() if work.beside else None
         self._looks = Checker(Tracker(), RULES, with_keys=self._redactor is None)
@@ -226,7 +258,9 @@ class _Share:
         """One for what lasts, and one for messages that are only completed by the end."""
 
     def begin(self, reading: Reading) -> bool:
-        """Tells a reading what to follow, and lets it begin where earlier runs ended. Returns whether it could."""
+        """Tells a reading what to follow, and lets it begin where earlier runs ended. Returns
+        whether it could.
+        """
         work, (start, _) = self._work, self._work.stretch()
 
         def look_at_own(_: PacketBatch) -> None:
@@ -244,7 +278,9 @@ class _Share:
         return True
 
     def _before_end(self, reading: Reading) -> None:
-        """Saves what a later run needs, before the messages that only the end of the captures completes."""
+        """Saves what a later run needs, before the messages that only the end of the captures
+        completes.
+        """
         self._is_ended = True
         if self._work.messages and reading.tracker is not None and may_continue(reading):
             self._state = _put_aside(reading, self._stem, self._work)
@@ -265,7 +301,9 @@ class _Share:
                 if self._keys:
                     self._keys[-1].take(redacted, ())
                 if work.messages and (work.follows or packets <= end) and packets > start:
-                    (self._ending if self._is_ended else self._messages).add(redacted, ids(reading)[batch.connection])
+                    (self._ending if self._is_ended else self._messages).add(
+                        redacted, ids(reading)[batch.connection]
+                    )
                     if not work.follows:
                         self._looks.gather(redacted)
                 if work.keys is None and packets >= end:
@@ -281,22 +319,36 @@ class _Share:
         at_end, part_path, salt = Collector({}), f"{self._stem}.part", self._work.salt
         for gathered, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
             gathered.include(checker.gathered)
-        looks, ending_looks = _write_gathered(part_path, self._looks.gathered, salt), _write_gathered(f"{part_path}-end", at_end, salt)
+        looks, ending_looks = (
+            _write_gathered(part_path, self._looks.gathered, salt),
+            _write_gathered(f"{part_path}-end", at_end, salt),
+        )
         written = (*done.written, *map(Written.of, filter(None, (looks, ending_looks))))
-        return replace(done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state)
+        return replace(
+            done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state
+        )
 
     def with_part(self, done: Analysed, reading: Reading) -> Analysed:
         """Writes the part, and what stands beside it."""
         work, part_path, merged_part = self._work, f"{self._stem}.part", Part.of(reading)
         files.write(part_path, merged_part.to_bytes(), work.salt)
-        paths = [part_path, write_keys(part_path, sorted({key for bundle in work.all_bundles for key in bundle.keys}))]
+        paths = [
+            part_path,
+            write_keys(
+                part_path, sorted({key for bundle in work.all_bundles for key in bundle.keys})
+            ),
+        ]
         if self._answers is not None:
             paths.append(write_paths(part_path, work, reading, self._answers))
         paths.append(write_bounds(part_path, merged_part.tracker.gap_bounds, work.salt))
         merged_part.tracker.set_apart()
         files.write(f"{part_path}{FEW}", merged_part.to_bytes(), work.salt)
         paths.append(f"{part_path}{FEW}")
-        closed = [mark for about in reading.coverage.tls.values() if (mark := closed_by(about, reading.engine.keys)) is not None]
+        closed = [
+            mark
+            for about in reading.coverage.tls.values()
+            if (mark := closed_by(about, reading.engine.keys)) is not None
+        ]
         return replace(
             done,
             part=part_path,
@@ -328,7 +380,9 @@ def _begin(reading: Reading, work: Work) -> bool:
         if earlier_contents is None or tracker.contents is None:
             return False
         try:
-            tracker.contents = Contents.joined([tracker.contents, *earlier_contents], tracker.state.known.streams, share)
+            tracker.contents = Contents.joined(
+                [tracker.contents, *earlier_contents], tracker.state.known.streams, share
+            )
         except ValueError:
             return False
     return True
@@ -340,7 +394,9 @@ def _write_gathered(stem: str, gathered: Collector, salt: Salt | None) -> str:
 
 
 def _put_aside(reading: Reading, stem: str, work: Work) -> str:
-    """Saves what a later run needs of this task, and returns the path of the file; empty if nothing can be saved."""
+    """Saves what a later run needs of this task, and returns the path of the file; empty if nothing
+    can be saved.
+    """
     if work.follows:
         return write_state(reading, stem, work.salt)
     assert reading.tracker is not None
@@ -358,7 +414,9 @@ def nothing(files: Sequence[str]) -> Part:
 
 
 def ids(reading: Reading) -> IntArray:
-    """Returns the id of each connection by its number. An id is the number, over all captures, of the connection's first packet."""
+    """Returns the id of each connection by its number. An id is the number, over all captures, of
+    the connection's first packet.
+    """
     return np.concatenate(([0], reading.engine.transport.opened_by))
 
 

@@ -1,7 +1,7 @@
 """Watches for captures: those that are complete, and those that are being written for a long time.
 
-A file is identified by its size and the time of its last change. Both can be checked quickly, even for a hundred thousand files. The run
-that reads a file finds out whether its bytes are new.
+A file is identified by its size and the time of its last change. Both can be checked quickly, even
+for a hundred thousand files. The run that reads a file finds out whether its bytes are new.
 """
 
 from __future__ import annotations
@@ -36,18 +36,25 @@ class _Seen:
 class Arrivals:
     """Looks in directories, patterns and files for captures to read."""
 
-    def __init__(self, names: Sequence[str], *, without: str, settle_s: float, growing_s: float) -> None:
-        """Starts to watch. ``names``: what they name can be empty at first. ``without``: a directory to leave out.
+    def __init__(
+        self, names: Sequence[str], *, without: str, settle_s: float, growing_s: float
+    ) -> None:
+        """Starts to watch. ``names``: what they name can be empty at first. ``without``: a
+        directory to leave out.
 
-        A file is read when it has not changed for ``settle_s`` seconds. A file that changes all the time is read every ``growing_s``
-        seconds.
+        A file is read when it has not changed for ``settle_s`` seconds. A file that changes all the
+        time is read every ``growing_s`` seconds.
 
-        Raises UsageError for a name that neither exists nor is a pattern: the user would wait for a mistyped name for ever.
+        Raises UsageError for a name that neither exists nor is a pattern: the user would wait for a
+        mistyped name for ever.
         """
         names = [local_path(name, "captures are watched") for name in names]
         for name in names:
             if not (os.path.lexists(name) or glob.has_magic(name)):
-                raise UsageError(f"{escape(name) or 'an empty name'}: is missing; name directories that captures will come to, or patterns")
+                raise UsageError(
+                    f"{escape(name) or 'an empty name'}: is missing; name directories that "
+                    "captures will come to, or patterns"
+                )
         self._names = names
         self._without = os.path.realpath(without)
         self._settle_s = settle_s
@@ -55,7 +62,9 @@ class Arrivals:
         self._seen: dict[str, _Seen] = {}
 
     def ready(self, now: float | None = None) -> list[str]:
-        """Returns the real paths of the captures that are to be read now. ``now``: the monotonic clock, in seconds."""
+        """Returns the real paths of the captures that are to be read now. ``now``: the monotonic
+        clock, in seconds.
+        """
         now = time.monotonic() if now is None else now
         seen_files: dict[str, _Seen] = {}
         for path in self._paths():

@@ -1,7 +1,9 @@
-"""Files of tasks: every attempt of a task writes files with names of its own, and a commit names the files of one attempt.
+"""Files of tasks: every attempt of a task writes files with names of its own, and a commit names
+the files of one attempt.
 
-Spark repeats a task if it failed, and runs it twice at the same time if it is slow (``spark.speculation``). Spark can kill the unneeded
-attempt at any moment, so an attempt must never open a file of another one.
+Spark repeats a task if it failed, and runs it twice at the same time if it is slow
+(``spark.speculation``). Spark can kill the unneeded attempt at any moment, so an attempt must never
+open a file of another one.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ from dcpinspect.spark.salt import is_sealed
 from dcpinspect.text import escape
 
 _RANDOM = 8
-"""Number of random bytes in a name; every session of Spark numbers its attempts anew, so their numbers are not unique."""
+"""Number of random bytes in a name; every session of Spark numbers its attempts anew, so their
+numbers are not unique.
+"""
 _ARROW = (".arrow", ".index", ".keys", ".paths")
 
 
 def attempt() -> str:
-    """Returns a text that only the names of this attempt's files contain: Spark's number of the attempt, if Spark runs it, and random
-    bytes.
+    """Returns a text that only the names of this attempt's files contain: Spark's number of the
+    attempt, if Spark runs it, and random bytes.
     """
     return f"{_number()}{secrets.token_hex(_RANDOM)}"
 
@@ -47,13 +51,16 @@ class Written:
     path: str
     size: int
     footer: int
-    """Number of rows of a Parquet file, or of record batches of an Arrow file, as the file's end says; 0 for other files."""
+    """Number of rows of a Parquet file, or of record batches of an Arrow file, as the file's end
+    says; 0 for other files.
+    """
     statistics: str = field(default="", compare=False)
     """For a Parquet file: the statistics that the log of its table stores."""
 
     @classmethod
     def of(cls, path: str, *, tells: bool = True) -> Self:
-        """Describes a file as it is now. Raises OSError, or an exception of Arrow, if the end of the file cannot be read.
+        """Describes a file as it is now. Raises OSError, or an exception of Arrow, if the end of
+        the file cannot be read.
 
         ``tells``: includes the statistics, which take time for many rows.
         """
@@ -78,9 +85,15 @@ def verify(written: Iterable[Written]) -> None:
         except (OSError, pa.ArrowException) as error:
             raise _changed(expected.path, str(error)) from error
         if now != expected:
-            change = f"has {now.size} bytes and {now.footer} rows or batches, and was written with {expected.size} and {expected.footer}"
+            change = (
+                f"has {now.size} bytes and {now.footer} rows or batches, and was written with "
+                f"{expected.size} and {expected.footer}"
+            )
             raise _changed(expected.path, change)
 
 
 def _changed(path: str, what: str) -> OutputError:
-    return OutputError(f"{escape(path)}: is not as its task left it ({escape(what)}); the tables are as they were before, run it again")
+    return OutputError(
+        f"{escape(path)}: is not as its task left it ({escape(what)}); the tables are as they "
+        "were before, run it again"
+    )

@@ -1,8 +1,11 @@
-"""Bundles: the packets of some connections from one stretch of one capture, stored so that each bundle can be read without the others.
+"""Bundles: the packets of some connections from one stretch of one capture, stored so that each
+bundle can be read without the others.
 
-A scan divides a capture into *windows*; each is one batch of the engine. The packets of a window go into bundles: one bundle for each
-*group* with many packets there, and some bundles that small groups share. A group contains packets that may belong together: those between
-two ends. The file of a unit is an Arrow file with a record batch for each bundle. Its index says which groups are in which bundle.
+A scan divides a capture into *windows*; each is one batch of the engine. The packets of a window go
+into bundles: one bundle for each *group* with many packets there, and some bundles that small
+groups share. A group contains packets that may belong together: those between two ends. The file of
+a unit is an Arrow file with a record batch for each bundle. Its index says which groups are in
+which bundle.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ INDEX = pa.schema(
         pa.field("group", pa.uint32()),
         pa.field("packets", pa.int64()),
         pa.field("bytes", pa.int64()),
-        pa.field("marks", pa.list_(pa.uint64())),  # marks of the group, in its first row of the index
+        pa.field(
+            "marks", pa.list_(pa.uint64())
+        ),  # marks of the group, in its first row of the index
     ]
 )
 KEYS = pa.schema([pa.field("key", pa.binary())])
@@ -54,10 +59,14 @@ KEYS = pa.schema([pa.field("key", pa.binary())])
 
 
 class BundleWriter:
-    """Writes the bundles of a unit. Its files count only when a manifest names them, so readers may see them half written."""
+    """Writes the bundles of a unit. Its files count only when a manifest names them, so readers may
+    see them half written.
+    """
 
     def __init__(self, path: str, salt: Salt | None = None) -> None:
-        """Opens the files. ``path``: of the Arrow file; its index has ``.index`` added. ``salt``: encrypts both files."""
+        """Opens the files. ``path``: of the Arrow file; its index has ``.index`` added. ``salt``:
+        encrypts both files.
+        """
         self.path = path
         self._salt = salt
         self.groups: dict[bytes, int] = {}
@@ -65,7 +74,9 @@ class BundleWriter:
         self.marker = Marker()
         """Receives the payload of the groups, and makes their marks."""
         self._stream = files.created(path, salt)
-        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
+        options = pa.ipc.IpcWriteOptions(
+            compression=pa.Codec("zstd", compression_level=1), use_threads=False
+        )
         self._file = pa.ipc.new_file(self._stream, PACKETS, options=options)
         self._bundles = self._windows = 0
         self._index: list[tuple[int, int, int, int, int]] = []
@@ -75,12 +86,17 @@ class BundleWriter:
         return self.groups.setdefault(key, len(self.groups))
 
     def add(self, batch: PacketBatch, rows: IntArray, groups: IntArray) -> None:
-        """Writes a window: the packets ``rows`` of a batch, in order; ``groups``: the number of the group of each packet."""
+        """Writes a window: the packets ``rows`` of a batch, in order; ``groups``: the number of the
+        group of each packet.
+        """
         if not len(rows):
             return
         size = batch.captured[rows]
         count = len(self.groups)
-        of_group, packets = np.bincount(groups, size, count).astype(np.int64), np.bincount(groups, minlength=count)
+        of_group, packets = (
+            np.bincount(groups, size, count).astype(np.int64),
+            np.bincount(groups, minlength=count),
+        )
         present = np.flatnonzero(packets)
         share = np.where(of_group >= OWN, SHARES + np.arange(count), np.arange(count) % SHARES)
         order = np.lexsort((rows, share[groups])) if len(present) > 1 else np.arange(len(rows))
@@ -99,11 +115,15 @@ class BundleWriter:
                 pa.array(batch.wire[rows[group_slice]].astype(np.uint32)),
                 pa.array(batch.time_ns[rows[group_slice]]),
                 pa.array(batch.link_type[rows[group_slice]].astype(np.uint16)),
-                pa.LargeBinaryArray.from_buffers(pa.large_binary(), end - start, [None, pa.py_buffer(offsets), blob]),
+                pa.LargeBinaryArray.from_buffers(
+                    pa.large_binary(), end - start, [None, pa.py_buffer(offsets), blob]
+                ),
             ]
             self._file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=PACKETS))
             for group in np.unique(groups[group_slice]).tolist():
-                self._index.append((self._bundles, self._windows, group, int(packets[group]), int(of_group[group])))
+                self._index.append(
+                    (self._bundles, self._windows, group, int(packets[group]), int(of_group[group]))
+                )
             self._bundles += 1
         self._windows += 1
 
@@ -114,7 +134,12 @@ class BundleWriter:
         bundle, window, group, packets, size = columns
         key = [keys[number] for number in group]
         marked: set[int] = set()
-        marks = [() if group_number in marked or marked.add(group_number) else self.marker.of(group_number) for group_number in group]  # type: ignore[func-returns-value]
+        marks = [
+            ()
+            if group_number in marked or marked.add(group_number)  # type: ignore[func-returns-value]
+            else self.marker.of(group_number)
+            for group_number in group
+        ]
         return pa.table([bundle, window, key, group, packets, size, marks], schema=INDEX)
 
     def close(self) -> None:
@@ -122,7 +147,10 @@ class BundleWriter:
         index = self.index()
         self._file.close()
         self._stream.close()
-        with files.created(f"{self.path}.index", self._salt) as stream, pa.ipc.new_file(stream, INDEX) as file:
+        with (
+            files.created(f"{self.path}.index", self._salt) as stream,
+            pa.ipc.new_file(stream, INDEX) as file,
+        ):
             file.write_table(index)
 
     def abandon(self) -> None:
@@ -149,7 +177,9 @@ def group_sizes(index: Any) -> dict[bytes, int]:
 
 
 def group_marks(index: Any) -> dict[bytes, GroupMarks]:
-    """Returns the marks of the groups in an index; empty for indexes of versions that had no marks."""
+    """Returns the marks of the groups in an index; empty for indexes of versions that had no
+    marks.
+    """
     if "marks" not in index.column_names:
         return {}
     first = index.filter(pc.greater(pc.list_value_length(index["marks"]), 0))
@@ -187,7 +217,8 @@ class Bundled:
     keys: Sequence[bytes]
     """Keys of the wanted groups."""
     first: int = 0
-    """Number, in the unit, of the file's first packet, if several files have bundles of the unit."""
+    """Number, in the unit, of the file's first packet, if several files have bundles of the unit.
+    """
     salt: Salt | None = None
     """Salt with which the files are encrypted."""
 
@@ -202,14 +233,19 @@ class Bundled:
         return index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
 
     def batches(self) -> Iterator[PacketBatch]:
-        """Yields the packets of the groups in order, one window at a time. Raises UsageError if the file is missing or damaged."""
+        """Yields the packets of the groups in order, one window at a time. Raises UsageError if the
+        file is missing or damaged.
+        """
         index_rows = self._chosen()
         groups = np.unique(index_rows["group"].to_numpy())
         window, bundle = index_rows["window"].to_numpy(), index_rows["bundle"].to_numpy()
         with files.known(self.path), files.source(self.path, self.salt) as source:
             file = pa.ipc.open_file(source)
             for number in np.unique(window).tolist():
-                bundles = [file.get_batch(bundle_number) for bundle_number in np.unique(bundle[window == number]).tolist()]
+                bundles = [
+                    file.get_batch(bundle_number)
+                    for bundle_number in np.unique(bundle[window == number]).tolist()
+                ]
                 yield self._batch(bundles, groups)
 
     def _batch(self, bundles: Sequence[Any], groups: IntArray) -> PacketBatch:
@@ -219,16 +255,24 @@ class Bundled:
             blob = bundle.column("data")
             _, offsets, octets = blob.buffers()
             ends = np.frombuffer(offsets, np.int64, len(blob) + 1, 8 * blob.offset)
-            octets = np.frombuffer(octets, np.uint8) if octets is not None else np.empty(0, np.uint8)
+            octets = (
+                np.frombuffer(octets, np.uint8) if octets is not None else np.empty(0, np.uint8)
+            )
             starts.append(np.stack((ends[:-1] + data_offset, np.diff(ends))))
             data.append(octets)
             data_offset += len(octets)
         offset, captured = np.concatenate(starts, axis=1)
         columns = {
-            name: np.concatenate([bundle.column(name).to_numpy() for bundle in bundles]).astype(np.int64)
+            name: np.concatenate([bundle.column(name).to_numpy() for bundle in bundles]).astype(
+                np.int64
+            )
             for name in ("packet", "group", "wire", "time_ns", "link_type")
         }
-        order = np.argsort(columns["packet"], kind="stable") if len(bundles) > 1 else np.arange(len(offset))
+        order = (
+            np.argsort(columns["packet"], kind="stable")
+            if len(bundles) > 1
+            else np.arange(len(offset))
+        )
         is_wanted = np.isin(columns["group"][order], groups)
         order = order if is_wanted.all() else order[is_wanted]
         packet = self.first + columns["packet"][order]

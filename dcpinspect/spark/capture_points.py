@@ -1,7 +1,9 @@
-"""Compares connections that were captured at several points: loss between two points, transit times, and difference of the clocks.
+"""Compares connections that were captured at several points: loss between two points, transit
+times, and difference of the clocks.
 
-A part of copies knows where the connections that count instead are. The task that reads the part also reads those connections. The result
-is in a file beside the part, so that later runs need not read either of them again.
+A part of copies knows where the connections that count instead are. The task that reads the part
+also reads those connections. The result is in a file beside the part, so that later runs need not
+read either of them again.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def read_paths(part: str) -> Any:
 
 
 def write_paths(part: str, work: Work, reading: Reading, answers: AnswerTimes) -> str:
-    """Compares a part of copies with the connections that count. Writes the result beside the part, and returns its path.
+    """Compares a part of copies with the connections that count. Writes the result beside the part,
+    and returns its path.
 
     ``reading``: the reading of the part, which has ended. ``answers``: the answers of that reading.
     """
@@ -70,12 +73,18 @@ def write_paths(part: str, work: Work, reading: Reading, answers: AnswerTimes) -
         with original.reading() as counting:
             for batch in counting:
                 waited.feed(batch)
-        path_table = paths(PointTap("a", original, counting, waited), PointTap("b", work, reading, answers)).arrow()
+        path_table = paths(
+            PointTap("a", original, counting, waited), PointTap("b", work, reading, answers)
+        ).arrow()
         sides = {"a": (original.point, counting), "b": (work.point, reading)}
         for side, (point, side_reading) in sides.items():
             numbers = path_table[f"{side}_connection"].to_numpy()
-            path_table = path_table.append_column(f"{side}_connection_id", pa.array(ids(side_reading)[numbers]))
-            path_table = path_table.append_column(f"{side}_capture_point", pa.array([escape(point)] * len(path_table), pa.string()))
+            path_table = path_table.append_column(
+                f"{side}_connection_id", pa.array(ids(side_reading)[numbers])
+            )
+            path_table = path_table.append_column(
+                f"{side}_capture_point", pa.array([escape(point)] * len(path_table), pa.string())
+            )
         tables.append(path_table.select(PATHS.names))
     path = f"{part}.paths"
     with files.created(path) as stream, pa.ipc.new_file(stream, PATHS) as file:

@@ -1,9 +1,12 @@
-"""Keeps the Java classes that a session of Spark has loaded: with them, Spark starts in about two thirds of the time.
+"""Keeps the Java classes that a session of Spark has loaded: with them, Spark starts in about two
+thirds of the time.
 
-Java writes the classes to a file at its end (class data sharing, JEP 350); this takes some seconds. So the first session on a machine only
-leaves a mark, and the second one makes the file: users who start in a new container each time need not wait for a file that is thrown away.
-Java itself checks whether the file fits its own build and its jars, and whether the checksums are right; it ignores a file that does not
-fit. But Java crashes on a truncated file, so the mark contains the size of the file.
+Java writes the classes to a file at its end (class data sharing, JEP 350); this takes some seconds.
+So the first session on a machine only leaves a mark, and the second one makes the file: users who
+start in a new container each time need not wait for a file that is thrown away. Java itself checks
+whether the file fits its own build and its jars, and whether the checksums are right; it ignores a
+file that does not fit. But Java crashes on a truncated file, so the mark contains the size of the
+file.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ class SharedClasses:
     """The stored classes of one session."""
 
     def __init__(self, java_says: str, options: str) -> None:
-        """Chooses the file. ``java_says``: what Java prints as its version, empty if no Java is started. ``options``: options for Java."""
+        """Chooses the file. ``java_says``: what Java prints as its version, empty if no Java is
+        started. ``options``: options for Java.
+        """
         self.options = options
         """The options for Java, with those added that use the stored classes, or store them."""
         self._file: Path | None = None
@@ -58,7 +63,9 @@ class SharedClasses:
             import fcntl  # deferred: does not exist on Windows, where no classes are kept
 
             self._lock = os.open(mark, os.O_RDWR)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # while one session makes the file, other sessions run without it
+            fcntl.flock(
+                self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB
+            )  # while one session makes the file, other sessions run without it
             made = file.with_suffix(".part")
             made.unlink(missing_ok=True)
             remember(made)
@@ -67,7 +74,9 @@ class SharedClasses:
 
     @contextmanager
     def kept(self, end: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
-        """Surrounds a session. After its end, waits for the file if Java makes one. ``end``: tells Java to end."""
+        """Surrounds a session. After its end, waits for the file if Java makes one. ``end``: tells
+        Java to end.
+        """
         if self._file is None:
             yield
             return
@@ -76,24 +85,36 @@ class SharedClasses:
             yield
             is_done = True
         finally:
-            with contextlib.suppress(Exception):  # also exceptions of Spark's gateway; then no file is kept
+            with contextlib.suppress(
+                Exception
+            ):  # also exceptions of Spark's gateway; then no file is kept
                 self._put(end(), self._file, made, is_wanted=is_done)
             made.unlink(missing_ok=True)
             forget(made)
             self.release()
 
     def release(self) -> None:
-        """Releases the lock, so that other sessions can make the file; the end of the process releases it, too."""
+        """Releases the lock, so that other sessions can make the file; the end of the process
+        releases it, too.
+        """
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     @staticmethod
     def _put(java: subprocess.Popen[bytes], file: Path, made: Path, *, is_wanted: bool) -> None:
-        """Moves the finished file to its place. Removes files that were not used for long, because they are of old versions."""
+        """Moves the finished file to its place. Removes files that were not used for long, because
+        they are of old versions.
+        """
         try:
             if is_wanted:
-                tell("classes", f"Java's classes are kept in {file.parent}, once, so that Spark starts sooner from now on")
+                tell(
+                    "classes",
+                    (
+                        f"Java's classes are kept in {file.parent}, once, so that Spark starts "
+                        "sooner from now on"
+                    ),
+                )
                 if java.wait(MOST_S) == 0:
                     made.chmod(0o600)
                     os.replace(made, file)
@@ -118,15 +139,17 @@ def _name(java_says: str) -> str:
     import pyspark  # deferred: the caller has loaded it already
 
     facts = java_says, pyspark.__file__
-    return f"spark-{pyspark.__version__}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.jsa"
+    return (
+        f"spark-{pyspark.__version__}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.jsa"
+    )
 
 
 def _folder() -> Path:
-    """Returns the folder for classes in the user's cache, checked from the top down; makes it if it is missing. Raises OSError, also
-    UnsafeError.
+    """Returns the folder for classes in the user's cache, checked from the top down; makes it if it
+    is missing. Raises OSError, also UnsafeError.
 
-    Whoever can write there can make Java do anything. Nobody can put a file there, or replace a folder, between the checks: at each step
-    only the owner could.
+    Whoever can write there can make Java do anything. Nobody can put a file there, or replace a
+    folder, between the checks: at each step only the owner could.
     """
     from platformdirs import user_cache_path  # deferred, as all that only a session needs
 

@@ -1,7 +1,8 @@
-"""The process that starts Spark's Python workers on this machine: Spark's own, but with PySpark from where it is installed.
+"""The process that starts Spark's Python workers on this machine: Spark's own, but with PySpark
+from where it is installed.
 
-Spark lets workers import PySpark from a zip file in its home. Python keeps no compiled modules of a zip file, so each session would compile
-PySpark anew. That takes 0.4 s.
+Spark lets workers import PySpark from a zip file in its home. Python keeps no compiled modules of a
+zip file, so each session would compile PySpark anew. That takes 0.4 s.
 """
 
 from __future__ import annotations
@@ -20,19 +21,32 @@ PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 
 
 def settings(python_path: str) -> dict[str, str]:
-    """Returns the settings of a session with this daemon. ``python_path``: what PYTHONPATH is to begin with."""
-    root = str(Path(dcpinspect.__file__).parents[1])  # workers cannot find it if only a program's sys.path has it
-    return {"spark.python.daemon.module": MODULE, PYTHON_PATH: os.pathsep.join(filter(None, (python_path, root)))}
+    """Returns the settings of a session with this daemon. ``python_path``: what PYTHONPATH is to
+    begin with.
+    """
+    root = str(
+        Path(dcpinspect.__file__).parents[1]
+    )  # workers cannot find it if only a program's sys.path has it
+    return {
+        "spark.python.daemon.module": MODULE,
+        PYTHON_PATH: os.pathsep.join(filter(None, (python_path, root))),
+    }
 
 
 def without_archives(paths: Sequence[str]) -> list[str]:
-    """Returns the paths of imports without the zip and jar files of the PySpark that is installed."""
+    """Returns the paths of imports without the zip and jar files of the PySpark that is
+    installed.
+    """
     is_archive = {path: path.endswith((".zip", ".jar")) for path in paths}
     module_spec = PathFinder.find_spec("pyspark", [path for path in paths if not is_archive[path]])
     if module_spec is None or module_spec.origin is None:
         return list(paths)
     home = Path(module_spec.origin).resolve().parent  # Spark resolves symbolic links of its home
-    return [path for path in paths if not (is_archive[path] and Path(path).resolve().is_relative_to(home))]
+    return [
+        path
+        for path in paths
+        if not (is_archive[path] and Path(path).resolve().is_relative_to(home))
+    ]
 
 
 if __name__ == "__main__":

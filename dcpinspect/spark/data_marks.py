@@ -1,10 +1,12 @@
-"""Marks of the data between two ends. They identify the same connection at another capture point, even after loss, cuts or address
-translation.
+"""Marks of the data between two ends. They identify the same connection at another capture point,
+even after loss, cuts or address translation.
 
-Certain places of the sequence numbers are examined, everywhere the same ones. A mark has a hash of such a place, and after it a hash of the
-bytes there. Both ends of a connection see the same bytes at the same sequence numbers, also behind NAT, and without the SYN. For each group
-only the lowest marks are kept (a bottom-k sketch: Broder 1997), so two groups with the same places keep the same marks. Once a group has
-enough marks, the hash of a place alone shows that the place does not count, and its bytes are not examined.
+Certain places of the sequence numbers are examined, everywhere the same ones. A mark has a hash of
+such a place, and after it a hash of the bytes there. Both ends of a connection see the same bytes
+at the same sequence numbers, also behind NAT, and without the SYN. For each group only the lowest
+marks are kept (a bottom-k sketch: Broder 1997), so two groups with the same places keep the same
+marks. Once a group has enough marks, the hash of a place alone shows that the place does not count,
+and its bytes are not examined.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ class Marker:
     def add(self, data: ByteArray, tcp: IntArray, groups: IntArray) -> None:
         """Adds the payload of packets.
 
-        ``tcp``: rows of ``Headers.tcp``, whose payload is in ``data``; ``groups``: the group number of each row.
+        ``tcp``: rows of ``Headers.tcp``, whose payload is in ``data``; ``groups``: the group number
+        of each row.
         """
         first = -tcp[:, SEQ] % EVERY
         count = np.maximum(0, (tcp[:, CAPTURED] - first - _BYTES) // EVERY + 1)
@@ -62,7 +65,14 @@ class Marker:
             self._limit = grown(self._limit, top)
             self._limit[known_groups:] = 1 << 32
         row_of = np.repeat(rows, count[rows])
-        step = EVERY * (np.arange(len(row_of)) - np.repeat(np.cumsum(count[rows]) - count[rows], count[rows])) + first[row_of]
+        step = (
+            EVERY
+            * (
+                np.arange(len(row_of))
+                - np.repeat(np.cumsum(count[rows]) - count[rows], count[rows])
+            )
+            + first[row_of]
+        )
         spread = (((tcp[row_of, SEQ] + step) & 0xFFFF_FFFF) // EVERY * _SPREAD) & 0xFFFF_FFFF
         owner, offset = groups[row_of], tcp[row_of, PAYLOAD] + step
         candidates = np.arange(len(row_of))
@@ -81,9 +91,14 @@ class Marker:
         for word in range(words.shape[1]):
             hashes = (hashes ^ words[:, word]) * _MIX
             hashes ^= hashes >> np.uint64(29)
-        marks, groups = (place[varied].astype(np.uint64) << np.uint64(32)) | (hashes & _LOW), groups[varied]
+        marks, groups = (
+            (place[varied].astype(np.uint64) << np.uint64(32)) | (hashes & _LOW),
+            groups[varied],
+        )
         for group in np.unique(groups).tolist():
-            group_marks = np.union1d(self._marks.get(group, marks[:0]), marks[groups == group])[:MOST]
+            group_marks = np.union1d(self._marks.get(group, marks[:0]), marks[groups == group])[
+                :MOST
+            ]
             self._marks[group] = group_marks
             if len(group_marks) == MOST:
                 self._limit[group] = int(group_marks[-1] >> np.uint64(32)) + 1

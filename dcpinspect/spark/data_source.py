@@ -1,6 +1,8 @@
-"""The data source ``dcp``: ``spark.read.format("dcp").load("captures/")``, after ``dcpinspect.spark.register(spark)``.
+"""The data source ``dcp``: ``spark.read.format("dcp").load("captures/")``, after
+``dcpinspect.spark.register(spark)``.
 
-Importing this module imports PySpark. Spark finds the classes by their names, so executors must be able to import the package, too.
+Importing this module imports PySpark. Spark finds the classes by their names, so executors must be
+able to import the package, too.
 """
 
 from __future__ import annotations
@@ -9,7 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from dcpinspect.spark.pushdown import pushed
@@ -39,13 +47,21 @@ class DcpSource(DataSource):
         return ddl(asked(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a wrong schema."""
+        """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a
+        wrong schema.
+        """
         source_options = self._asked(schema)
-        return PushdownReader(source_options) if wants_pushdown(self.options) else Reader(source_options)
+        return (
+            PushdownReader(source_options)
+            if wants_pushdown(self.options)
+            else Reader(source_options)
+        )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Returns a reader of captures as they come. Raises UsageError as ``reader`` does."""
-        from dcpinspect.spark.source_stream import StreamReader  # deferred: that module needs this one
+        from dcpinspect.spark.source_stream import (
+            StreamReader,
+        )  # deferred: that module needs this one
 
         return StreamReader(self._asked(schema))
 

@@ -1,6 +1,8 @@
-"""Delta tables: the log beside the Parquet files says which files form each version of a table. ``deltalake`` reads and writes the log.
+"""Delta tables: the log beside the Parquet files says which files form each version of a table.
+``deltalake`` reads and writes the log.
 
-Tasks write the files, and a commit names them. Readers of Delta see only whole versions, and can read old ones.
+Tasks write the files, and a commit names them. Readers of Delta see only whole versions, and can
+read old ones.
 """
 
 from __future__ import annotations
@@ -29,27 +31,37 @@ if TYPE_CHECKING:
 RUN = "dcpinspectRun"
 """Key in the ``commitInfo`` of our commits: the number of the run."""
 KEPT_DAYS = 1
-"""Number of days for which files stay that the newest version does not need, so that readers of older versions can continue."""
+"""Number of days for which files stay that the newest version does not need, so that readers of
+older versions can continue.
+"""
 CONFIGURATION = {"delta.deletedFileRetentionDuration": f"interval {KEPT_DAYS} days"}
 _MILLISECOND = 1000
 """Microseconds in a millisecond: statistics of times have no finer resolution."""
 
 
 def opened(folder: str, version: int | None = None) -> DeltaTable:
-    """Opens the newest or an earlier version of a table. Raises UsageError if there is no table, or not this version any more."""
+    """Opens the newest or an earlier version of a table. Raises UsageError if there is no table, or
+    not this version any more.
+    """
     from deltalake.exceptions import DeltaError
 
     library = _library()
     try:
-        table: DeltaTable = library.DeltaTable(folder, version=version, storage_options=options(folder))
+        table: DeltaTable = library.DeltaTable(
+            folder, version=version, storage_options=options(folder)
+        )
     except (DeltaError, OSError) as error:
         version_name = "as it is now" if version is None else f"in version {version}"
-        raise UsageError(f"{escape(folder)}: is no Delta table that can be read {version_name} ({said(error)})") from error
+        raise UsageError(
+            f"{escape(folder)}: is no Delta table that can be read {version_name} ({said(error)})"
+        ) from error
     return table
 
 
 def exists(folder: str) -> bool:
-    """Whether there is a table. Raises OSError if this cannot be found out, UsageError if the table is damaged."""
+    """Whether there is a table. Raises OSError if this cannot be found out, UsageError if the table
+    is damaged.
+    """
     library = _library()
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -58,17 +70,22 @@ def exists(folder: str) -> bool:
     except TableNotFoundError:
         return False
     except DeltaError as error:
-        raise UsageError(f"{escape(folder)}: is no Delta table that can be read ({said(error)})") from error
+        raise UsageError(
+            f"{escape(folder)}: is no Delta table that can be read ({said(error)})"
+        ) from error
     return True
 
 
 def settled(folder: str, version: int, newest: DeltaTable | None = None) -> DeltaTable:
-    """Returns a table as a run left it in ``version``, or as others have compacted it since; never as an unfinished later run left it.
+    """Returns a table as a run left it in ``version``, or as others have compacted it since; never
+    as an unfinished later run left it.
 
     ``newest``: the newest version of the table, if it is open already.
     """
     table = opened(folder) if newest is None else newest
-    while table.version() > version and any(RUN in entry for entry in table.history(table.version() - version)):
+    while table.version() > version and any(
+        RUN in entry for entry in table.history(table.version() - version)
+    ):
         table = opened(folder, table.version() - 1)
     return table if table.version() >= version else opened(folder, version)
 
@@ -84,12 +101,19 @@ class TableForm(NamedTuple):
 
 
 def commit(
-    folder: str, form: TableForm, added: Sequence[AddAction], *, run: int, base: int | None, gone: Collection[str] | None = None
+    folder: str,
+    form: TableForm,
+    added: Sequence[AddAction],
+    *,
+    run: int,
+    base: int | None,
+    gone: Collection[str] | None = None,
 ) -> int:
     """Adds files to a table, removes others, and returns the new version.
 
-    ``base``: the version before; None: the table is created. ``gone``: paths of the files to remove; None: all. Raises UsageError if
-    another version follows ``base`` already, and OutputError if the log cannot be written.
+    ``base``: the version before; None: the table is created. ``gone``: paths of the files to
+    remove; None: all. Raises UsageError if another version follows ``base`` already, and
+    OutputError if the log cannot be written.
     """
     library = _library()
     from deltalake.exceptions import CommitFailedError, DeltaError
@@ -101,9 +125,12 @@ def commit(
         if base is None:
             if exists(folder):
                 raise FileExistsError(folder)
-            # deltalake takes a missing statistic for null, and would then find nothing, unless it knows which columns have statistics
+            # deltalake takes a missing statistic for null, and would then find nothing, unless it
+            # knows which columns have statistics
             skipping = (
-                {"delta.dataSkippingStatsColumns": ",".join(form.bounded)} if form.bounded else {"delta.dataSkippingNumIndexedCols": "0"}
+                {"delta.dataSkippingStatsColumns": ",".join(form.bounded)}
+                if form.bounded
+                else {"delta.dataSkippingNumIndexedCols": "0"}
             )
             create_table_with_add_actions(
                 folder,
@@ -120,29 +147,45 @@ def commit(
         if gone:
             now = int(time.time() * 1000)
             there = {action["path"]: action for action in _actions(table)}
-            actions += [RemoveAction(path, True, now, there[path]["size_bytes"], _values(there[path], by)) for path in sorted(gone)]
+            actions += [
+                RemoveAction(path, True, now, there[path]["size_bytes"], _values(there[path], by))
+                for path in sorted(gone)
+            ]
         if gone is None:
-            table.create_write_transaction(actions, "overwrite", table_schema, by, commit_properties=properties)
+            table.create_write_transaction(
+                actions, "overwrite", table_schema, by, commit_properties=properties
+            )
         elif actions:
-            table.create_write_transaction(actions, "append", table_schema, by, commit_properties=properties)
+            table.create_write_transaction(
+                actions, "append", table_schema, by, commit_properties=properties
+            )
     except (CommitFailedError, FileExistsError) as error:
-        raise UsageError(f"{escape(folder)}: another run has written here since; run it again") from error
+        raise UsageError(
+            f"{escape(folder)}: another run has written here since; run it again"
+        ) from error
     except (DeltaError, OSError) as error:
         raise OutputError(f"{escape(folder)}: cannot be committed ({said(error)})") from error
     return base + 1 if actions or gone is None else base
 
 
 def without(folder: str, base: int, condition: str, run: int) -> int:
-    """Removes the rows for which a condition is true, and returns the new version. Files that also have other rows are written again."""
+    """Removes the rows for which a condition is true, and returns the new version. Files that also
+    have other rows are written again.
+    """
     from deltalake.transaction import CommitProperties
 
     table = opened(folder, base)
-    table.delete(condition, commit_properties=CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0))
+    table.delete(
+        condition,
+        commit_properties=CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0),
+    )
     return int(table.version())
 
 
 def dataset(table: DeltaTable, schema: Any) -> Any:
-    """Returns a version as a dataset of Arrow, which skips files and row groups that cannot contain wanted rows."""
+    """Returns a version as a dataset of Arrow, which skips files and row groups that cannot contain
+    wanted rows.
+    """
     filesystem, inner = files.system(unquote(table.table_uri.removeprefix("file://")).rstrip("/"))
     return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(inner, filesystem), schema=schema)
 
@@ -169,8 +212,13 @@ def paths(table: DeltaTable) -> list[str]:
 
 
 def partitions(table: DeltaTable, by: Sequence[str]) -> list[tuple[str, tuple[Any, ...]]]:
-    """Returns the files of a version, and the values of each file in the columns that the table is partitioned by."""
-    return [(action["path"], tuple(action[f"partition.{name}"] for name in by)) for action in _actions(table)]
+    """Returns the files of a version, and the values of each file in the columns that the table is
+    partitioned by.
+    """
+    return [
+        (action["path"], tuple(action[f"partition.{name}"] for name in by))
+        for action in _actions(table)
+    ]
 
 
 def rows(table: DeltaTable) -> int:
@@ -181,7 +229,8 @@ def rows(table: DeltaTable) -> int:
 def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) -> AddAction:
     """Describes a new file of a table for its log.
 
-    ``path``: in the folder of the table. ``by``: the columns that the table is partitioned by; the file has one value in each.
+    ``path``: in the folder of the table. ``by``: the columns that the table is partitioned by; the
+    file has one value in each.
     """
     from deltalake.transaction import AddAction
 
@@ -190,20 +239,30 @@ def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) ->
     for name in by:
         values[name] = column_statistics["minValues"].pop(name)
         column_statistics["maxValues"].pop(name)
-    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(column_statistics))
+    return AddAction(
+        path, size, values, int(time.time() * 1000), True, json.dumps(column_statistics)
+    )
 
 
 def statistics_of(metadata: pq.FileMetaData) -> str:
-    """Returns the statistics of a Parquet file for the log, so that queries can skip the file without opening it."""
+    """Returns the statistics of a Parquet file for the log, so that queries can skip the file
+    without opening it.
+    """
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     unknown: set[str] = set()
-    columns = {index: name for index in range(metadata.num_columns) if "." not in (name := metadata.schema.column(index).path)}
+    columns = {
+        index: name
+        for index in range(metadata.num_columns)
+        if "." not in (name := metadata.schema.column(index).path)
+    }
     for group in range(metadata.num_row_groups):
         of_group = metadata.row_group(group)
         for index, name in columns.items():
             column_statistics = of_group.column(index).statistics
-            if column_statistics is None or not (column_statistics.has_min_max or column_statistics.null_count == of_group.num_rows):
+            if column_statistics is None or not (
+                column_statistics.has_min_max or column_statistics.null_count == of_group.num_rows
+            ):
                 unknown.add(name)
             elif column_statistics.has_min_max:
                 low[name] = min(low.get(name, column_statistics.min), column_statistics.min)
@@ -213,22 +272,32 @@ def statistics_of(metadata: pq.FileMetaData) -> str:
         {
             "numRecords": metadata.num_rows,
             "minValues": {name: _told(value) for name, value in low.items() if name not in unknown},
-            "maxValues": {name: _told(value, is_high=True) for name, value in high.items() if name not in unknown},
+            "maxValues": {
+                name: _told(value, is_high=True)
+                for name, value in high.items()
+                if name not in unknown
+            },
             "nullCount": {},
         }
     )
 
 
 def _is_told(low: Any, high: Any) -> bool:
-    """Whether the log stores a value: numbers and times, and texts if all in the file are equal: they may name its partition."""
-    return (isinstance(low, int | date) and not isinstance(low, bool)) or (isinstance(low, str) and low == high)
+    """Whether the log stores a value: numbers and times, and texts if all in the file are equal:
+    they may name its partition.
+    """
+    return (isinstance(low, int | date) and not isinstance(low, bool)) or (
+        isinstance(low, str) and low == high
+    )
 
 
 def _told(value: Any, *, is_high: bool = False) -> Any:
     """Returns a value in the form of the log; the greatest time is rounded up."""
     if isinstance(value, datetime):
         up = timedelta(microseconds=-value.microsecond % _MILLISECOND if is_high else 0)
-        return (value + up).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return (
+            (value + up).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        )
     return value.isoformat() if isinstance(value, date) else value
 
 
@@ -238,7 +307,9 @@ def _actions(table: DeltaTable) -> list[dict[str, Any]]:
 
 
 def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | None]:
-    return {name: None if (value := action[f"partition.{name}"]) is None else str(value) for name in by}
+    return {
+        name: None if (value := action[f"partition.{name}"]) is None else str(value) for name in by
+    }
 
 
 def said(error: BaseException) -> str:
@@ -251,5 +322,7 @@ def _library() -> Any:
     try:
         import deltalake  # deferred: takes 50 ms
     except ModuleNotFoundError:
-        raise UsageError("the tables of a pipeline need deltalake; install dcpinspect[spark]") from None
+        raise UsageError(
+            "the tables of a pipeline need deltalake; install dcpinspect[spark]"
+        ) from None
     return deltalake

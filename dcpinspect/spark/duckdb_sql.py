@@ -1,7 +1,8 @@
-"""Queries in the SQL of DuckDB over the output of a pipeline: the same tables and columns as in ``query``, but without Spark.
+"""Queries in the SQL of DuckDB over the output of a pipeline: the same tables and columns as in
+``query``, but without Spark.
 
-DuckDB gets the tables as datasets of Arrow, and cannot reach anything else. Arrow reads only the columns that a query needs, and skips row
-groups that cannot contain wanted rows.
+DuckDB gets the tables as datasets of Arrow, and cannot reach anything else. Arrow reads only the
+columns that a query needs, and skips row groups that cannot contain wanted rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class TableQuery(DuckQuery):
     """A query over the tables of an output directory, and its result."""
 
     def __init__(self, text: str, manifest: Manifest, *, condition: str | None = None) -> None:
-        """Opens the tables. ``condition``: restricts ``messages``; ``duck_sql`` has made it from a filter."""
+        """Opens the tables. ``condition``: restricts ``messages``; ``duck_sql`` has made it from a
+        filter.
+        """
         super().__init__(text, manifest.table_names)
         self._out = manifest.out
         for name in manifest.table_names:
@@ -35,17 +38,21 @@ class TableQuery(DuckQuery):
             table.create_view(name)
 
     def _table(self, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
-        """Returns a table with readable columns: the columns of captures first, then those that only pipelines have, then the 64-bit
-        columns.
+        """Returns a table with readable columns: the columns of captures first, then those that
+        only pipelines have, then the 64-bit columns.
         """
         if name == "messages":
-            numbers = self._stored(manifest, "connections").project(f'{CONNECTION_ID.name}, "connection"')
+            numbers = self._stored(manifest, "connections").project(
+                f'{CONNECTION_ID.name}, "connection"'
+            )
             relation = self._stored(manifest, name).join(numbers, CONNECTION_ID.name, how="left")
         else:
             relation = self._stored(manifest, name)
         if name not in TABLES:
             return relation
-        return relation.project(", ".join(expressions(in_order(relation.columns, name), name, _Duck())))
+        return relation.project(
+            ", ".join(expressions(in_order(relation.columns, name), name, _Duck()))
+        )
 
     def _explained(self, text: str, error: Exception) -> UsageError:
         _, is_ours, reason = self._parts(error)[0].partition(_OF_TABLES)
@@ -56,7 +63,9 @@ class TableQuery(DuckQuery):
 
 
 _OF_TABLES = "reading the Arrow source failed: "
-"""What DuckDB says before an error of Arrow, which then is about a file of a table and not about the query."""
+"""What DuckDB says before an error of Arrow, which then is about a file of a table and not about
+the query.
+"""
 
 
 class _Duck(Dialect):
@@ -69,10 +78,15 @@ class _Duck(Dialect):
         return f'{value}."{name}"'
 
     def hex64(self, bits: str) -> str:
-        return f"'0x' || lpad(lower(hex({bits})), 16, '0')"  # concat would treat null as an empty text
+        return (
+            f"'0x' || lpad(lower(hex({bits})), 16, '0')"  # concat would treat null as an empty text
+        )
 
     def u64(self, bits: str) -> str:
-        return f"CAST(CASE WHEN {bits} < 0 THEN {bits}::HUGEINT + 18446744073709551616 ELSE {bits} END AS UBIGINT)"
+        return (
+            f"CAST(CASE WHEN {bits} < 0 THEN {bits}::HUGEINT + 18446744073709551616 ELSE {bits} "
+            "END AS UBIGINT)"
+        )
 
     def each(self, values: str, item: str, made: str) -> str:
         return f"list_transform({values}, lambda {item}: {made})"

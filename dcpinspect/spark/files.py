@@ -1,4 +1,6 @@
-"""Files of an output, at a path or a URI. Tasks write each file under a name of its own, and never change one."""
+"""Files of an output, at a path or a URI. Tasks write each file under a name of its own, and never
+change one.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def absolute(path: str) -> str:
 
 
 def system(path: str) -> tuple[FileSystem, str]:
-    """Returns the file system of a path or URI, and the path in it. Raises OSError if the file system is not available."""
+    """Returns the file system of a path or URI, and the path in it. Raises OSError if the file
+    system is not available.
+    """
     if is_uri(path):
         return place(path)
     from pyarrow.fs import LocalFileSystem
@@ -35,7 +39,8 @@ def system(path: str) -> tuple[FileSystem, str]:
 
 
 def created(path: str, salt: Salt | None = None) -> Any:
-    """Opens a new file for writing, and makes the folders above it. In storage the file exists only after it is closed. Raises OSError.
+    """Opens a new file for writing, and makes the folders above it. In storage the file exists only
+    after it is closed. Raises OSError.
 
     ``salt``: encrypts the file; the same for the functions below.
     """
@@ -43,13 +48,17 @@ def created(path: str, salt: Salt | None = None) -> Any:
     if not is_uri(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     with told():
-        stream = filesystem.open_output_stream(inner, compression=None)  # otherwise the ending of the name would choose a compression
+        stream = filesystem.open_output_stream(
+            inner, compression=None
+        )  # otherwise the ending of the name would choose a compression
     return stream if salt is None else salt.sealing(stream)
 
 
 @contextmanager
 def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
-    """Opens a file for Arrow: a local file as mapped memory, a file in storage by ranges. Raises OSError."""
+    """Opens a file for Arrow: a local file as mapped memory, a file in storage by ranges. Raises
+    OSError.
+    """
     if not is_uri(path):
         file = pa.memory_map(path)
     else:
@@ -62,7 +71,9 @@ def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
 
 @contextmanager
 def known(path: str) -> Iterator[None]:
-    """Reads a file that an earlier run wrote, within this context. Raises UsageError if it is missing or damaged."""
+    """Reads a file that an earlier run wrote, within this context. Raises UsageError if it is
+    missing or damaged.
+    """
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -71,7 +82,10 @@ def known(path: str) -> Iterator[None]:
 
 def not_read(path: str, what: str) -> UsageError:
     """Returns the error for an output, or a file of it, that is missing or damaged."""
-    return UsageError(f"{escape(path)}: cannot be read ({clip(escape(what), 200)}); run the pipeline into a new directory")
+    return UsageError(
+        f"{escape(path)}: cannot be read ({clip(escape(what), 200)}); run the pipeline into a "
+        "new directory"
+    )
 
 
 def content(path: str, salt: Salt | None = None) -> bytes:
@@ -117,8 +131,14 @@ def names_in(folder: str) -> list[str]:
     filesystem, inner = system(folder)
     is_deep = filesystem.type_name == "gcs"  # gcs lists folders only by the files in them
     with told():
-        entries = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=is_deep))
-    return list(dict.fromkeys(entry.path.removeprefix(inner).lstrip("/").partition("/")[0] for entry in entries))
+        entries = filesystem.get_file_info(
+            FileSelector(inner, allow_not_found=True, recursive=is_deep)
+        )
+    return list(
+        dict.fromkeys(
+            entry.path.removeprefix(inner).lstrip("/").partition("/")[0] for entry in entries
+        )
+    )
 
 
 def below(folder: str) -> list[str]:
@@ -127,7 +147,9 @@ def below(folder: str) -> list[str]:
 
     filesystem, inner = system(folder)
     with told():
-        entries = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=True))
+        entries = filesystem.get_file_info(
+            FileSelector(inner, allow_not_found=True, recursive=True)
+        )
     return [entry.path.removeprefix(inner).lstrip("/") for entry in entries if entry.is_file]
 
 
@@ -142,5 +164,8 @@ def remove_folder(path: str) -> None:
     """Removes a folder and its content, if it exists."""
     if exists(path):
         filesystem, inner = system(path)
-        with suppress(FileNotFoundError), told():  # a folder in storage may vanish with its last file
+        with (
+            suppress(FileNotFoundError),
+            told(),
+        ):  # a folder in storage may vanish with its last file
             filesystem.delete_dir(inner)

@@ -1,4 +1,6 @@
-"""Files of problems in single messages, found by tasks that do not follow the connections; each file stands beside its part."""
+"""Files of problems in single messages, found by tasks that do not follow the connections; each
+file stands beside its part.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ def write_looks(part: str, found: Collector, salt: Salt | None) -> str:
 
 
 def include_looks(part: Part, paths: Iterable[str], salt: Salt | None) -> None:
-    """Adds the problems in these files to those of the task that followed the connections. Raises UsageError for files that are missing or
-    damaged."""
+    """Adds the problems in these files to those of the task that followed the connections. Raises
+    UsageError for files that are missing or damaged.
+    """
     for path in paths:
         assert part.checker is not None, "parts are checked"
         try:

@@ -1,8 +1,10 @@
-"""The manifest describes an output directory after a run: the versions of its tables, and what the next run needs.
+"""The manifest describes an output directory after a run: the versions of its tables, and what the
+next run needs.
 
-A run first writes all its files under new names, then a new version of each table, and at last its row in the table of runs. This row
-exists completely or not at all. Readers use the versions that the newest row names. So an interrupted run changes nothing, and the next run
-removes what it has left.
+A run first writes all its files under new names, then a new version of each table, and at last its
+row in the table of runs. This row exists completely or not at all. Readers use the versions that
+the newest row names. So an interrupted run changes nothing, and the next run removes what it has
+left.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ _commits: dict[str, bool] = {}
 _NO_FOLDER = re.compile(r"%[0-9A-Fa-f]{2}|\\|[\ud800-\udfff]")
 FOLDER = "_manifest"
 FORMAT, WHOLE, BEFORE = "dcpinspect.pipeline/3", "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
-"""Name and version of a manifest: now; the version without pieces; and the version whose tables had no logs. Packets of all can be used."""
+"""Name and version of a manifest: now; the version without pieces; and the version whose tables had
+no logs. Packets of all can be used.
+"""
 RAW, PARTS = "raw", "parts"
 FEW = ".few"
 """Ending of the file of a part without the snapshots and gaps that the whole does not need."""
@@ -69,18 +73,26 @@ class Read:
     bundles: str = ""
     """File of its bundles; empty if there is none."""
     more: tuple[tuple[str, int], ...] = ()
-    """Further files, if several tasks scanned the unit; with each, the number in the unit of its first packet."""
+    """Further files, if several tasks scanned the unit; with each, the number in the unit of its
+    first packet.
+    """
     continued: bool = False
     """Whether a later run read more of the same file; tables then name that later reading."""
     after: str = ""
-    """File of the bundles of an earlier, shorter reading, which has the packets before; empty if there is none."""
+    """File of the bundles of an earlier, shorter reading, which has the packets before; empty if
+    there is none.
+    """
     skipped: int = 0
     """Number of packets in that earlier reading."""
     begins: bool = False
-    """Whether a later reading has only the packets that follow, so that the packets of this one still count."""
+    """Whether a later reading has only the packets that follow, so that the packets of this one
+    still count.
+    """
 
     expired: bool = False
-    """Whether the capture was removed from the tables because of its age. Its bytes are remembered, so that it is not read again."""
+    """Whether the capture was removed from the tables because of its age. Its bytes are remembered,
+    so that it is not read again.
+    """
 
     @property
     def pieces(self) -> list[tuple[str, int]]:
@@ -110,27 +122,40 @@ class ManifestPart:
     rows: int
     """Number of messages in these files."""
     closed: tuple[str, ...] = ()
-    """TLS connections of the part that no key opened, each in the form of ``secrets.closed_by``; nothing in them is secret."""
+    """TLS connections of the part that no key opened, each in the form of ``secrets.closed_by``;
+    nothing in them is secret.
+    """
     originals: Mapping[str, str] = field(default_factory=dict)
-    """For groups with other addresses at the other point: their keys there, by their keys here, in hex."""
+    """For groups with other addresses at the other point: their keys there, by their keys here, in
+    hex.
+    """
     state: str = ""
-    """File with the state for continuing the part, if its connections may continue; see ``states``."""
+    """File with the state for continuing the part, if its connections may continue; see ``states``.
+    """
     folded: str = ""
     """Digest of the packets that the state has seen, from ``states.mark_of``."""
     ending: tuple[str, ...] = ()
-    """Those of ``messages`` with messages that were only completed by the end of the captures; they are removed when the part continues."""
+    """Those of ``messages`` with messages that were only completed by the end of the captures; they
+    are removed when the part continues.
+    """
     ending_rows: int = 0
     """Number of messages in the files of ``ending``."""
     looks: tuple[str, ...] = ()
-    """Files of problems in single messages and keys, from tasks that did not follow the connections."""
+    """Files of problems in single messages and keys, from tasks that did not follow the
+    connections.
+    """
     ending_looks: tuple[str, ...] = ()
     """The same for messages in the files of ``ending``."""
     keys: tuple[str, ...] = ()
     """Files with what these tasks know of keys, which belong to ``state``."""
     is_copy: bool = False
-    """Whether its connections were captured more completely at another point; messages and tables are then from that point."""
+    """Whether its connections were captured more completely at another point; messages and tables
+    are then from that point.
+    """
     tables: Mapping[str, str] = field(default_factory=dict)
-    """File of the part's rows, for each table that is written per part; only if the part has rows there."""
+    """File of the part's rows, for each table that is written per part; only if the part has rows
+    there.
+    """
     of_whole: str = ""
     """Digest of what these rows depend on besides the part, from ``record_files.mark_of``."""
 
@@ -160,16 +185,24 @@ class Manifest:
     tables: Mapping[str, int] = field(default_factory=dict)
     """Versions of the tables; empty if the tables have no logs yet."""
     state: str = ""
-    """Name of the file with everything but the tables; captures and parts are in the files of ``pieces``."""
+    """Name of the file with everything but the tables; captures and parts are in the files of
+    ``pieces``.
+    """
     pieces: Sequence[ManifestPiece] = ()
     """Pieces of ``units``, and of the tables ``captures`` and ``bad``."""
     part_pieces: Sequence[ManifestPiece] = ()
     kept: Manifest | None = field(default=None, compare=False, repr=False)
     """The manifest as it was when the pieces were written."""
     salt: Salt | None = None
-    """Salt for encrypting packets and parts, if the output is redacted. The manifest's file does not contain it."""
-    opened: dict[tuple[str, int], DeltaTable] = field(default_factory=dict, compare=False, repr=False)
-    """Open tables, by name and version, for reading only. Opening takes time in storage, and a run needs a dozen tables."""
+    """Salt for encrypting packets and parts, if the output is redacted. The manifest's file does
+    not contain it.
+    """
+    opened: dict[tuple[str, int], DeltaTable] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Open tables, by name and version, for reading only. Opening takes time in storage, and a run
+    needs a dozen tables.
+    """
 
     @classmethod
     def at(cls, out: str | os.PathLike[str]) -> Self:
@@ -180,33 +213,69 @@ class Manifest:
         if not os.fspath(out):
             raise UsageError("-o: names nothing; name a directory for the tables")
         if any(ord(character) < 32 or ord(character) == 127 for character in os.fspath(out)):
-            raise UsageError(f"{escape(os.fspath(out))}: no table can be in a directory with such characters in its name; name another one")
+            raise UsageError(
+                f"{escape(os.fspath(out))}: no table can be in a directory with such "
+                "characters in its name; name another one"
+            )
         folder = files.absolute(reached(os.fspath(out), "tables are written"))
         if not is_uri(folder) and _NO_FOLDER.search(folder):  # deltalake looks for another folder
-            raise UsageError(f"{escape(folder)}: no table can be in a directory with %XX, a backslash, or what is no UTF-8 in its path")
+            raise UsageError(
+                f"{escape(folder)}: no table can be in a directory with %XX, a backslash, or "
+                "what is no UTF-8 in its path"
+            )
         try:
             if os.path.isfile(folder):
-                raise UsageError(f"{escape(os.fspath(out))}: is a file; name a directory for the tables")
+                raise UsageError(
+                    f"{escape(os.fspath(out))}: is a file; name a directory for the tables"
+                )
             if (run := runs.newest(folder)) is not None:
                 return cls._read(f"{folder}/{FOLDER}/{run.state}", folder, run)
-            stems = [name.removesuffix(".json") for name in files.names_in(f"{folder}/{FOLDER}") if name.endswith(".json")]
-            if numbers := [int(stem) for stem in stems if stem.isdecimal()]:  # a manifest of the version before tables had logs
-                return cls._read(f"{folder}/{FOLDER}/{max(numbers)}.json", folder, PipelineRun(max(numbers), "", {}, ""))
+            stems = [
+                name.removesuffix(".json")
+                for name in files.names_in(f"{folder}/{FOLDER}")
+                if name.endswith(".json")
+            ]
+            if numbers := [
+                int(stem) for stem in stems if stem.isdecimal()
+            ]:  # a manifest of the version before tables had logs
+                return cls._read(
+                    f"{folder}/{FOLDER}/{max(numbers)}.json",
+                    folder,
+                    PipelineRun(max(numbers), "", {}, ""),
+                )
             if not {FOLDER, *_OURS}.issuperset(files.names_in(folder)):
-                raise UsageError(f"{escape(os.fspath(out))}: has files of something else in it; name a new directory for the tables")
+                raise UsageError(
+                    f"{escape(os.fspath(out))}: has files of something else in it; name a new "
+                    "directory for the tables"
+                )
         except OSError as error:
-            raise UsageError(f"{escape(os.fspath(out))}: cannot be looked at ({delta.said(error)})") from error
+            raise UsageError(
+                f"{escape(os.fspath(out))}: cannot be looked at ({delta.said(error)})"
+            ) from error
         return cls(folder)
 
     @classmethod
     def newest(cls, out: str | os.PathLike[str]) -> Self:
-        """Reads the newest state of a directory that a pipeline has written. Raises UsageError if there is none."""
+        """Reads the newest state of a directory that a pipeline has written. Raises UsageError if
+        there is none.
+        """
         folder = files.absolute(place(os.fspath(out), "tables are read"))
-        if not (is_uri(folder) or os.path.isdir(f"{folder}/{FOLDER}")) or not (manifest := cls.at(folder)).number:
-            raise UsageError(f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline run CAPTURES… -o OUT' does")
+        if (
+            not (is_uri(folder) or os.path.isdir(f"{folder}/{FOLDER}"))
+            or not (manifest := cls.at(folder)).number
+        ):
+            raise UsageError(
+                f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline "
+                "run CAPTURES… -o OUT' does"
+            )
         if not manifest.tables:
-            message = f"{escape(os.fspath(out))}: was written by a version of dcpinspect before its tables were Delta tables"
-            raise UsageError(f"{message}; run the pipeline again, which takes its packets from there")
+            message = (
+                f"{escape(os.fspath(out))}: was written by a version of dcpinspect before "
+                "its tables were Delta tables"
+            )
+            raise UsageError(
+                f"{message}; run the pipeline again, which takes its packets from there"
+            )
         return manifest
 
     @classmethod
@@ -214,10 +283,24 @@ class Manifest:
         try:
             content = json.loads(files.content(path))
             if content.get("format") not in ((FORMAT, WHOLE) if run.state else (BEFORE,)):
-                raise UsageError(f"{escape(path)}: is not of this version ({FORMAT}); run the pipeline into a new directory")
-            pieces, part_pieces = ([ManifestPiece(**entry) for entry in content.get(name, ())] for name in ("pieces", "part_pieces"))
-            units = read_pieces(f"{folder}/{FOLDER}", pieces) if pieces else list(enumerate(content["units"]))
-            part_entries = read_pieces(f"{folder}/{FOLDER}", part_pieces) if pieces else list(enumerate(content["parts"]))
+                raise UsageError(
+                    f"{escape(path)}: is not of this version ({FORMAT}); run the pipeline into "
+                    "a new directory"
+                )
+            pieces, part_pieces = (
+                [ManifestPiece(**entry) for entry in content.get(name, ())]
+                for name in ("pieces", "part_pieces")
+            )
+            units = (
+                read_pieces(f"{folder}/{FOLDER}", pieces)
+                if pieces
+                else list(enumerate(content["units"]))
+            )
+            part_entries = (
+                read_pieces(f"{folder}/{FOLDER}", part_pieces)
+                if pieces
+                else list(enumerate(content["parts"]))
+            )
             manifest = cls(
                 folder,
                 run.number,
@@ -248,12 +331,15 @@ class Manifest:
         """
         if not self.is_redacted:
             if path is not None:
-                raise UsageError(f"--salt-file {escape(path)}: {escape(self.out)} is not redacted; leave it out")
+                raise UsageError(
+                    f"--salt-file {escape(path)}: {escape(self.out)} is not redacted; leave it out"
+                )
             return self
         salt = Salt.of(self.out, path)
         if salt.mark != self.options["redacted"]:
             raise UsageError(
-                f"{escape(salt.path)}: is not the salt that {escape(self.out)} was redacted with; name its file with --salt-file"
+                f"{escape(salt.path)}: is not the salt that {escape(self.out)} was redacted "
+                "with; name its file with --salt-file"
             )
         return replace(self, salt=salt)
 
@@ -265,7 +351,9 @@ class Manifest:
         return table
 
     def dataset(self, name: str) -> Any:
-        """Returns a table as a dataset of Arrow, which skips files and row groups that cannot contain wanted rows."""
+        """Returns a table as a dataset of Arrow, which skips files and row groups that cannot
+        contain wanted rows.
+        """
         return delta.dataset(self.table(name), SCHEMAS[name])
 
     def files(self, name: str) -> list[str]:
@@ -273,27 +361,39 @@ class Manifest:
         return [self.path(f"{name}/{path}") for path in self.paths(name)]
 
     def compacted(self, name: str) -> list[tuple[dict[str, Any], list[str]]]:
-        """Returns the files of a table that other programs have written, by partition. These files lack the columns of the partition."""
+        """Returns the files of a table that other programs have written, by partition. These files
+        lack the columns of the partition.
+        """
         paths_by_partition: dict[tuple[Any, ...], list[str]] = {}
         by = PARTITIONS if name == "messages" else ()
         for path, values in delta.partitions(self.table(name), by):
             if not path.startswith(BATCH):
                 paths_by_partition.setdefault(values, []).append(self.path(f"{name}/{path}"))
-        return [(dict(zip(by, values, strict=True)), paths) for values, paths in paths_by_partition.items()]
+        return [
+            (dict(zip(by, values, strict=True)), paths)
+            for values, paths in paths_by_partition.items()
+        ]
 
     @property
     def table_names(self) -> list[str]:
         """Names of the tables that a query can use."""
-        return [name for name in SCHEMAS if name in self.tables]  # an output of an older version may lack some tables
+        return [
+            name for name in SCHEMAS if name in self.tables
+        ]  # an output of an older version may lack some tables
 
     def index(self, number: int) -> Any:
         """Reads the index of a unit. Raises UsageError if it is gone or damaged."""
-        return pa.concat_tables(read_index(self.path(name), self.salt) for name, _ in self.units[number].pieces)
+        return pa.concat_tables(
+            read_index(self.path(name), self.salt) for name, _ in self.units[number].pieces
+        )
 
     def bundled(self, number: int, keys: Sequence[bytes]) -> list[Bundled]:
         """Returns the bundles of some groups of a unit."""
         unit = self.units[number]
-        return [Bundled(self.path(name), number, unit.base, keys, first, self.salt) for name, first in unit.pieces]
+        return [
+            Bundled(self.path(name), number, unit.base, keys, first, self.salt)
+            for name, first in unit.pieces
+        ]
 
     def path(self, name: str) -> str:
         """Returns the absolute path of a file that the manifest names."""
@@ -301,11 +401,15 @@ class Manifest:
 
     @property
     def counting(self) -> list[int]:
-        """Numbers of the units that count: readable, not replaced by a longer reading, and not expired."""
+        """Numbers of the units that count: readable, not replaced by a longer reading, and not
+        expired.
+        """
         return [number for number, unit in enumerate(self.units) if unit.counts]
 
     def settled(self) -> Manifest:
-        """Returns the manifest with the newest versions of the tables. Undoes changes of unfinished runs, and removes old files."""
+        """Returns the manifest with the newest versions of the tables. Undoes changes of unfinished
+        runs, and removes old files.
+        """
         open_tables = {}
         for name, last in self.tables.items():
             folder = self.path(name)
@@ -322,74 +426,136 @@ class Manifest:
         return replace(self, tables=versions, opened=open_tables)
 
     def with_tables(
-        self, written: Mapping[str, WrittenAnew], messages: Sequence[Written], gone: Collection[ManifestPart] | None
+        self,
+        written: Mapping[str, WrittenAnew],
+        messages: Sequence[Written],
+        gone: Collection[ManifestPart] | None,
     ) -> Manifest:
-        """Returns the manifest with new versions of the tables that have these files; readers ignore these versions until ``commit``.
+        """Returns the manifest with new versions of the tables that have these files; readers
+        ignore these versions until ``commit``.
 
-        ``messages``: new files of that table. ``gone``: parts whose messages are removed, None: all. Raises UsageError if another run was
-        quicker.
+        ``messages``: new files of that table. ``gone``: parts whose messages are removed, None:
+        all. Raises UsageError if another run was quicker.
         """
         versions = dict(self.tables)
         for name, (new, leave) in written.items():
-            versions[name] = self._committed(name, new, self.tables.get(name), leave if len(leave) < len(self.paths(name)) else None)
+            versions[name] = self._committed(
+                name,
+                new,
+                self.tables.get(name),
+                leave if len(leave) < len(self.paths(name)) else None,
+            )
         base = self.tables.get("messages")
         base, of_parts = (base, None) if gone is None or base is None else self._without(gone, base)
         versions["messages"] = self._committed("messages", messages, base, of_parts)
         return replace(self, tables=versions)
 
-    def _committed(self, name: str, new: Sequence[Written], base: int | None, gone: Collection[str] | None) -> int:
+    def _committed(
+        self, name: str, new: Sequence[Written], base: int | None, gone: Collection[str] | None
+    ) -> int:
         folder = self.path(name)
-        form = delta.TableForm(SCHEMAS[name], *((PARTITIONS, BOUNDED) if name == "messages" else ()))
-        added = [delta.add_action(written.path.removeprefix(f"{folder}/"), written.size, written.statistics, form.by) for written in new]
+        form = delta.TableForm(
+            SCHEMAS[name], *((PARTITIONS, BOUNDED) if name == "messages" else ())
+        )
+        added = [
+            delta.add_action(
+                written.path.removeprefix(f"{folder}/"), written.size, written.statistics, form.by
+            )
+            for written in new
+        ]
         return delta.commit(folder, form, added, run=self.number + 1, base=base, gone=gone)
 
-    def has_rows_of(self, manifest_part: ManifestPart, there: Mapping[str, Collection[str]]) -> bool:
+    def has_rows_of(
+        self, manifest_part: ManifestPart, there: Mapping[str, Collection[str]]
+    ) -> bool:
         """Whether the tables still have the files of a part. ``there``: the files of each table."""
-        return all(name.removeprefix(f"{table}/") in there[table] for table, name in manifest_part.tables.items())
+        return all(
+            name.removeprefix(f"{table}/") in there[table]
+            for table, name in manifest_part.tables.items()
+        )
 
     def paths(self, name: str) -> list[str]:
         """Returns the files of a table, as paths in its folder; empty if there is no table yet."""
         return delta.paths(self.table(name)) if name in self.tables else []
 
     def of_parts_gone(self, name: str) -> list[str]:
-        """Returns the files of a table that must be removed: no part has them any more, or other programs have written them."""
-        now = {manifest_part.tables.get(name, "").removeprefix(f"{name}/") for manifest_part in self.parts}
+        """Returns the files of a table that must be removed: no part has them any more, or other
+        programs have written them.
+        """
+        now = {
+            manifest_part.tables.get(name, "").removeprefix(f"{name}/")
+            for manifest_part in self.parts
+        }
         return [path for path in self.paths(name) if path not in now]
 
     def _without(self, gone: Collection[ManifestPart], base: int) -> tuple[int, list[str]]:
-        """Returns the files of messages that must be removed with parts, and the version to remove them from.
+        """Returns the files of messages that must be removed with parts, and the version to remove
+        them from.
 
-        If others have compacted some of these files, that version is a new one without the rows of these parts.
+        If others have compacted some of these files, that version is a new one without the rows of
+        these parts.
         """
         folder = self.path("messages")
         there = set(delta.paths(delta.opened(folder, base)))
-        message_files = {manifest_part.file: [path.removeprefix("messages/") for path in manifest_part.messages] for manifest_part in gone}
-        compacted = [manifest_part for manifest_part in gone if not there.issuperset(message_files[manifest_part.file])]
+        message_files = {
+            manifest_part.file: [path.removeprefix("messages/") for path in manifest_part.messages]
+            for manifest_part in gone
+        }
+        compacted = [
+            manifest_part
+            for manifest_part in gone
+            if not there.issuperset(message_files[manifest_part.file])
+        ]
         if compacted:
             ids = [
                 path
                 for manifest_part in compacted
-                for path in Part.from_bytes(files.content(self.path(manifest_part.file), self.salt)).opened_by.tolist()
+                for path in Part.from_bytes(
+                    files.content(self.path(manifest_part.file), self.salt)
+                ).opened_by.tolist()
             ]
-            base = delta.without(folder, base, f"connection_id in ({', '.join(map(str, ids))})", self.number + 1)
+            base = delta.without(
+                folder, base, f"connection_id in ({', '.join(map(str, ids))})", self.number + 1
+            )
             there = set(delta.paths(delta.opened(folder, base)))
-        return base, [name for manifest_part in gone for name in message_files[manifest_part.file] if name in there]
+        return base, [
+            name
+            for manifest_part in gone
+            for name in message_files[manifest_part.file]
+            if name in there
+        ]
 
     def divided(self, *, anew: bool = False) -> Manifest:
         """Returns the manifest divided into pieces for writing. ``anew``: all pieces are new."""
         run, before = self.number + 1, self.kept
         if anew or before is None or not all(map(self._has_pieces, TABLES)):
-            return replace(self, pieces=divided((), (), {}, run, attempt()), part_pieces=divided((), (), {}, run, attempt()))
+            return replace(
+                self,
+                pieces=divided((), (), {}, run, attempt()),
+                part_pieces=divided((), (), {}, run, attempt()),
+            )
         last, now = last_of(before.units), last_of(self.units)
         # its problem was only a note while the capture was the last of its point
-        changed = {entry.batch for point, entry in last.items() if now.get(point) is not entry and entry.report.problems}
+        changed = {
+            entry.batch
+            for point, entry in last.items()
+            if now.get(point) is not entry and entry.report.problems
+        }
         for pair in zip_longest(before.units, self.units):
             if pair[0] is not pair[1]:
                 changed.update(entry.batch for entry in pair if entry is not None)
-        entries_by_side = ({id(entry): entry for entry in side} for side in (before.parts, self.parts))
+        entries_by_side = (
+            {id(entry): entry for entry in side} for side in (before.parts, self.parts)
+        )
         old, new = entries_by_side
-        changed_batches = {entry.batch for number, entry in (old | new).items() if not (number in old and number in new)}
-        units_of, parts_of = (Counter(entry.batch for entry in side) for side in (self.units, self.parts))
+        changed_batches = {
+            entry.batch
+            for number, entry in (old | new).items()
+            if not (number in old and number in new)
+        }
+        units_of, parts_of = (
+            Counter(entry.batch for entry in side) for side in (self.units, self.parts)
+        )
         return replace(
             self,
             pieces=divided(before.pieces, changed, units_of, run, attempt()),
@@ -397,21 +563,34 @@ class Manifest:
         )
 
     def _has_pieces(self, name: str) -> bool:
-        """Whether a table still has exactly the files of the pieces, so that nobody has compacted them."""
+        """Whether a table still has exactly the files of the pieces, so that nobody has compacted
+        them.
+        """
         assert self.kept is not None
         return {piece.rows for piece in self.kept.pieces} == set(self.paths(name))
 
     def replaced(self, name: str) -> list[str]:
-        """Returns the files of a table in pieces that must be removed, because their pieces are written again."""
+        """Returns the files of a table in pieces that must be removed, because their pieces are
+        written again.
+        """
         stay = {path.rows for path in self.pieces}
         return [path for path in self.paths(name) if path not in stay]
 
     def commit(self) -> Manifest:
-        """Makes this the newest state, with the next number. Raises UsageError if another run was quicker."""
+        """Makes this the newest state, with the next number. Raises UsageError if another run was
+        quicker.
+        """
         run = self.number + 1
-        manifest = self if any(each_piece.run == run for each_piece in self.pieces) else self.divided(anew=True)
+        manifest = (
+            self
+            if any(each_piece.run == run for each_piece in self.pieces)
+            else self.divided(anew=True)
+        )
         manifest = replace(manifest, number=run, state=f"{run}-{attempt()}.json")
-        for pieces, everything in ((manifest.pieces, manifest.units), (manifest.part_pieces, manifest.parts)):
+        for pieces, everything in (
+            (manifest.pieces, manifest.units),
+            (manifest.part_pieces, manifest.parts),
+        ):
             for piece in pieces:
                 if piece.run == run:
                     write_piece(self.path(FOLDER), piece, everything)
@@ -424,29 +603,51 @@ class Manifest:
         }
         files.write(self.path(f"{FOLDER}/{manifest.state}"), json.dumps(content).encode())
         _commits[self.out] = False
-        runs.commit(self.out, PipelineRun(manifest.number, manifest.program, manifest.tables, manifest.state))
+        runs.commit(
+            self.out,
+            PipelineRun(manifest.number, manifest.program, manifest.tables, manifest.state),
+        )
         _commits[self.out] = True
         return replace(manifest, kept=manifest)
 
     def clean(self, since: int = 0) -> None:
-        """Removes files that are no longer needed: of unfinished runs, of attempts that do not count, and of runs that were replaced.
+        """Removes files that are no longer needed: of unfinished runs, of attempts that do not
+        count, and of runs that were replaced.
 
-        ``since``: removes only packets and parts of runs from this number on, because older ones may still be read. Files of tables stay as
-        long as a reader may use an older version. An attempt may still be writing, so files that cannot be removed stay.
+        ``since``: removes only packets and parts of runs from this number on, because older ones
+        may still be read. Files of tables stay as long as a reader may use an older version. An
+        attempt may still be writing, so files that cannot be removed stay.
         """
-        bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
-        part_files = [f"{manifest_part.file}{ending}" for manifest_part in self.parts for ending in ("", FEW, GAPS, ".keys", ".paths")]
+        bundles = [
+            name
+            for one in self.units
+            if one.counts
+            for piece, _ in one.pieces
+            for name in (piece, f"{piece}.index")
+        ]
+        part_files = [
+            f"{manifest_part.file}{ending}"
+            for manifest_part in self.parts
+            for ending in ("", FEW, GAPS, ".keys", ".paths")
+        ]
         beside = [
             name
             for manifest_part in self.parts
-            for name in (manifest_part.state, *manifest_part.looks, *manifest_part.ending_looks, *manifest_part.keys)
+            for name in (
+                manifest_part.state,
+                *manifest_part.looks,
+                *manifest_part.ending_looks,
+                *manifest_part.keys,
+            )
         ]
         self._keep((RAW, PARTS), {*bundles, *part_files, *beside}, since=since)
         for name in SCHEMAS:
             table_files: set[str] = set()
             if name in self.tables:
                 table_files = {f"{name}/{one}" for one in delta.paths(self.table(name))}
-            self._keep((name,), table_files, since=self.number if table_files or name in self.tables else 0)
+            self._keep(
+                (name,), table_files, since=self.number if table_files or name in self.tables else 0
+            )
         if self.tables and not since:
             delta.sweep(delta.opened(self.path(runs.TABLE)))
             states = {self.state, *(one.state for one in (*self.pieces, *self.part_pieces))}
@@ -470,10 +671,14 @@ class Manifest:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the output, so that no other run writes to it. Raises UsageError if one does. A run that fails leaves no new files."""
+        """Locks the output, so that no other run writes to it. Raises UsageError if one does. A run
+        that fails leaves no new files.
+        """
         import fcntl  # deferred: does not exist on Windows, and only runs lock
 
-        if is_uri(self.out):  # storage has no locks; if two runs commit the same table, one is refused
+        if is_uri(
+            self.out
+        ):  # storage has no locks; if two runs commit the same table, one is refused
             yield
             return
         folder, lock = Path(self.path(FOLDER)), Path(self.path(f"{FOLDER}/lock"))
@@ -496,7 +701,9 @@ class Manifest:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise UsageError(f"{escape(self.out)}: another run is writing here; wait for its end") from None
+                raise UsageError(
+                    f"{escape(self.out)}: another run is writing here; wait for its end"
+                ) from None
             at_end(undo)
             try:
                 yield
@@ -520,7 +727,11 @@ def after_signal(out: str) -> str:
     has_run = _commits.get(files.absolute(place(out, "tables are written")))
     if has_run is None:
         return f"{escape(out)} is as it was before this run"
-    return f"{escape(out)} has this run" if has_run else f"whether {escape(out)} has this run, 'dcpinspect pipeline info' says"
+    return (
+        f"{escape(out)} has this run"
+        if has_run
+        else f"whether {escape(out)} has this run, 'dcpinspect pipeline info' says"
+    )
 
 
 _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
@@ -540,6 +751,10 @@ def _read_part(content: dict[str, Any]) -> ManifestPart:
 def _read_unit(content: dict[str, Any]) -> Read:
     report = dict(content["report"])
     report["problems"] = [tuple(values) for values in report["problems"]]
-    report["joins"], report["tunnels"] = ([tuple(values) for values in report[name]] for name in ("joins", "tunnels"))
+    report["joins"], report["tunnels"] = (
+        [tuple(values) for values in report[name]] for name in ("joins", "tunnels")
+    )
     more = tuple((name, first) for name, first in content.get("more", ()))
-    return Read(**{**content, "unit": Unit(**content["unit"]), "report": ScanReport(**report), "more": more})
+    return Read(
+        **{**content, "unit": Unit(**content["unit"]), "report": ScanReport(**report), "more": more}
+    )

@@ -1,10 +1,13 @@
-"""Messages as Parquet files. The table is partitioned by capture point and day (UTC), so each file has one value of each.
+"""Messages as Parquet files. The table is partitioned by capture point and day (UTC), so each file
+has one value of each.
 
-Messages of a vbucket stand together: before writing, as many messages as memory allows are sorted by vbucket, and keep their order within
-it. A reader of one vbucket reads only the row groups that can contain it, as their statistics say.
+Messages of a vbucket stand together: before writing, as many messages as memory allows are sorted
+by vbucket, and keep their order within it. A reader of one vbucket reads only the row groups that
+can contain it, as their statistics say.
 
-A file has only the columns that are not null throughout; these are about half of the table's columns. To write nulls would take as long as
-numbers. Readers of Delta know the columns from the log. A new file begins when messages have other columns.
+A file has only the columns that are not null throughout; these are about half of the table's
+columns. To write nulls would take as long as numbers. Readers of Delta know the columns from the
+log. A new file begins when messages have other columns.
 """
 
 from __future__ import annotations
@@ -28,20 +31,38 @@ ROWS = 1 << 20
 BYTES = 192 << 20
 """Memory of waiting messages, in bytes, from which they are written: about 700,000 messages."""
 GROUP = 1 << 14
-"""Messages of a row group. A query for one of 1,024 vbuckets reads the positions of all groups, and one group per 700,000 messages."""
+"""Messages of a row group. A query for one of 1,024 vbuckets reads the positions of all groups, and
+one group per 700,000 messages.
+"""
 TAKEN = 8
-"""Number of row groups that are sorted into order at a time: to sort all messages at once would double the memory."""
+"""Number of row groups that are sorted into order at a time: to sort all messages at once would
+double the memory.
+"""
 FILE_BYTES = 256 << 20
 """Size of a file, in bytes, from which the next file begins."""
-_DICTIONARIES = [name for name in MESSAGES.names if MESSAGES.field(name).type == pa.string() and name != "key"]
+_DICTIONARIES = [
+    name for name in MESSAGES.names if MESSAGES.field(name).type == pa.string() and name != "key"
+]
 _NO_VBUCKET = 1 << 16
 """Sorts after all vbuckets."""
 DAY_NS = 86_400 * 10**9
-_STATISTICS = ["connection_id", "capture_point", "day", "row", "time", "time_ns", "vbucket", "opcode", "by_seqno"]
+_STATISTICS = [
+    "connection_id",
+    "capture_point",
+    "day",
+    "row",
+    "time",
+    "time_ns",
+    "vbucket",
+    "opcode",
+    "by_seqno",
+]
 
 
 class MessageFiles:
-    """Writes the messages of a part. The files count only when a log names them, so readers may see them half written."""
+    """Writes the messages of a part. The files count only when a log names them, so readers may see
+    them half written.
+    """
 
     def __init__(self, stem: str, point: str) -> None:
         """``stem``: path of the files, to which a number and the ending are added."""
@@ -59,7 +80,9 @@ class MessageFiles:
         """Adds messages. ``ids``: the connection id of each message."""
         columns = {
             CONNECTION_ID.name: pa.array(ids),
-            POINT.name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(batch), np.int32)), pa.array([self._point])),
+            POINT.name: pa.DictionaryArray.from_arrays(
+                pa.array(np.zeros(len(batch), np.int32)), pa.array([self._point])
+            ),
             DAY.name: pa.array((batch.time_ns // DAY_NS).astype(np.int32)).cast(pa.date32()),
             **message_columns(batch, COLUMNS),
         }
@@ -81,7 +104,11 @@ class MessageFiles:
         self._waiting_rows = self._waiting_bytes = 0
         self.rows += len(table)
         day = table["day"].cast(pa.int32()).to_numpy()
-        vbucket = table["vbucket"].fill_null(_NO_VBUCKET).to_numpy() if "vbucket" in table.column_names else np.zeros(len(table))
+        vbucket = (
+            table["vbucket"].fill_null(_NO_VBUCKET).to_numpy()
+            if "vbucket" in table.column_names
+            else np.zeros(len(table))
+        )
         order = np.lexsort((vbucket, day))
         edges = np.concatenate(([0], np.flatnonzero(np.diff(day[order])) + 1, [len(order)]))
         begun = np.concatenate(([0], np.flatnonzero(np.diff(vbucket[order])) + 1))
@@ -97,7 +124,12 @@ class MessageFiles:
     def _open(self, table: Any, day: int) -> None:
         """Opens a file for this day with the columns of the table, unless the open file fits."""
         names = {*table.column_names}
-        if self._writer is None or day != self._day or self._stream.tell() > FILE_BYTES or not names <= {*self._writer.schema.names}:
+        if (
+            self._writer is None
+            or day != self._day
+            or self._stream.tell() > FILE_BYTES
+            or not names <= {*self._writer.schema.names}
+        ):
             self._end()
             self._day = day
             self.paths.append(f"{self._stem}-{len(self.paths)}.parquet")
@@ -115,8 +147,13 @@ class MessageFiles:
     def _write(self, table: Any) -> None:
         """Writes a row group."""
         schema, names = self._writer.schema, {*table.column_names}
-        columns = [table[field.name] if field.name in names else pa.nulls(len(table), field.type) for field in schema]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=len(table))
+        columns = [
+            table[field.name] if field.name in names else pa.nulls(len(table), field.type)
+            for field in schema
+        ]
+        self._writer.write_table(
+            pa.Table.from_arrays(columns, schema=schema), row_group_size=len(table)
+        )
 
     def _end(self) -> None:
         if self._writer is not None:

@@ -1,8 +1,10 @@
-"""A task that needs tasks itself. It ends where it needs their results, and starts again once these are there.
+"""A task that needs tasks itself. It ends where it needs their results, and starts again once these
+are there.
 
-A task of Spark cannot start others, and the driver has no room for what the task looks at. So the driver starts the inner tasks, and gets
-only the places of files: the task writes what others are to do, and these write what they have found. Unpickling runs code, and somebody
-may change a file meanwhile. So each process compares what it reads with a digest that came by way of Spark.
+A task of Spark cannot start others, and the driver has no room for what the task looks at. So the
+driver starts the inner tasks, and gets only the places of files: the task writes what others are to
+do, and these write what they have found. Unpickling runs code, and somebody may change a file
+meanwhile. So each process compares what it reads with a digest that came by way of Spark.
 """
 
 from __future__ import annotations
@@ -26,20 +28,35 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def nested(tasks: Tasks, what: str, work: Callable[[Item, Tasks], Result], item: Item, *, stem: str, salt: Salt | None = None) -> Result:
-    """Calls ``work`` in a task, with tasks that it can use. Raises UsageError and OutputError, as ``work`` does, and SparkFailedError.
+def nested(
+    tasks: Tasks,
+    what: str,
+    work: Callable[[Item, Tasks], Result],
+    item: Item,
+    *,
+    stem: str,
+    salt: Salt | None = None,
+) -> Result:
+    """Calls ``work`` in a task, with tasks that it can use. Raises UsageError and OutputError, as
+    ``work`` does, and SparkFailedError.
 
-    ``work`` starts again after each use of its tasks, so it must do the same each time. ``what``: describes the work. ``stem``: path of
-    temporary files.
+    ``work`` starts again after each use of its tasks, so it must do the same each time. ``what``:
+    describes the work. ``stem``: path of temporary files.
     """
     results: list[Sequence[_Stored]] = []
     (stored_item,) = _stored([pickle.dumps(item)], stem, salt)  # with many captures it is large
     while True:
-        inner = partial(_tried, work=work, processors=tasks.processors, found=results, stem=stem, salt=salt)
+        inner = partial(
+            _tried, work=work, processors=tasks.processors, found=results, stem=stem, salt=salt
+        )
         (ended,) = tasks.each(what, inner, [stored_item], [0])
         if isinstance(ended, _Wanted):
             results += ended.done
-            results.append(tasks.each(ended.what, partial(_done, stem=stem, salt=salt), ended.items, ended.sizes))
+            results.append(
+                tasks.each(
+                    ended.what, partial(_done, stem=stem, salt=salt), ended.items, ended.sizes
+                )
+            )
         elif isinstance(ended, _Failed):
             raise (OutputError if ended.is_output else UsageError)(ended.text)
         else:
@@ -62,9 +79,13 @@ class _Stored:
                 source.seek(self.start)
                 data = bytes(source.read(self.size))
         except OSError as error:
-            raise UsageError(f"{escape(self.path)}: cannot be read ({escape(str(error))}); run it again") from error
+            raise UsageError(
+                f"{escape(self.path)}: cannot be read ({escape(str(error))}); run it again"
+            ) from error
         if not hmac.compare_digest(_digest(data), self.digest):
-            raise UsageError(f"{escape(self.path)}: was changed by something else while this ran; run it again")
+            raise UsageError(
+                f"{escape(self.path)}: was changed by something else while this ran; run it again"
+            )
         return pickle.loads(data)  # noqa: S301 - its digest is that of what our own task wrote
 
 
@@ -104,14 +125,18 @@ class _NeedError(Exception):
 class _Inner:
     """The tasks that a task can use."""
 
-    def __init__(self, processors: int, found: Sequence[Sequence[_Stored]], stem: str, salt: Salt | None) -> None:
+    def __init__(
+        self, processors: int, found: Sequence[Sequence[_Stored]], stem: str, salt: Salt | None
+    ) -> None:
         self.processors = processors
         self._found = list(found)
         self._done: list[list[bytes]] = []
         self._stem = stem
         self._salt = salt
 
-    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+    def each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
         """As ``Tasks`` has it. A little work is done here and now."""
         if not items:
             return []
@@ -120,7 +145,9 @@ class _Inner:
         if not is_little(sizes):
             done = [_stored(results, self._stem, self._salt) for results in self._done]
             pickled_work = [pickle.dumps((work, item)) for item in items]
-            raise _NeedError(_Wanted(what, _stored(pickled_work, self._stem, self._salt), sizes, done))
+            raise _NeedError(
+                _Wanted(what, _stored(pickled_work, self._stem, self._salt), sizes, done)
+            )
         results = [work(item) for item in items]
         self._done.append(list(map(pickle.dumps, results)))  # now, since the work may change them
         return results

@@ -1,4 +1,6 @@
-"""Presents the results of the newest pipeline run in the form of a running reading, for the code that makes metrics of readings."""
+"""Presents the results of the newest pipeline run in the form of a running reading, for the code
+that makes metrics of readings.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Latest:
-    """The newest run. It stands for its own engine and capture, and knows only what the run knows of them."""
+    """The newest run. It stands for its own engine and capture, and knows only what the run knows
+    of them.
+    """
 
     def __init__(self, found_in: RunResults) -> None:
         self.take(found_in)
@@ -24,9 +28,16 @@ class Latest:
     def take(self, found_in: RunResults) -> None:
         """Takes the results of a run that has ended."""
         self._found = found_in.merged
-        units = [unit_report.report for unit_report in found_in.manifest.units if not unit_report.continued]
+        units = [
+            unit_report.report
+            for unit_report in found_in.manifest.units
+            if not unit_report.continued
+        ]
         self.packets = sum(unit_report.packets for unit_report in units)
-        self.last_time_ns = max((unit_report.last_ns for unit_report in units if unit_report.last_ns is not None), default=None)
+        self.last_time_ns = max(
+            (unit_report.last_ns for unit_report in units if unit_report.last_ns is not None),
+            default=None,
+        )
 
     @property
     def engine(self) -> Self:

@@ -1,4 +1,6 @@
-"""The tables of a run that are made from all parts together, and those of its captures, written as Parquet."""
+"""The tables of a run that are made from all parts together, and those of its captures, written as
+Parquet.
+"""
 
 from __future__ import annotations
 
@@ -31,30 +33,50 @@ from dcpinspect.text import escape
 from dcpinspect.transport.connections import endpoint_text
 
 
-def write_tables(found_in: RunResults, batch: int, there: Mapping[str, Sequence[str]]) -> dict[str, WrittenAnew]:
+def write_tables(
+    found_in: RunResults, batch: int, there: Mapping[str, Sequence[str]]
+) -> dict[str, WrittenAnew]:
     """Writes what is new in all tables that need everything. Returns the changes by table.
 
     ``there``: the files of each table so far, as paths in its folder.
     """
     manifest, everything = found_in.manifest, found_in.merged
     made = everything.tracker.tables(everything.links, everything.files)
-    tables: dict[str, Records] = {name: getattr(made, name) for name in NAMES if name not in SET_APART}
+    tables: dict[str, Records] = {
+        name: getattr(made, name) for name in NAMES if name not in SET_APART
+    }
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
     findings = checker.findings(everything.links, everything.coverage)
-    tables["vbuckets"] = with_counts(tables["vbuckets"], findings, checker.clients(everything.links))
+    tables["vbuckets"] = with_counts(
+        tables["vbuckets"], findings, checker.clients(everything.links)
+    )
     tables["findings"] = finding_records(findings, RULES, everything.files)
     arrow = {name: pieces(name, records) for name, records in tables.items()}
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
     paths = pa.concat_tables(
-        [PATHS.empty_table(), *(read_paths(manifest.path(manifest_part.file)) for manifest_part in manifest.parts if manifest_part.is_copy)]
+        [
+            PATHS.empty_table(),
+            *(
+                read_paths(manifest.path(manifest_part.file))
+                for manifest_part in manifest.parts
+                if manifest_part.is_copy
+            ),
+        ]
     )
-    arrow["paths"] = iter([paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])])
-    return {name: written_anew(f"{manifest.out}/{name}", f"{BATCH}{batch}", rows, there[name]) for name, rows in arrow.items()}
+    arrow["paths"] = iter(
+        [paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])]
+    )
+    return {
+        name: written_anew(f"{manifest.out}/{name}", f"{BATCH}{batch}", rows, there[name])
+        for name, rows in arrow.items()
+    }
 
 
 def write_captures(manifest: Manifest, batch: int) -> dict[str, WrittenAnew]:
-    """Writes what a run changes in the tables of captures and their problems. Returns the changes by table."""
+    """Writes what a run changes in the tables of captures and their problems. Returns the changes
+    by table.
+    """
     pieced: dict[str, list[Written]] = {}
     for piece in (new_piece for new_piece in manifest.pieces if new_piece.run == batch):
         rows = {
@@ -62,20 +84,35 @@ def write_captures(manifest: Manifest, batch: int) -> dict[str, WrittenAnew]:
             "bad": pa.Table.from_pylist(list(problems(manifest, piece.batches)), schema=BAD),
         }
         for name, table in rows.items():
-            pieced.setdefault(name, []).append(written_rows(f"{manifest.out}/{name}/{piece.rows}", iter([table])))
+            pieced.setdefault(name, []).append(
+                written_rows(f"{manifest.out}/{name}/{piece.rows}", iter([table]))
+            )
     return {name: WrittenAnew(new, manifest.replaced(name)) for name, new in pieced.items()}
 
 
 def _connections(table: Any, found_in: RunResults) -> Any:
-    """Returns the table of connections with ids and points, and with the copies of connections, which have no number."""
+    """Returns the table of connections with ids and points, and with the copies of connections,
+    which have no number.
+    """
     rows = _placed(table, found_in.merged, list(zip(found_in.kept, found_in.begun, strict=True)))
     copies = kept(
-        "connections", found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files).by_name["connections"].arrow()
+        "connections",
+        found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files)
+        .by_name["connections"]
+        .arrow(),
     )
     connections_between: dict[frozenset[str], list[tuple[int, int]]] = {}
-    ends = zip(*(rows[name].to_pylist() for name in ("client", "server", "first_time_ns", "connection_id")), strict=True)
+    ends = zip(
+        *(
+            rows[name].to_pylist()
+            for name in ("client", "server", "first_time_ns", "connection_id")
+        ),
+        strict=True,
+    )
     for client, server, first, connection_id in ends:
-        connections_between.setdefault(frozenset((client, server)), []).append((first, connection_id))
+        connections_between.setdefault(frozenset((client, server)), []).append(
+            (first, connection_id)
+        )
     originals = {
         (escape(connection_id.point), _ends(ends_here)): _ends(there)
         for connection_id, _ in found_in.copied
@@ -83,26 +120,51 @@ def _connections(table: Any, found_in: RunResults) -> Any:
     }
     copy_rows = _placed(copies, found_in.copies, found_in.copied)
     original_ids = [
-        _nearest(connections_between, originals.get((row["capture_point"], ends), ends), row["first_time_ns"])
-        for row in copy_rows.select(["client", "server", "first_time_ns", "capture_point"]).to_pylist()
+        _nearest(
+            connections_between,
+            originals.get((row["capture_point"], ends), ends),
+            row["first_time_ns"],
+        )
+        for row in copy_rows.select(
+            ["client", "server", "first_time_ns", "capture_point"]
+        ).to_pylist()
         for ends in [frozenset((row["client"], row["server"]))]
     ]
-    copy_rows = copy_rows.set_column(copy_rows.schema.get_field_index("duplicate_of"), "duplicate_of", pa.array(original_ids, pa.int64()))
-    copy_rows = copy_rows.set_column(copy_rows.schema.get_field_index("connection"), "connection", pa.nulls(len(copy_rows), pa.int64()))
+    copy_rows = copy_rows.set_column(
+        copy_rows.schema.get_field_index("duplicate_of"),
+        "duplicate_of",
+        pa.array(original_ids, pa.int64()),
+    )
+    copy_rows = copy_rows.set_column(
+        copy_rows.schema.get_field_index("connection"),
+        "connection",
+        pa.nulls(len(copy_rows), pa.int64()),
+    )
     return pa.concat_tables([rows, copy_rows])
 
 
-def _nearest(places: Mapping[frozenset[str], Sequence[tuple[int, int]]], ends: frozenset[str], first_ns: int) -> int | None:
+def _nearest(
+    places: Mapping[frozenset[str], Sequence[tuple[int, int]]], ends: frozenset[str], first_ns: int
+) -> int | None:
     """Returns the connection between two ends that began nearest to this time."""
     candidates = places.get(ends)
-    return None if candidates is None else min(candidates, key=lambda connection: abs(connection[0] - first_ns))[1]
+    return (
+        None
+        if candidates is None
+        else min(candidates, key=lambda connection: abs(connection[0] - first_ns))[1]
+    )
 
 
 def _ends(key: str) -> frozenset[str]:
     """Returns both ends of a group, written as in tables, from its key in hex."""
     octets = bytes.fromhex(key)
-    words, ports = np.frombuffer(octets[:ADDRESS_BYTES], ">u4").astype(np.int64), np.frombuffer(octets[ADDRESS_BYTES:], ">u2")
-    return frozenset((endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1]))))
+    words, ports = (
+        np.frombuffer(octets[:ADDRESS_BYTES], ">u4").astype(np.int64),
+        np.frombuffer(octets[ADDRESS_BYTES:], ">u2"),
+    )
+    return frozenset(
+        (endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1])))
+    )
 
 
 def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, IntArray]]) -> Any:
@@ -110,20 +172,26 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, 
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
     names = list(dict.fromkeys(part.point for part, _ in parts))
-    for (part, begun), numbers in zip(parts, everything.numbers, strict=False):  # if there are no parts, one empty part stands in for them
+    for (part, begun), numbers in zip(
+        parts, everything.numbers, strict=False
+    ):  # if there are no parts, one empty part stands in for them
         is_row = numbers[1:] < count
         ids[numbers[1:][is_row]] = begun[is_row]
         points[numbers[1:][is_row]] = names.index(part.point)
     number = table["connection"].to_numpy()
     columns = {name: table[name] for name in table.column_names}
     columns["connection_id"] = pa.array(ids[number])
-    columns["capture_point"] = pa.array(list(map(escape, names)), pa.string()).take(pa.array(points[number]))
+    columns["capture_point"] = pa.array(list(map(escape, names)), pa.string()).take(
+        pa.array(points[number])
+    )
     columns["duplicate_of"] = pa.nulls(len(table), pa.int64())
     return pa.table([columns[field.name] for field in CONNECTIONS], schema=CONNECTIONS)
 
 
 def _captures(manifest: Manifest, batches: Container[int]) -> Any:
-    """Returns the table of the captures that these runs have read. A file that has grown has one row: that of its last reading."""
+    """Returns the table of the captures that these runs have read. A file that has grown has one
+    row: that of its last reading.
+    """
     rows = []
     last = last_of(manifest.units)
     for unit in manifest.units:
@@ -152,9 +220,15 @@ def _captures(manifest: Manifest, batches: Container[int]) -> Any:
 
 
 def states(manifest: Manifest, batches: Container[int] | None = None) -> list[str]:
-    """Returns the states of captures: ``ok``, ``damaged``, ``bad``, or ``expired``. ``batches``: only of these runs."""
+    """Returns the states of captures: ``ok``, ``damaged``, ``bad``, or ``expired``. ``batches``:
+    only of these runs.
+    """
     last = last_of(manifest.units)
-    return [_state(unit, last) for unit in manifest.units if not unit.continued and (batches is None or unit.batch in batches)]
+    return [
+        _state(unit, last)
+        for unit in manifest.units
+        if not unit.continued and (batches is None or unit.batch in batches)
+    ]
 
 
 def _state(one: Read, last: Mapping[str, Read]) -> str:
@@ -167,28 +241,45 @@ def _state(one: Read, last: Mapping[str, Read]) -> str:
 
 
 def problems(manifest: Manifest, batches: Container[int] | None = None) -> Iterable[dict[str, Any]]:
-    """Yields the problems of captures, row by row. ``batches``: only of captures that these runs read."""
+    """Yields the problems of captures, row by row. ``batches``: only of captures that these runs
+    read.
+    """
     last = last_of(manifest.units)
     for unit in manifest.units:
         if unit.continued or unit.expired or (batches is not None and unit.batch not in batches):
             continue
         columns = {"file": escape(unit.unit.name), "capture_point": escape(unit.unit.point)}
         if unit.report.error is not None:
-            yield {**columns, "severity": "error", "offset": None, "what": escape(unit.report.error)}
+            yield {
+                **columns,
+                "severity": "error",
+                "offset": None,
+                "what": escape(unit.report.error),
+            }
         for offset, problem in unit.report.problems:
-            yield {**columns, "severity": _severity(unit, problem, last), "offset": offset, "what": escape(problem)}
+            yield {
+                **columns,
+                "severity": _severity(unit, problem, last),
+                "offset": offset,
+                "what": escape(problem),
+            }
 
 
 def damage(manifest: Manifest) -> str:
     """Returns the problems of captures in a few words."""
     problem_rows = list(problems(manifest))
     unread = sum(row["severity"] == "error" for row in problem_rows)
-    damaged = damage_of((row["file"], row["what"]) for row in problem_rows if row["severity"] == "warning")
-    return " · ".join(filter(None, [f"{counted(unread, 'file')} could not be read" if unread else "", damaged]))
+    damaged = damage_of(
+        (row["file"], row["what"]) for row in problem_rows if row["severity"] == "warning"
+    )
+    return " · ".join(
+        filter(None, [f"{counted(unread, 'file')} could not be read" if unread else "", damaged])
+    )
 
 
 def _severity(one: Read, what: str, last: Mapping[str, Read]) -> str:
-    """Returns how bad a problem is. The newest capture of a point usually ends inside a record, because it is being written: only a note.
+    """Returns how bad a problem is. The newest capture of a point usually ends inside a record,
+    because it is being written: only a note.
 
     ``last``: the result of ``last_of``.
     """
@@ -203,5 +294,11 @@ def rows_of(manifest: Manifest) -> Mapping[str, int]:
 
 def findings_of(manifest: Manifest) -> dict[str, int]:
     """Returns the number of findings by severity, the worst first."""
-    severity_counts = Counter(manifest.dataset("findings").to_table(columns=["severity"])["severity"].to_pylist())
-    return {severity: severity_counts[severity] for severity in SEVERITIES if severity in severity_counts}
+    severity_counts = Counter(
+        manifest.dataset("findings").to_table(columns=["severity"])["severity"].to_pylist()
+    )
+    return {
+        severity: severity_counts[severity]
+        for severity in SEVERITIES
+        if severity in severity_counts
+    }

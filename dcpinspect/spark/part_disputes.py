@@ -1,4 +1,6 @@
-"""Finds out which streams have gaps in dispute. Each task judges some vbuckets, from what the parts say about their gaps."""
+"""Finds out which streams have gaps in dispute. Each task judges some vbuckets, from what the parts
+say about their gaps.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class _Share:
     """Streams of some vbuckets, and where the streams of the parts are among them."""
 
     parts: Sequence[tuple[str, IntArray, IntArray]]
-    """For each part: its file, the numbers of its streams there, and their places in ``streams``."""
+    """For each part: its file, the numbers of its streams there, and their places in ``streams``.
+    """
     streams: Streams
     branches: IntArray
     salt: Salt | None
@@ -43,20 +46,31 @@ def write_bounds(part: str, bounds: IntArray, salt: Salt | None) -> str:
 
 
 def judge(
-    tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequence[IntArray], streams: Streams, branches: IntArray
+    tasks: Tasks,
+    parts: Sequence[str],
+    salt: Salt | None,
+    places: Sequence[IntArray],
+    streams: Streams,
+    branches: IntArray,
 ) -> BoolArray:
-    """Judges gaps as ``Judge`` of the parts does. ``parts``: their paths. Raises UsageError if a file of theirs is missing."""
+    """Judges gaps as ``Judge`` of the parts does. ``parts``: their paths. Raises UsageError if a
+    file of theirs is missing.
+    """
     shares = SHARES * tasks.processors
     is_disputed, items, sizes, judged_rows = np.zeros(len(streams), dtype=np.bool_), [], [], []
     try:
         bounds = [files.size(f"{part_path}{ENDING}") for part_path in parts]
     except OSError as error:
-        raise UsageError(f"a part cannot be read ({escape(str(error))}); run the pipeline into a new directory") from error
+        raise UsageError(
+            f"a part cannot be read ({escape(str(error))}); run the pipeline into a new directory"
+        ) from error
     for share in range(shares):
         share_rows = np.flatnonzero(streams.vbucket % shares == share)
         if not len(share_rows):
             continue
-        among = np.full(len(streams) + 1, -1, dtype=np.int64)  # the last place stands for streams of other shares
+        among = np.full(
+            len(streams) + 1, -1, dtype=np.int64
+        )  # the last place stands for streams of other shares
         among[share_rows] = np.arange(len(share_rows))
         of_parts, size = [], 0
         for part_path, part_streams, own_size in zip(parts, places, bounds, strict=True):
@@ -68,7 +82,9 @@ def judge(
         sizes.append(size)  # all of a file is read, whatever the share
         items.append(_Share(of_parts, streams[share_rows], branches[share_rows], salt))
         judged_rows.append(share_rows)
-    for share_rows, mask in zip(judged_rows, tasks.each("comparing gaps", _judged, items, sizes), strict=True):
+    for share_rows, mask in zip(
+        judged_rows, tasks.each("comparing gaps", _judged, items, sizes), strict=True
+    ):
         is_disputed[share_rows] = mask
     return is_disputed
 
@@ -77,7 +93,9 @@ def _judged(share: _Share) -> BoolArray:
     bounds, stream_tables = [], []
     for path, numbers, stream_numbers in share.parts:
         table = np.load(io.BytesIO(unpacked(files.content(path, share.salt))[0]))
-        of_stream = np.full(max(int(table[:, 0].max(initial=0)), int(numbers.max())) + 1, -1, dtype=np.int64)
+        of_stream = np.full(
+            max(int(table[:, 0].max(initial=0)), int(numbers.max())) + 1, -1, dtype=np.int64
+        )
         of_stream[numbers] = stream_numbers
         bounds.append(table[of_stream[table[:, 0]] >= 0])
         stream_tables.append(of_stream)

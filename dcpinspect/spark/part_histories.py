@@ -1,4 +1,5 @@
-"""Compares streams of one history in tasks. The changes of each part go to files by vbucket, and from there to the task that compares them.
+"""Compares streams of one history in tasks. The changes of each part go to files by vbucket, and
+from there to the task that compares them.
 
 Only the contradictions come to the process that asks for them, never the changes.
 """
@@ -47,7 +48,12 @@ class _Share:
 
 
 def compare(
-    tasks: Tasks, found: RunResults, secrets: Secrets, stem: str, wanted: EventQuery, pairs: StreamPairs
+    tasks: Tasks,
+    found: RunResults,
+    secrets: Secrets,
+    stem: str,
+    wanted: EventQuery,
+    pairs: StreamPairs,
 ) -> tuple[list[Contradiction], int]:
     """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
     looks = found.looks(wanted, secrets)
@@ -71,16 +77,21 @@ def compare(
 
 
 def _written(sought: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
-    """Returns, for each share, the file with its changes and how many bytes they have; and the first vbucket whose changes did not fit into
-    memory.
+    """Returns, for each share, the file with its changes and how many bytes they have; and the
+    first vbucket whose changes did not fit into memory.
     """
     found_events, attempt_name = look(sought.look), attempt()
     written = {}
     for share, changes in enumerate(found_events.divided(sought.shares)):
         if changes:
-            streams = np.repeat(np.array(list(changes), dtype=np.int64), [len(table) for table in changes.values()])
+            streams = np.repeat(
+                np.array(list(changes), dtype=np.int64), [len(table) for table in changes.values()]
+            )
             content = io.BytesIO()
-            np.save(content, np.column_stack((streams, Changes.joined(list(changes.values())).as_integers())))
+            np.save(
+                content,
+                np.column_stack((streams, Changes.joined(list(changes.values())).as_integers())),
+            )
             path = f"{sought.stem}.{attempt_name}-{share}.changes"
             files.write(path, content.getvalue(), sought.look.work.salt)
             written[share] = path, len(content.getvalue())

@@ -1,8 +1,8 @@
 """Stores captures and parts in pieces: each piece has those that some consecutive runs have read.
 
-A run writes a piece of its own, and rewrites pieces in which something has changed. At the end, smaller pieces are merged into one. So
-there are few pieces, and a run need not write all of a hundred thousand captures. On average, each capture is written again once per
-doubling.
+A run writes a piece of its own, and rewrites pieces in which something has changed. At the end,
+smaller pieces are merged into one. So there are few pieces, and a run need not write all of a
+hundred thousand captures. On average, each capture is written again once per doubling.
 """
 
 from __future__ import annotations
@@ -49,12 +49,16 @@ class ManifestPiece:
 
 
 def divided(
-    before: Sequence[ManifestPiece], changed: Collection[int], rows: Mapping[int, int], run: int, attempt: str
+    before: Sequence[ManifestPiece],
+    changed: Collection[int],
+    rows: Mapping[int, int],
+    run: int,
+    attempt: str,
 ) -> list[ManifestPiece]:
     """Returns the pieces after a run; pieces that the run has to write have its number.
 
-    ``changed``: runs of which something has changed. ``rows``: number of captures or parts, by run. ``attempt``: used in the names of
-    files.
+    ``changed``: runs of which something has changed. ``rows``: number of captures or parts, by run.
+    ``attempt``: used in the names of files.
     """
 
     def new(low: int, high: int) -> ManifestPiece:
@@ -63,7 +67,12 @@ def divided(
     def size(piece: ManifestPiece) -> int:
         return sum(count for batch, count in rows.items() if batch in piece.batches)
 
-    pieces = [new(earlier.low, earlier.high) if any(batch in earlier.batches for batch in changed) else earlier for earlier in before]
+    pieces = [
+        new(earlier.low, earlier.high)
+        if any(batch in earlier.batches for batch in changed)
+        else earlier
+        for earlier in before
+    ]
     pieces.append(new(pieces[-1].high + 1 if pieces else 0, run))
     while len(pieces) > 1 and 2 * size(pieces[-1]) > size(pieces[-2]):
         pieces[-2:] = [new(pieces[-2].low, pieces[-1].high)]
@@ -74,12 +83,18 @@ def write(folder: str, piece: ManifestPiece, everything: Sequence[Any]) -> None:
     """Writes the captures or parts of a piece, each with its number in ``everything``."""
     from dcpinspect.capture.zstd import zstd  # deferred: pieces are rarely written
 
-    content = [[number, asdict(entry)] for number, entry in enumerate(everything) if entry.batch in piece.batches]
+    content = [
+        [number, asdict(entry)]
+        for number, entry in enumerate(everything)
+        if entry.batch in piece.batches
+    ]
     files.write(f"{folder}/{piece.state}", zstd.compress(json.dumps(content).encode(), 1))
 
 
 def read(folder: str, pieces: Sequence[ManifestPiece]) -> list[tuple[int, Any]]:
-    """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError, ValueError."""
+    """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError,
+    ValueError.
+    """
     from dcpinspect.capture.zstd import zstd  # deferred, as above
 
     entries: list[tuple[int, Any]] = []

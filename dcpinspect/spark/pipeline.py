@@ -1,6 +1,8 @@
-"""A run of the pipeline: scans new captures, reads the parts that they affect, and writes the tables again.
+"""A run of the pipeline: scans new captures, reads the parts that they affect, and writes the
+tables again.
 
-Bundles of captures that were read before stay as they are, and so do parts that nothing new belongs to.
+Bundles of captures that were read before stay as they are, and so do parts that nothing new belongs
+to.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ class Summary:
     bytes: int = 0
     packets: int = 0
     messages: int = 0
-    """Number of messages that were found: in new captures, and in older captures that were read again."""
+    """Number of messages that were found: in new captures, and in older captures that were read
+    again.
+    """
     parts: int = 0
     kept_parts: int = 0
     rows: dict[str, int] = field(default_factory=dict)
@@ -135,14 +139,22 @@ def asked(
 
 
 def _paths(given: Path | Sequence[Path]) -> list[str]:
-    return [os.fspath(given)] if isinstance(given, (str, os.PathLike)) else [os.fspath(path) for path in given]
+    return (
+        [os.fspath(given)]
+        if isinstance(given, (str, os.PathLike))
+        else [os.fspath(path) for path in given]
+    )
 
 
-def run(options: Options, tasks_of: TasksOf, then: Callable[[RunResults], None] | None = None) -> Summary:
-    """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; after an error or Ctrl-C the tables are as they were.
+def run(
+    options: Options, tasks_of: TasksOf, then: Callable[[RunResults], None] | None = None
+) -> Summary:
+    """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; after an error or
+    Ctrl-C the tables are as they were.
 
-    ``then``: called with the results of all captures, once the tables have them; not called if there was nothing new. This process then
-    puts the results together, and has all streams; otherwise a task does.
+    ``then``: called with the results of all captures, once the tables have them; not called if
+    there was nothing new. This process then puts the results together, and has all streams;
+    otherwise a task does.
     """
     manifest = Manifest.at(options.out)
     paths = files_of(options.captures, without=manifest.out)
@@ -157,9 +169,11 @@ def run(options: Options, tasks_of: TasksOf, then: Callable[[RunResults], None] 
 
 
 def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
-    """Removes captures whose last packet is older than ``before_ns`` from the tables, with all results that only they gave.
+    """Removes captures whose last packet is older than ``before_ns`` from the tables, with all
+    results that only they gave.
 
-    Connections that continue in other captures are followed again, from their packets there. Raises DcpInspectError, as ``run`` does.
+    Connections that continue in other captures are followed again, from their packets there. Raises
+    DcpInspectError, as ``run`` does.
     """
     manifest = Manifest.newest(options.out)
     with as_private_as([manifest.path(FOLDER)], manifest.out), manifest.locked():
@@ -169,17 +183,35 @@ def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
 
 
 def _with_options(manifest: Manifest, options: Options) -> Manifest:
-    """Returns the manifest with the options of the run, which must be those of the runs before. Raises UsageError."""
+    """Returns the manifest with the options of the run, which must be those of the runs before.
+    Raises UsageError.
+    """
     run_options = {
-        "capture_point": options.point_rule if options.point_rule is None else check_rule(options.point_rule),
+        "capture_point": options.point_rule
+        if options.point_rule is None
+        else check_rule(options.point_rule),
         "extra_ports": None if options.extra_ports is None else sorted(set(options.extra_ports)),
         "find_ports": options.find_ports,
     }
     if manifest.options.get("decrypted") and not options.secrets.keylogs:
-        raise UsageError(f"--keylog: {escape(options.out)} was made with one; give it again, or name a new directory")
+        raise UsageError(
+            f"--keylog: {escape(options.out)} was made with one; give it again, or name a new "
+            "directory"
+        )
     if not manifest.number:
-        usual: dict[str, Any] = {"capture_point": BY_DIRECTORY, "extra_ports": [], "find_ports": False, "decrypted": False}
-        manifest = replace(manifest, options={**usual, **{name: value for name, value in run_options.items() if value is not None}})
+        usual: dict[str, Any] = {
+            "capture_point": BY_DIRECTORY,
+            "extra_ports": [],
+            "find_ports": False,
+            "decrypted": False,
+        }
+        manifest = replace(
+            manifest,
+            options={
+                **usual,
+                **{name: value for name, value in run_options.items() if value is not None},
+            },
+        )
         if not options.redacts:
             return manifest.with_salt(options.salt_file)
         salt = Salt.of(manifest.out, options.salt_file, makes=True)
@@ -187,9 +219,16 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
     for name, value in run_options.items():
         if value is not None and value != manifest.options[name]:
             option = "--capture-point" if name == "capture_point" else "--port"
-            raise UsageError(f"{option}: {escape(options.out)} was made with another one; leave it out, or name a new directory")
+            raise UsageError(
+                f"{option}: {escape(options.out)} was made with another one; leave it out, or "
+                "name a new directory"
+            )
     if options.redacts is not None and options.redacts != manifest.is_redacted:
-        has = "has pseudonyms; give --redact again" if manifest.is_redacted else "was written without it; leave it out"
+        has = (
+            "has pseudonyms; give --redact again"
+            if manifest.is_redacted
+            else "was written without it; leave it out"
+        )
         raise UsageError(f"--redact: {escape(options.out)} {has}, or name a new directory")
     return manifest.with_salt(options.salt_file)
 
@@ -212,9 +251,15 @@ class _Run:
         manifest = self.manifest
         with self._timed("whole"):
             before = [unit_read.unit for unit_read in manifest.units if not unit_read.continued]
-            units, points = units_of(paths, manifest.options["capture_point"], manifest.points, before)
+            units, points = units_of(
+                paths, manifest.options["capture_point"], manifest.points, before
+            )
             is_many = sum(not unit.head for unit in units) > FEW
-            new = [] if is_many else self._new([digested(unit) if not unit.head else unit for unit in units])
+            new = (
+                []
+                if is_many
+                else self._new([digested(unit) if not unit.head else unit for unit in units])
+            )
             is_stale = bool(manifest.number) and manifest.program != program()
             opened_parts = _opened(manifest, self.options.secrets)
             if not (new or is_many or is_stale or opened_parts) and manifest.number:
@@ -226,7 +271,13 @@ class _Run:
                     new = self._new(_digested(tasks, units))
                     if not (new or is_stale or opened_parts) and manifest.number:
                         return self._as_before()
-                self._work(tasks, replace(manifest, points=points, program=program()), new, is_stale=is_stale, opened=opened_parts)
+                self._work(
+                    tasks,
+                    replace(manifest, points=points, program=program()),
+                    new,
+                    is_stale=is_stale,
+                    opened=opened_parts,
+                )
         return self.summary
 
     def _new(self, found: Sequence[Unit]) -> list[Unit]:
@@ -237,25 +288,61 @@ class _Run:
 
     def expire(self, before_ns: int, tasks_of: TasksOf) -> Summary:
         manifest, last = self.manifest, plan.last_times(self.manifest.units)
-        gone = [unit.counts and time_ns is not None and time_ns < before_ns for unit, time_ns in zip(manifest.units, last, strict=True)]
-        self.summary.expired = sum(is_gone and not unit.begins for unit, is_gone in zip(manifest.units, gone, strict=True))
+        gone = [
+            unit.counts and time_ns is not None and time_ns < before_ns
+            for unit, time_ns in zip(manifest.units, last, strict=True)
+        ]
+        self.summary.expired = sum(
+            is_gone and not unit.begins for unit, is_gone in zip(manifest.units, gone, strict=True)
+        )
         if not any(gone):
             return self._as_before()
-        units = [replace(unit, expired=True) if is_gone else unit for unit, is_gone in zip(manifest.units, gone, strict=True)]
-        with_secrets = {unit.unit.point for unit, is_gone in zip(manifest.units, gone, strict=True) if is_gone and unit.report.secrets}
+        units = [
+            replace(unit, expired=True) if is_gone else unit
+            for unit, is_gone in zip(manifest.units, gone, strict=True)
+        ]
+        with_secrets = {
+            unit.unit.point
+            for unit, is_gone in zip(manifest.units, gone, strict=True)
+            if is_gone and unit.report.secrets
+        }
         with self._timed("whole"), tasks_of() as tasks:
-            is_stale, opened_parts = manifest.program != program(), _opened(manifest, self.options.secrets)
-            opened_parts |= {manifest_part.file for manifest_part in manifest.parts if manifest_part.point in with_secrets}
-            done = self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened_parts)
+            is_stale, opened_parts = (
+                manifest.program != program(),
+                _opened(manifest, self.options.secrets),
+            )
+            opened_parts |= {
+                manifest_part.file
+                for manifest_part in manifest.parts
+                if manifest_part.point in with_secrets
+            }
+            done = self._work(
+                tasks,
+                replace(manifest, units=units, program=program()),
+                [],
+                is_stale=is_stale,
+                opened=opened_parts,
+            )
         done.clean()  # removes the packets at once
         return self.summary
 
     def _as_before(self) -> Summary:
         self.summary.batch, self.summary.kept_parts = self.manifest.number, len(self.manifest.parts)
-        self.summary.rows, self.summary.findings = dict(rows_of(self.manifest)), findings_of(self.manifest)
+        self.summary.rows, self.summary.findings = (
+            dict(rows_of(self.manifest)),
+            findings_of(self.manifest),
+        )
         return self.summary
 
-    def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool, opened: Collection[str]) -> Manifest:
+    def _work(
+        self,
+        tasks: Tasks,
+        manifest: Manifest,
+        new: Sequence[Unit],
+        *,
+        is_stale: bool,
+        opened: Collection[str],
+    ) -> Manifest:
         """Does everything, and returns the manifest that it has committed."""
         secrets = self.options.secrets
         if secrets.keylogs:
@@ -266,11 +353,20 @@ class _Run:
             manifest, is_renumbered = plan.numbered(manifest, read)
             if any(report.report.secrets for report in read):
                 opened = {*opened, *_opened(manifest, secrets)}
-            stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered, secrets=secrets, opened=opened)
+            stay, works = plan.parts(
+                manifest,
+                tasks.processors,
+                anew=is_stale or is_renumbered,
+                secrets=secrets,
+                opened=opened,
+            )
         with self._timed("analysis"):
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
-            parts = [*stay, *(self._kept(work, report) for work, report in zip(works, analysed, strict=True))]
+            parts = [
+                *stay,
+                *(self._kept(work, report) for work, report in zip(works, analysed, strict=True)),
+            ]
             manifest = replace(manifest, parts=parts)
             joining = Joining.of(manifest, self.batch, secrets)
             if self.has_whole:
@@ -285,8 +381,12 @@ class _Run:
         with self._timed("commit"):
             messages = [report for report in self.written if report.path.endswith(".parquet")]
             verify([*self.written, *chain(*rows.values())])
-            tables.update((name, WrittenAnew(new, manifest.of_parts_gone(name))) for name, new in rows.items())
-            manifest = manifest.with_tables(tables, messages, _gone(self.manifest.parts, parts)).commit()
+            tables.update(
+                (name, WrittenAnew(new, manifest.of_parts_gone(name))) for name, new in rows.items()
+            )
+            manifest = manifest.with_tables(
+                tables, messages, _gone(self.manifest.parts, parts)
+            ).commit()
             manifest.clean(self.batch)
         if self.found is not None:
             self.found = replace(self.found, manifest=manifest)
@@ -304,14 +404,22 @@ class _Run:
         ]
         scans = self._scans(tasks, scan_works)
         again = [number for number, (report, _) in enumerate(scans) if report is None]
-        for number, new_scan in zip(again, self._scans(tasks, [(new[number], [], 0) for number in again]), strict=True):
+        for number, new_scan in zip(
+            again, self._scans(tasks, [(new[number], [], 0) for number in again]), strict=True
+        ):
             scans[number] = new_scan
         read = []
         for unit, before, (report, pieces) in zip(new, begun, scans, strict=True):
             assert report is not None, "a capture that is scanned in one stretch has no guesses"
             if report.error is not None and self.options.fails:
-                raise CaptureError(unit.name, None, report.error, "take it away, or leave out --on-error fail")
-            as_read = replace(unit, size=report.size, head=report.head, tail=report.tail) if report.head else unit
+                raise CaptureError(
+                    unit.name, None, report.error, "take it away, or leave out --on-error fail"
+                )
+            as_read = (
+                replace(unit, size=report.size, head=report.head, tail=report.tail)
+                if report.head
+                else unit
+            )
             (bundles, _), *more = pieces or [("", 0)]
             is_read = Read(as_read, report, self.batch, 0, bundles, tuple(more))
             read.append(is_read if before is None or is_read.is_bad else _gone_on(is_read, before))
@@ -323,10 +431,11 @@ class _Run:
     def _scans(
         self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch], int]]
     ) -> list[tuple[ScanReport | None, list[tuple[str, int]]]]:
-        """Returns the reports on units, and the files of their bundles. A report is None if the stretches of its unit do not follow one
-        another.
+        """Returns the reports on units, and the files of their bundles. A report is None if the
+        stretches of its unit do not follow one another.
 
-        ``wanted``: each unit, with its stretches, and the number of packets at its start to leave out.
+        ``wanted``: each unit, with its stretches, and the number of packets at its start to leave
+        out.
         """
         items: list[tuple[str, str, Stretch | None, int]] = []
         sizes: list[int] = []
@@ -335,20 +444,31 @@ class _Run:
                 stem = f"{self.out}/{RAW}/{BATCH}{self.batch}/{len(items):06}"
                 items.append((unit.path, stem, stretch, skip))
                 sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
-        scanned = iter(tasks.each("reading captures", partial(_scan, salt=self.manifest.salt, **ports(self.manifest)), items, sizes))
+        scanned = iter(
+            tasks.each(
+                "reading captures",
+                partial(_scan, salt=self.manifest.salt, **ports(self.manifest)),
+                items,
+                sizes,
+            )
+        )
         reports_and_pieces: list[tuple[ScanReport | None, list[tuple[str, int]]]] = []
         for _, unit_stretches, _ in wanted:
             reports, pieces, first = [], [], 0
             for report, written in [next(scanned) for _ in range(max(1, len(unit_stretches)))]:
                 reports.append(report)
-                pieces += [(self._relative(written_file.path), first) for written_file in written[:1]]
+                pieces += [
+                    (self._relative(written_file.path), first) for written_file in written[:1]
+                ]
                 self.written += written
                 first += report.packets
             reports_and_pieces.append((joined(reports) if len(reports) > 1 else reports[0], pieces))
         return reports_and_pieces
 
     def _kept(self, work: Work, shares: Sequence[Analysed]) -> ManifestPart:
-        """Returns a part. ``shares``: the results of its tasks; the last one followed the connections."""
+        """Returns a part. ``shares``: the results of its tasks; the last one followed the
+        connections.
+        """
         for share in shares:
             self.written += share.written
         rows, last, before = sum(share.rows for share in shares), shares[-1], work.before
@@ -356,7 +476,10 @@ class _Run:
         return ManifestPart(
             work.point,
             self._relative(last.part),
-            (*(before.messages if before else ()), *(self._relative(path) for share in shares for path in share.messages)),
+            (
+                *(before.messages if before else ()),
+                *(self._relative(path) for share in shares for path in share.messages),
+            ),
             rows + (before.rows if before else 0),
             last.closed,
             originals=work.originals,
@@ -364,27 +487,58 @@ class _Run:
             folded=last.folded,
             ending=tuple(map(self._relative, last.ending)),
             ending_rows=last.ending_rows,
-            looks=(*(before.looks if before else ()), *(self._relative(share.looks) for share in shares if share.looks)),
-            ending_looks=tuple(self._relative(share.ending_looks) for share in shares if share.ending_looks),
+            looks=(
+                *(before.looks if before else ()),
+                *(self._relative(share.looks) for share in shares if share.looks),
+            ),
+            ending_looks=tuple(
+                self._relative(share.ending_looks) for share in shares if share.ending_looks
+            ),
             keys=tuple(self._relative(share.keys) for share in shares if share.keys and last.state),
             is_copy=not work.messages,
         )
 
-    def _with_rows(self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]) -> tuple[list[ManifestPart], dict[str, list[Written]]]:
-        """Returns the parts with files of the tables that are written per part, and the new ones of these files."""
+    def _with_rows(
+        self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]
+    ) -> tuple[list[ManifestPart], dict[str, list[Written]]]:
+        """Returns the parts with files of the tables that are written per part, and the new ones of
+        these files.
+        """
         folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
         names, parts = names_of(manifest.units), list(manifest.parts)
         works = [
-            PartRows(manifest.path(parts[rows_of_part.part].file), names, rows_of_part.of_whole, name, folders[name], manifest.salt)
+            PartRows(
+                manifest.path(parts[rows_of_part.part].file),
+                names,
+                rows_of_part.of_whole,
+                name,
+                folders[name],
+                manifest.salt,
+            )
             for rows_of_part in new
             for name in SET_APART
         ]
         # each table is a task, since a large connection is one part
-        written = tasks.each("writing tables", write_part_rows, works, [files.size(rows_of_part.part) for rows_of_part in works])
-        of_parts = dict(zip(product((rows_of_part.part for rows_of_part in new), SET_APART), written, strict=True))
+        written = tasks.each(
+            "writing tables",
+            write_part_rows,
+            works,
+            [files.size(rows_of_part.part) for rows_of_part in works],
+        )
+        of_parts = dict(
+            zip(
+                product((rows_of_part.part for rows_of_part in new), SET_APART),
+                written,
+                strict=True,
+            )
+        )
         rows: dict[str, list[Written]] = {name: [] for name in SET_APART}
         for rows_of_part in new:
-            of_part = {name: file for name in SET_APART if (file := of_parts[rows_of_part.part, name]) is not None}
+            of_part = {
+                name: file
+                for name in SET_APART
+                if (file := of_parts[rows_of_part.part, name]) is not None
+            }
             parts[rows_of_part.part] = replace(
                 parts[rows_of_part.part],
                 of_whole=rows_of_part.mark,
@@ -403,7 +557,10 @@ class _Run:
         summary.rows, summary.findings = dict(rows_of(manifest)), findings_of(manifest)
         summary.problems = list(problems(manifest, {self.batch}))
         capture_states = states(manifest, {self.batch})
-        summary.quarantined, summary.damaged = capture_states.count("bad"), capture_states.count("damaged")
+        summary.quarantined, summary.damaged = (
+            capture_states.count("bad"),
+            capture_states.count("damaged"),
+        )
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -423,8 +580,19 @@ def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[lis
     done = dict(enumerate(works))
     results: dict[int, list[Analysed]] = {}
     while open_works := [number for number in done if number not in results]:
-        shares = [replace(done[number], share=share) for number in open_works for share in range(done[number].shares)]
-        result = iter(tasks.each("following streams", analyse, shares, [outcome.size // outcome.shares for outcome in shares]))
+        shares = [
+            replace(done[number], share=share)
+            for number in open_works
+            for share in range(done[number].shares)
+        ]
+        result = iter(
+            tasks.each(
+                "following streams",
+                analyse,
+                shares,
+                [outcome.size // outcome.shares for outcome in shares],
+            )
+        )
         for number in open_works:
             shares_done = [next(result) for _ in range(done[number].shares)]
             if all(outcome.goes_on for outcome in shares_done):
@@ -435,15 +603,24 @@ def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[lis
 
 
 def _gone(old: Sequence[ManifestPart], now: Sequence[ManifestPart]) -> list[ManifestPart] | None:
-    """Returns earlier parts that are gone, each with those of its files of messages that must be removed; None if all files must be."""
+    """Returns earlier parts that are gone, each with those of its files of messages that must be
+    removed; None if all files must be.
+    """
     staying = {name for manifest_part in now for name in manifest_part.messages}
     files = {manifest_part.file for manifest_part in now}
     gone = [
-        replace(manifest_part, messages=tuple(name for name in manifest_part.messages if name not in staying))
+        replace(
+            manifest_part,
+            messages=tuple(name for name in manifest_part.messages if name not in staying),
+        )
         for manifest_part in old
         if manifest_part.file not in files
     ]
-    return gone if any(name in staying for manifest_part in old for name in manifest_part.messages) else None
+    return (
+        gone
+        if any(name in staying for manifest_part in old for name in manifest_part.messages)
+        else None
+    )
 
 
 def _gone_on(later: Read, before: Read) -> Read:
@@ -452,25 +629,37 @@ def _gone_on(later: Read, before: Read) -> Read:
     return replace(later, report=report, after=before.bundles, skipped=before.report.packets)
 
 
-def _scan(item: tuple[str, str, Stretch | None, int], **ports: Any) -> tuple[ScanReport, tuple[Written, ...]]:
+def _scan(
+    item: tuple[str, str, Stretch | None, int], **ports: Any
+) -> tuple[ScanReport, tuple[Written, ...]]:
     """Scans a capture to files of this attempt: the bundles, and their index."""
     path, stem, stretch, skipped = item
     target = f"{stem}.{attempt()}.arrow"
     report = scan(path, target, stretch=stretch, skipped=skipped, **ports)
-    return report, () if report.error is not None else tuple(map(Written.of, (target, f"{target}.index")))
+    return report, () if report.error is not None else tuple(
+        map(Written.of, (target, f"{target}.index"))
+    )
 
 
 def _digested(tasks: Tasks, units: Sequence[Unit]) -> list[Unit]:
     """Returns the units, all with digests; tasks examine the bytes of units without digests."""
     unknown = [unit for unit in units if not unit.head]
-    looked_at = iter(tasks.each("looking at captures", digested, unknown, [min(unit.size, 2 * END) for unit in unknown]))
+    looked_at = iter(
+        tasks.each(
+            "looking at captures", digested, unknown, [min(unit.size, 2 * END) for unit in unknown]
+        )
+    )
     return [unit if unit.head else next(looked_at) for unit in units]
 
 
 def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
-    """Returns the files of the parts with connections that could not be decrypted before, but perhaps can be now."""
+    """Returns the files of the parts with connections that could not be decrypted before, but
+    perhaps can be now.
+    """
     of_point = cache(lambda point: with_embedded(manifest, secrets, point).read())
-    is_opened = cache(lambda point, closed: opens(of_point(point), closed))  # many connections say the same
+    is_opened = cache(
+        lambda point, closed: opens(of_point(point), closed)
+    )  # many connections say the same
     return {
         manifest_part.file
         for manifest_part in manifest.parts

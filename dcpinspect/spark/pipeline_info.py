@@ -1,4 +1,6 @@
-"""Summarizes an output: captures, points, consumers over all their connections, findings by cause, and tables."""
+"""Summarizes an output: captures, points, consumers over all their connections, findings by cause,
+and tables.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,16 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
         unit_read for unit_read in manifest.units if unit_read.counts and not unit_read.continued
     ]  # the last reading of a file has all of its packets
     points = []
-    for point in dict.fromkeys(unit_read.unit.point for unit_read in manifest.units if not unit_read.expired):
+    for point in dict.fromkeys(
+        unit_read.unit.point for unit_read in manifest.units if not unit_read.expired
+    ):
         point_units = [unit_read for unit_read in counting if unit_read.unit.point == point]
-        times = [time for unit_read in point_units for time in (unit_read.report.first_ns, unit_read.report.last_ns) if time is not None]
+        times = [
+            time
+            for unit_read in point_units
+            for time in (unit_read.report.first_ns, unit_read.report.last_ns)
+            if time is not None
+        ]
         points.append(
             {
                 "point": point,
@@ -57,7 +66,8 @@ def _rows(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, 
 
 
 def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
-    """Describes each client over all its connections, nodes and captures: servers, times, and number of requested vbuckets.
+    """Describes each client over all its connections, nodes and captures: servers, times, and
+    number of requested vbuckets.
 
     Clients are those of the table of vbuckets.
     """
@@ -69,35 +79,69 @@ def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
         verdicts.setdefault(row["client"], Counter())[row["verdict"]] += 1
         client_of.update(dict.fromkeys(row["connections"], row["client"]))
     rows_of_client: dict[str, list[dict[str, Any]]] = {}
-    columns = ["connection", "client", "server", "name", "agent", "bucket", "first_time_ns", "last_time_ns"]
+    columns = [
+        "connection",
+        "client",
+        "server",
+        "name",
+        "agent",
+        "bucket",
+        "first_time_ns",
+        "last_time_ns",
+    ]
     for row in _rows(manifest, "connections", columns):
         if row["connection"] is not None:
-            rows_of_client.setdefault(client_of.get(row["connection"]) or _without_vbuckets(row, vbuckets_asked), []).append(row)
+            rows_of_client.setdefault(
+                client_of.get(row["connection"]) or _without_vbuckets(row, vbuckets_asked), []
+            ).append(row)
     return [
         {
             "client": client,
             "vbuckets": vbuckets_asked[client],
             "verdicts": dict(verdicts.get(client, Counter()).most_common()),
             "connections": [row["connection"] for row in rows],
-            "servers": list(dict.fromkeys(row["server"] for row in sorted(rows, key=lambda row: row["first_time_ns"]))),
+            "servers": list(
+                dict.fromkeys(
+                    row["server"] for row in sorted(rows, key=lambda row: row["first_time_ns"])
+                )
+            ),
             "first_time": time_text(min(row["first_time_ns"] for row in rows)),
             "last_time": time_text(max(row["last_time_ns"] for row in rows)),
         }
-        for client, rows in sorted(rows_of_client.items(), key=lambda item: (-vbuckets_asked[item[0]], item[0]))
+        for client, rows in sorted(
+            rows_of_client.items(), key=lambda item: (-vbuckets_asked[item[0]], item[0])
+        )
     ]
 
 
 def _without_vbuckets(row: dict[str, Any], known: Container[str]) -> str:
-    """Returns the client of a connection without any vbucket: one of the ``known`` clients, if its name says so."""
+    """Returns the client of a connection without any vbucket: one of the ``known`` clients, if its
+    name says so.
+    """
     host, name = row["client"].rpartition(":")[0], row["name"]
-    named = f"{host} {service_of(name.encode())}" if name else f"{host} {row['agent'] or ''}".rstrip()
-    return next((client for client in (f"{named}@{row['bucket']}", f"{host} connection {row['connection']}?") if client in known), named)
+    named = (
+        f"{host} {service_of(name.encode())}" if name else f"{host} {row['agent'] or ''}".rstrip()
+    )
+    return next(
+        (
+            client
+            for client in (f"{named}@{row['bucket']}", f"{host} connection {row['connection']}?")
+            if client in known
+        ),
+        named,
+    )
 
 
 def _findings(manifest: Manifest) -> list[dict[str, Any]]:
-    """Groups the findings by rule and cause: the worst first, then the most frequent. Effects of others are left out."""
+    """Groups the findings by rule and cause: the worst first, then the most frequent. Effects of
+    others are left out.
+    """
     groups: dict[tuple[str, str, str | None], list[dict[str, Any]]] = {}
-    for row in _rows(manifest, "findings", ["severity", "rule", "cause", "count", "connections", "vbuckets", "effect_of"]):
+    for row in _rows(
+        manifest,
+        "findings",
+        ["severity", "rule", "cause", "count", "connections", "vbuckets", "effect_of"],
+    ):
         if row["effect_of"] is not None:
             continue
         groups.setdefault((row["severity"], row["rule"], row["cause"]), []).append(row)

@@ -1,4 +1,6 @@
-"""A report on an output: the same facts as from a reading of all its captures, as far as the stored tables and messages have them."""
+"""A report on an output: the same facts as from a reading of all its captures, as far as the stored
+tables and messages have them.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,42 @@ from dcpinspect.tables.message_statistics import MessageStats, command_of
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import one_line
 
-LACKS = "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves has them."
-_LINE = ("time", "direction", "name", "vbucket", "opaque", "by_seqno", "start_seqno", "end_seqno", "status_name", "key")
+LACKS = (
+    "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves "
+    "has them."
+)
+_LINE = (
+    "time",
+    "direction",
+    "name",
+    "vbucket",
+    "opaque",
+    "by_seqno",
+    "start_seqno",
+    "end_seqno",
+    "status_name",
+    "key",
+)
 """Columns for the line of a message."""
-_WIDE = frozenset(name for name, kind in columns_of("messages").items() if BY_NAME[name].kind == "hex64" or kind == pa.uint64())
+_WIDE = frozenset(
+    name
+    for name, kind in columns_of("messages").items()
+    if BY_NAME[name].kind == "hex64" or kind == pa.uint64()
+)
 _HIDDEN = ("connection_id", "time_ns", "key_bytes", "row")
 
 
 def of_pipeline(found_in: RunResults) -> Source:
-    """Returns the source of a report on an output, whose parts are put together and whose streams are compared."""
+    """Returns the source of a report on an output, whose parts are put together and whose streams
+    are compared.
+    """
     manifest, everything = found_in.manifest, found_in.merged
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
     findings, tables = checker.findings(everything.links, everything.coverage), everything.tables
-    by_name = with_findings(tables.by_name, findings, RULES, checker.clients(everything.links), everything.files)
+    by_name = with_findings(
+        tables.by_name, findings, RULES, checker.clients(everything.links), everything.files
+    )
     messages = manifest.dataset("messages")
     return Source(
         title=title_of(everything.files),
@@ -63,7 +87,9 @@ def of_pipeline(found_in: RunResults) -> Source:
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
-    """Returns the facts that ``pipeline info`` prints, without findings: the label of each line, and the lines indented below it."""
+    """Returns the facts that ``pipeline info`` prints, without findings: the label of each line,
+    and the lines indented below it.
+    """
     facts: list[tuple[str, list[str]]] = []
     for number, line in enumerate(info_lines(pipeline_info(manifest))):
         if line.startswith("  "):
@@ -72,13 +98,17 @@ def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
             facts.append(("pipeline", [line]))
         else:
             label, _, text = line.partition(":")
-            facts.append((label.partition(",")[0].partition(" ")[0], [text.strip()] if text.strip() else []))
+            facts.append(
+                (label.partition(",")[0].partition(" ")[0], [text.strip()] if text.strip() else [])
+            )
     return [fact for fact in facts if fact[0] != "findings"]
 
 
 def _charts(messages: Any) -> Charts:
     counted = MessageStats()
-    for batch in messages.to_batches(columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"]):
+    for batch in messages.to_batches(
+        columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"]
+    ):
         if not batch.num_rows:
             continue
         opcode, magic, time_ns, length, rtt = (
@@ -88,18 +118,27 @@ def _charts(messages: Any) -> Charts:
         is_response = _is(batch.column("side"), "response")
         is_server = np.isin(magic, (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))
         answered = is_response & batch.column("rtt_ns").is_valid().to_numpy(zero_copy_only=False)
-        counted.count(command_of(opcode, is_response, is_server), time_ns, length, answered, rtt[answered])
+        counted.count(
+            command_of(opcode, is_response, is_server), time_ns, length, answered, rtt[answered]
+        )
     return charts_of(counted)
 
 
 def _is(words: Any, word: str) -> Any:
-    return np.array(pa.compute.equal(words, word).fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.array(
+        pa.compute.equal(words, word).fill_null(False).to_numpy(zero_copy_only=False),
+        dtype=np.bool_,
+    )
 
 
 def _numbers(manifest: Manifest) -> Mapping[int, int]:
     """Returns the number of each connection by its id."""
     table = manifest.dataset("connections").to_table(columns=["connection_id", "connection"])
-    return {row["connection_id"]: row["connection"] for row in table.to_pylist() if row["connection"] is not None}
+    return {
+        row["connection_id"]: row["connection"]
+        for row in table.to_pylist()
+        if row["connection"] is not None
+    }
 
 
 def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> VbucketItems:
@@ -110,12 +149,20 @@ def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> Vbuck
     ).sort_by("row")
     if len(vbucket_messages):
         ids, opcode, row, time_ns = (
-            vbucket_messages[name].to_numpy().astype(np.int64) for name in ("connection_id", "opcode", "row", "time_ns")
+            vbucket_messages[name].to_numpy().astype(np.int64)
+            for name in ("connection_id", "opcode", "row", "time_ns")
         )
-        connection = np.array([numbers.get(connection_id, 0) for connection_id in ids.tolist()], np.int64)
+        connection = np.array(
+            [numbers.get(connection_id, 0) for connection_id in ids.tolist()], np.int64
+        )
         items.take(
             Own(
-                request_kinds(opcode), connection, row, _nullable(vbucket_messages["sid"]), _nullable(vbucket_messages["by_seqno"]), time_ns
+                request_kinds(opcode),
+                connection,
+                row,
+                _nullable(vbucket_messages["sid"]),
+                _nullable(vbucket_messages["by_seqno"]),
+                time_ns,
             )
         )
     return items
@@ -131,17 +178,38 @@ def _shown(messages: Any, rows: Mapping[int, Sequence[str]], most: Limits) -> It
     if not rows:
         return
     shown_rows = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
-    texts = {name: _texts(shown_rows[name].combine_chunks(), name) for name in shown_rows.column_names if name not in _HIDDEN}
+    texts = {
+        name: _texts(shown_rows[name].combine_chunks(), name)
+        for name in shown_rows.column_names
+        if name not in _HIDDEN
+    }
     for index, row in enumerate(shown_rows["row"].to_pylist()):
-        row_texts = {name: one_line(column[index])[: 8 * most.value] for name, column in texts.items() if column[index]}
-        line = " ".join(f"vb {row_texts[name]}" if name == "vbucket" else row_texts[name] for name in _LINE if name in row_texts)
-        yield Shown(row, line, [f"{name:<24} {text}" for name, text in row_texts.items()], (), rows[row])
+        row_texts = {
+            name: one_line(column[index])[: 8 * most.value]
+            for name, column in texts.items()
+            if column[index]
+        }
+        line = " ".join(
+            f"vb {row_texts[name]}" if name == "vbucket" else row_texts[name]
+            for name in _LINE
+            if name in row_texts
+        )
+        yield Shown(
+            row, line, [f"{name:<24} {text}" for name, text in row_texts.items()], (), rows[row]
+        )
 
 
 def _texts(column: Any, name: str) -> list[str]:
-    """Returns a column as texts for people; columns of unsigned 64-bit numbers are stored as signed bits."""
+    """Returns a column as texts for people; columns of unsigned 64-bit numbers are stored as signed
+    bits.
+    """
     if name in _WIDE and pa.types.is_int64(column.type):
         bits = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64).tolist()
-        texts = [f"0x{value:016x}" if BY_NAME[name].kind == "hex64" else str(value) for value in bits]
-        return [text if is_there else "" for text, is_there in zip(texts, column.is_valid().to_pylist(), strict=True)]
+        texts = [
+            f"0x{value:016x}" if BY_NAME[name].kind == "hex64" else str(value) for value in bits
+        ]
+        return [
+            text if is_there else ""
+            for text, is_there in zip(texts, column.is_valid().to_pylist(), strict=True)
+        ]
     return cell_texts(column, name, has_escapes=True)

@@ -27,8 +27,14 @@ PARTS_A_PROCESSOR = 2
 
 
 def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
-    """Returns units that have not been read, each once; units that could not be opened are tried again."""
-    identities = {_identity(unit_read.unit) for unit_read in manifest.units if unit_read.begins or not unit_read.continued}
+    """Returns units that have not been read, each once; units that could not be opened are tried
+    again.
+    """
+    identities = {
+        _identity(unit_read.unit)
+        for unit_read in manifest.units
+        if unit_read.begins or not unit_read.continued
+    }
     new = []
     for unit in found:
         if not unit.head or _identity(unit) not in identities:
@@ -50,31 +56,47 @@ def _identity(unit: Unit) -> tuple[Any, ...]:
 def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
     """Returns the manifest with newly read units, and whether older units have new numbers now.
 
-    Units of a point are numbered in their order, and units of different points by the times of their first packets. New units are numbered
-    after the old ones, except if one belongs before an old unit of its point.
+    Units of a point are numbered in their order, and units of different points by the times of
+    their first packets. New units are numbered after the old ones, except if one belongs before an
+    old unit of its point.
     """
     batch = manifest.number + 1
     good, bad = ([unit for unit in read if unit.is_bad is is_bad] for is_bad in (False, True))
     further, again = {unit.after for unit in good} - {""}, {unit.unit.path for unit in read}
     old = []
     for unit in manifest.units:
-        is_begin, is_read = unit.bundles in further, unit.is_bad and unit.unit.path in again and not unit.continued
+        is_begin, is_read = (
+            unit.bundles in further,
+            unit.is_bad and unit.unit.path in again and not unit.continued,
+        )
         old.append(replace(unit, continued=True, begins=is_begin) if is_begin or is_read else unit)
     before = [unit for unit in old if not unit.is_bad and not unit.continued]
     ordered = _ordered([*before, *good])
     of_before = {point: [unit for unit in before if unit.unit.point == point] for point in ordered}
-    is_renumbered = any(point_units[: len(of_before[point])] != of_before[point] for point, point_units in ordered.items())
+    is_renumbered = any(
+        point_units[: len(of_before[point])] != of_before[point]
+        for point, point_units in ordered.items()
+    )
     if is_renumbered:
         put_aside = [unit for unit in old if unit.is_bad or (unit.continued and not unit.begins)]
         begun = {unit.bundles: unit for unit in old if unit.begins}
-        units = [*put_aside, *(reading for unit in _by_time(ordered) for reading in _whole_of(unit, begun)), *bad]
+        units = [
+            *put_aside,
+            *(reading for unit in _by_time(ordered) for reading in _whole_of(unit, begun)),
+            *bad,
+        ]
     else:
-        coming = {point: [unit for unit in point_units if unit.batch == batch] for point, point_units in ordered.items()}
+        coming = {
+            point: [unit for unit in point_units if unit.batch == batch]
+            for point, point_units in ordered.items()
+        }
         units = [*old, *_by_time(coming), *bad]
     renumbered, base = [], 0
     for unit in units:
         base -= unit.skipped
-        renumbered.append(unit if unit.base == base else replace(unit, base=base))  # unchanged units are not written again
+        renumbered.append(
+            unit if unit.base == base else replace(unit, base=base)
+        )  # unchanged units are not written again
         base += unit.report.packets
     return replace(manifest, units=renumbered), is_renumbered
 
@@ -99,26 +121,44 @@ def last_times(units: Sequence[Read]) -> list[int | None]:
 
 
 def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[Read | None]:
-    """Returns an earlier run's reading of each file that has grown since then; None for other files.
+    """Returns an earlier run's reading of each file that has grown since then; None for other
+    files.
 
-    The file may have another name now. If it was small, it is only looked for where a capture was still being written: as the one with the
-    newest packet of its point.
+    The file may have another name now. If it was small, it is only looked for where a capture was
+    still being written: as the one with the newest packet of its point.
     """
     alike: dict[tuple[str, str], list[Read]] = {}
     newest: dict[str, Read] = {}
     for earlier in manifest.units:
         if earlier.bundles and not (earlier.is_bad or earlier.continued):
             point = earlier.unit.point
-            for name in (earlier.unit.path, earlier.unit.head) if earlier.unit.size >= END else (earlier.unit.path,):
+            for name in (
+                (earlier.unit.path, earlier.unit.head)
+                if earlier.unit.size >= END
+                else (earlier.unit.path,)
+            ):
                 alike.setdefault((point, name), []).append(earlier)
-            if point not in newest or (earlier.report.last_ns or 0) >= (newest[point].report.last_ns or 0):
+            if point not in newest or (earlier.report.last_ns or 0) >= (
+                newest[point].report.last_ns or 0
+            ):
                 newest[point] = earlier
     earlier_readings = []
     for unit in units:
-        candidates = [earlier for name in (unit.path, unit.head) for earlier in alike.get((unit.point, name), ())]
+        candidates = [
+            earlier
+            for name in (unit.path, unit.head)
+            for earlier in alike.get((unit.point, name), ())
+        ]
         candidates += [newest[unit.point]] if unit.point in newest else []
         earlier_readings.append(
-            next((earlier for earlier in candidates if unit.size > earlier.unit.size and earlier.unit.is_continued_by(unit.path)), None)
+            next(
+                (
+                    earlier
+                    for earlier in candidates
+                    if unit.size > earlier.unit.size and earlier.unit.is_continued_by(unit.path)
+                ),
+                None,
+            )
         )
     return earlier_readings
 
@@ -127,21 +167,35 @@ def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
     """Returns the units of every point in their order."""
     units_of_point: dict[str, list[Read]] = {}
     for point in dict.fromkeys(unit_read.unit.point for unit_read in units):
-        reading_of_unit = {id(unit_read.unit): unit_read for unit_read in units if unit_read.unit.point == point}
+        reading_of_unit = {
+            id(unit_read.unit): unit_read for unit_read in units if unit_read.unit.point == point
+        }
         units_of_point[point] = [
             reading_of_unit[id(unit)]
-            for unit in in_order([(unit_read.unit, unit_read.report.first_ns) for unit_read in reading_of_unit.values()])
+            for unit in in_order(
+                [
+                    (unit_read.unit, unit_read.report.first_ns)
+                    for unit_read in reading_of_unit.values()
+                ]
+            )
         ]
     return units_of_point
 
 
 def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
-    """Returns the units of all points by the times of their first packets; the order within each point is kept."""
+    """Returns the units of all points by the times of their first packets; the order within each
+    point is kept.
+    """
     return list(merge(*ordered.values(), key=lambda one: one.report.first_ns or 0))
 
 
 def parts(
-    manifest: Manifest, processors: int, *, anew: bool, secrets: Secrets | None = None, opened: Collection[str] = ()
+    manifest: Manifest,
+    processors: int,
+    *,
+    anew: bool,
+    secrets: Secrets | None = None,
+    opened: Collection[str] = (),
 ) -> tuple[list[ManifestPart], list[Work]]:
     """Returns the parts that stay as they are, and the parts that must be read.
 
@@ -156,14 +210,29 @@ def parts(
 class _Plan:
     """The parts of a run, point by point."""
 
-    def __init__(self, manifest: Manifest, processors: int, anew: bool, secrets: Secrets, opened: Collection[str]) -> None:
-        self._manifest, self._processors, self._anew, self._secrets, self._opened = manifest, processors, anew, secrets, opened
+    def __init__(
+        self,
+        manifest: Manifest,
+        processors: int,
+        anew: bool,
+        secrets: Secrets,
+        opened: Collection[str],
+    ) -> None:
+        self._manifest, self._processors, self._anew, self._secrets, self._opened = (
+            manifest,
+            processors,
+            anew,
+            secrets,
+            opened,
+        )
         self._batch = manifest.number + 1
         self.points: dict[str, _Point] = {}
         for number in manifest.counting:
             unit = manifest.units[number]
             point = self.points.setdefault(unit.unit.point, _Point())
-            point.add(number, manifest.index(number), unit, is_new=anew or unit.batch == self._batch)
+            point.add(
+                number, manifest.index(number), unit, is_new=anew or unit.batch == self._batch
+            )
         self._total = sum(sum(point.sizes.values()) for point in self.points.values())
         self._copies = copies(_seen(self.points))
         self._left = {name: _of_left(manifest, name) for name in self.points}
@@ -173,7 +242,11 @@ class _Plan:
             if manifest_part.file in opened
             for key in read_keys(manifest.path(manifest_part.file))
         }
-        self._new = again | {(name, key) for name, point in self.points.items() for key in point.touched | self._left[name]}
+        self._new = again | {
+            (name, key)
+            for name, point in self.points.items()
+            for key in point.touched | self._left[name]
+        }
         self.staying: list[ManifestPart] = []
         self.works: list[Work] = []
 
@@ -186,10 +259,16 @@ class _Plan:
         copied = _whole_components(component, set(originals))
         old = self._old(name, component, {component[key] for key in touched}, copied)
         touched.update(key for _, keys in old for key in keys if key in component)
-        going_on = [] if self._anew else _going_on(self._manifest, point, component, old, {*copied, *self._opened})
+        going_on = (
+            []
+            if self._anew
+            else _going_on(self._manifest, point, component, old, {*copied, *self._opened})
+        )
         for manifest_part, keys in going_on:
             self._add_going_on(name, manifest_part, keys)
-        roots = {component[key] for key in touched} - {component[key] for _, keys in going_on for key in keys}
+        roots = {component[key] for key in touched} - {
+            component[key] for _, keys in going_on for key in keys
+        }
         for is_copy in (False, True):
             members: dict[bytes, list[bytes]] = {}
             for key, root in component.items():
@@ -208,33 +287,61 @@ class _Plan:
         for manifest_part in self._manifest.parts:
             if manifest_part.point == name:
                 keys = read_keys(self._manifest.path(manifest_part.file))
-                is_same = all(key in component and component[key] not in roots and (key in copied) == manifest_part.is_copy for key in keys)
+                is_same = all(
+                    key in component
+                    and component[key] not in roots
+                    and (key in copied) == manifest_part.is_copy
+                    for key in keys
+                )
                 if is_same and not self._anew and manifest_part.file not in self._opened:
                     self.staying.append(manifest_part)
                 else:
                     old.append((manifest_part, keys))
         return old
 
-    def _work(self, name: str, keys: Sequence[bytes], *, is_copy: bool, is_beside: bool = False) -> Work:
+    def _work(
+        self, name: str, keys: Sequence[bytes], *, is_copy: bool, is_beside: bool = False
+    ) -> Work:
         file = "" if is_beside else f"{BATCH}{self._batch}/{len(self.works):06}"
-        return _work(self._manifest, name, self.points[name].having(keys), keys, file, self._secrets, is_copy=is_copy)
+        return _work(
+            self._manifest,
+            name,
+            self.points[name].having(keys),
+            keys,
+            file,
+            self._secrets,
+            is_copy=is_copy,
+        )
 
     def _add_going_on(self, name: str, part: ManifestPart, keys: Sequence[bytes]) -> None:
         """Adds a part that continues from its state."""
         units = self.points[name].units
         size = sum(
-            sizes.get(key, 0) for number, sizes in units.items() if self._manifest.units[number].batch == self._batch for key in keys
+            sizes.get(key, 0)
+            for number, sizes in units.items()
+            if self._manifest.units[number].batch == self._batch
+            for key in keys
         )
-        self._add_shared(_continued(self._manifest, self._work(name, keys, is_copy=False), part), size)
+        self._add_shared(
+            _continued(self._manifest, self._work(name, keys, is_copy=False), part), size
+        )
 
     def _add_groups(
-        self, name: str, members: Mapping[bytes, list[bytes]], originals: Mapping[bytes, tuple[str, bytes]], *, is_copy: bool
+        self,
+        name: str,
+        members: Mapping[bytes, list[bytes]],
+        originals: Mapping[bytes, tuple[str, bytes]],
+        *,
+        is_copy: bool,
     ) -> None:
         """Adds new parts of about equal size for components, by root."""
         sizes = self.points[name].sizes
         weight = {root: sum(sizes[key] for key in keys) for root, keys in members.items()}
         share = sum(weight.values())
-        part_count = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * self._processors * share // max(1, self._total)))
+        part_count = min(
+            -(-share // PART_BYTES),
+            -(-PARTS_A_PROCESSOR * self._processors * share // max(1, self._total)),
+        )
         for group in balanced(weight, part_count):
             keys = sorted(key for root in group for key in members[root])
             work = self._work(name, keys, is_copy=is_copy)
@@ -243,19 +350,33 @@ class _Plan:
             else:
                 self._add_shared(work, sum(weight[root] for root in group))
 
-    def _with_originals(self, work: Work, keys: Sequence[bytes], originals: Mapping[bytes, tuple[str, bytes]]) -> Work:
+    def _with_originals(
+        self, work: Work, keys: Sequence[bytes], originals: Mapping[bytes, tuple[str, bytes]]
+    ) -> Work:
         """Returns the work on copies, which are read beside what they are copies of."""
         there: dict[str, list[bytes]] = {}
         for other_point, key in sorted({originals[key] for key in keys}):
             there.setdefault(other_point, []).append(key)
-        beside = [self._work(other_point, point_keys, is_copy=True, is_beside=True) for other_point, point_keys in there.items()]
-        translated = {key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key}
+        beside = [
+            self._work(other_point, point_keys, is_copy=True, is_beside=True)
+            for other_point, point_keys in there.items()
+        ]
+        translated = {
+            key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key
+        }
         return replace(work, originals=translated, beside=beside)
 
     def _add_shared(self, work: Work, size: int) -> None:
         """Adds the work for as many tasks as its share of all bytes asks for."""
-        shares = max(1, min(MOST_SHARES, size // PART_BYTES, -(-self._processors * size // max(1, self._total))))
-        self.works.append(replace(work, shares=shares, hashed_by=new_secrets() if shares > 1 else None))
+        shares = max(
+            1,
+            min(
+                MOST_SHARES, size // PART_BYTES, -(-self._processors * size // max(1, self._total))
+            ),
+        )
+        self.works.append(
+            replace(work, shares=shares, hashed_by=new_secrets() if shares > 1 else None)
+        )
 
 
 class _Point:
@@ -281,7 +402,10 @@ class _Point:
             self.sizes[key] = self.sizes.get(key, 0) + size
         for name, numbers in one.report.begun.items():
             self.begun.setdefault(bytes.fromhex(name), set()).update(numbers)
-        self.joins += [(bytes.fromhex(a), bytes.fromhex(b)) for a, b in (*one.report.joins, *one.report.tunnels)]
+        self.joins += [
+            (bytes.fromhex(a), bytes.fromhex(b))
+            for a, b in (*one.report.joins, *one.report.tunnels)
+        ]
         if is_new:
             self.touched.update(sizes)
 
@@ -293,7 +417,13 @@ class _Point:
 def _seen(points: Mapping[str, _Point]) -> Iterator[Seen]:
     for name, point in points.items():
         for key in point.begun.keys() | point.marks.keys():
-            yield Seen(name, key, point.begun.get(key, ()), point.sizes.get(key, 0), together(point.marks.get(key, ())))
+            yield Seen(
+                name,
+                key,
+                point.begun.get(key, ()),
+                point.sizes.get(key, 0),
+                together(point.marks.get(key, ())),
+            )
 
 
 def _whole_components(root_of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]:
@@ -303,10 +433,16 @@ def _whole_components(root_of: Mapping[bytes, bytes], keys: set[bytes]) -> set[b
 
 
 def _of_left(manifest: Manifest, point: str) -> set[bytes]:
-    """Returns the groups of units that were read before, and that are read again now or have been removed."""
+    """Returns the groups of units that were read before, and that are read again now or have been
+    removed.
+    """
     groups: set[bytes] = set()
     for number, unit in enumerate(manifest.units):
-        if ((unit.continued and not unit.begins) or unit.expired) and unit.unit.point == point and unit.pieces:
+        if (
+            ((unit.continued and not unit.begins) or unit.expired)
+            and unit.unit.point == point
+            and unit.pieces
+        ):
             with suppress(UsageError):  # the file may have been removed
                 groups.update(group_sizes(manifest.index(number)))
     return groups
@@ -319,11 +455,12 @@ def _going_on(
     old: Sequence[tuple[ManifestPart, Sequence[bytes]]],
     but: Collection[bytes | str],
 ) -> list[tuple[ManifestPart, list[bytes]]]:
-    """Returns the ``old`` parts of a point that continue from their states, each with its groups and those that new captures have added to
-    them.
+    """Returns the ``old`` parts of a point that continue from their states, each with its groups
+    and those that new captures have added to them.
 
-    A part continues only if no new packet comes before or between those of its state, and if no component was joined with one of another
-    part. ``but``: groups, and files of parts, that do not continue.
+    A part continues only if no new packet comes before or between those of its state, and if no
+    component was joined with one of another part. ``but``: groups, and files of parts, that do not
+    continue.
     """
     owner = {key: manifest_part.file for manifest_part, keys in old for key in keys}
     members: dict[bytes, list[bytes]] = {}
@@ -346,11 +483,15 @@ def _going_on(
             if manifest.units[number].batch <= manifest.number
             for name_or_key in manifest.bundled(number, wide)
         ]
-        if mark_of(before) != manifest_part.folded or any(owner.get(key, manifest_part.file) != manifest_part.file for key in wide):
+        if mark_of(before) != manifest_part.folded or any(
+            owner.get(key, manifest_part.file) != manifest_part.file for key in wide
+        ):
             continue
         if manifest_part.ending:
             there = set(manifest.files("messages")) if there is None else there
-            if not there.issuperset(map(manifest.path, manifest_part.ending)):  # others have compacted these files with other files
+            if not there.issuperset(
+                map(manifest.path, manifest_part.ending)
+            ):  # others have compacted these files with other files
                 continue
         continuing.append((manifest_part, wide))
     return continuing
@@ -359,17 +500,34 @@ def _going_on(
 def _continued(manifest: Manifest, work: Work, part: ManifestPart) -> Work:
     """Returns the work on a part that continues from its state."""
     before, new = (
-        [bundle for bundle in work.bundles if (manifest.units[bundle.file].batch > manifest.number) is is_new] for is_new in (False, True)
+        [
+            bundle
+            for bundle in work.bundles
+            if (manifest.units[bundle.file].batch > manifest.number) is is_new
+        ]
+        for is_new in (False, True)
     )
     staying = tuple(name for name in part.messages if name not in part.ending)
     former = Former(
-        manifest.path(part.state), before, staying, part.rows - part.ending_rows, part.looks, tuple(map(manifest.path, part.keys))
+        manifest.path(part.state),
+        before,
+        staying,
+        part.rows - part.ending_rows,
+        part.looks,
+        tuple(map(manifest.path, part.keys)),
     )
     return replace(work, bundles=new, before=former)
 
 
 def _work(
-    manifest: Manifest, point: str, units: Sequence[int], keys: Sequence[bytes], name: str, secrets: Secrets, *, is_copy: bool
+    manifest: Manifest,
+    point: str,
+    units: Sequence[int],
+    keys: Sequence[bytes],
+    name: str,
+    secrets: Secrets,
+    *,
+    is_copy: bool,
 ) -> Work:
     bundles = [bundle for number in units for bundle in manifest.bundled(number, keys)]
     return Work(

@@ -1,4 +1,6 @@
-"""Which code this process runs: parts of an output fit together only if the same code wrote them, and so do the processes of a run."""
+"""Which code this process runs: parts of an output fit together only if the same code wrote them,
+and so do the processes of a run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
 
 @cache
 def program() -> str:
-    """Returns the version of the code that makes parts and puts them together: parts of different versions do not fit together."""
+    """Returns the version of the code that makes parts and puts them together: parts of different
+    versions do not fit together.
+    """
     return f"{dcpinspect.__version__} {_digest(_APART)}"
 
 
@@ -28,13 +32,18 @@ def build() -> str:
 
 def _digest(apart: Collection[str]) -> str:
     digest = hashlib.blake2b(digest_size=6)
-    for _, module in sorted(_modules(importlib.resources.files(dcpinspect), (), apart), key=lambda one: one[0]):
+    for _, module in sorted(
+        _modules(importlib.resources.files(dcpinspect), (), apart), key=lambda one: one[0]
+    ):
         digest.update(module.read_bytes())
     return digest.hexdigest()
 
 
-def _modules(folder: Traversable, names: tuple[str, ...], apart: Collection[str]) -> Iterator[tuple[tuple[str, ...], Traversable]]:
-    """Yields each module, with the names of its folders and its own. The package may be in an archive.
+def _modules(
+    folder: Traversable, names: tuple[str, ...], apart: Collection[str]
+) -> Iterator[tuple[tuple[str, ...], Traversable]]:
+    """Yields each module, with the names of its folders and its own. The package may be in an
+    archive.
 
     ``apart``: packages that are left out.
     """

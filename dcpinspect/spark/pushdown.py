@@ -1,4 +1,6 @@
-"""Turns the conditions that Spark gives to the data source into our filter: no columns are made for messages that do not match."""
+"""Turns the conditions that Spark gives to the data source into our filter: no columns are made for
+messages that do not match.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,14 @@ _NOWHERE = TextPosition(FilterSource("", ""), 0, 0)
 
 
 def pushed(filters: Sequence[Any], columns: Mapping[str, str]) -> FilterRows | None:
-    """Returns all conditions of Spark that can be expressed here, as one; None if there are none. ``columns``: column names by Spark's
-    names.
+    """Returns all conditions of Spark that can be expressed here, as one; None if there are none.
+    ``columns``: column names by Spark's names.
     """
-    conditions = [condition for spark_filter in filters if (condition := _condition(spark_filter, columns)) is not None]
+    conditions = [
+        condition
+        for spark_filter in filters
+        if (condition := _condition(spark_filter, columns)) is not None
+    ]
     if not conditions:
         return None
     conjunction: Condition = conditions[0] if len(conditions) == 1 else And(tuple(conditions))
@@ -64,19 +70,32 @@ def _condition(one: Any, columns: Mapping[str, str]) -> Condition | None:
         return Not(IsNull(name))
     if kind in _OPERATORS:
         value = _value(column, one.value)
-        # Spark compares the 64 bits as a signed number, in which the greatest unsigned numbers are negative
+        # Spark compares the 64 bits as a signed number, in which the greatest unsigned numbers are
+        # negative
         is_ordered = column.kind not in ("u64", "hex64") or kind == "EqualTo"
         return Compare(_OPERATORS[kind], name, value) if value is not None and is_ordered else None
     if kind == "In":
         values = tuple(_value(column, value) for value in one.value if value is not None)
-        return In(name, tuple(value for value in values if value is not None)) if values and None not in values else None
+        return (
+            In(name, tuple(value for value in values if value is not None))
+            if values and None not in values
+            else None
+        )
     if kind in _PATTERNS and column.kind in ("text", "word") and "\0" not in one.value:
-        return Like(name, _PATTERNS[kind].format(one.value.replace("!", "!!").replace("%", "!%").replace("_", "!_")), "!")
+        return Like(
+            name,
+            _PATTERNS[kind].format(
+                one.value.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+            ),
+            "!",
+        )
     return None
 
 
 def _value(column: Column, value: Any) -> Constant | None:
-    """Returns a constant in the form of the column; None if the column cannot be compared with it here."""
+    """Returns a constant in the form of the column; None if the column cannot be compared with it
+    here.
+    """
     match column.kind:
         case "u64" if type(value) is int:
             return Constant(value % _BITS, _NOWHERE)

@@ -1,7 +1,7 @@
 """Files of the tables of records. Some are written part by part, each by a task of its own.
 
-A table that is made of all parts is written with a fixed number of rows per file. The name of a file contains a digest of its rows: a run
-writes only the files that do not exist yet.
+A table that is made of all parts is written with a fixed number of rows per file. The name of a
+file contains a digest of its rows: a run writes only the files that do not exist yet.
 """
 
 from __future__ import annotations
@@ -60,12 +60,20 @@ def mark_of(of_whole: OfWhole, captures: int) -> str:
 def write_part_rows(part_rows: PartRows) -> Written | None:
     """Writes the rows of a part, and returns the file; None if there are no rows."""
     of_whole = from_bytes(files.content(part_rows.of_whole, part_rows.salt), OfWhole)
-    records = Part.from_bytes(files.content(part_rows.part, part_rows.salt)).rows(part_rows.table, of_whole, part_rows.captures)
-    return written_rows(f"{part_rows.folder}/{attempt()}.parquet", pieces(part_rows.table, records)) if len(records) else None
+    records = Part.from_bytes(files.content(part_rows.part, part_rows.salt)).rows(
+        part_rows.table, of_whole, part_rows.captures
+    )
+    return (
+        written_rows(f"{part_rows.folder}/{attempt()}.parquet", pieces(part_rows.table, records))
+        if len(records)
+        else None
+    )
 
 
 def pieces(name: str, records: Records) -> Iterator[Any]:
-    """Yields a table in pieces, because a piece in Spark's form takes more memory than its records."""
+    """Yields a table in pieces, because a piece in Spark's form takes more memory than its
+    records.
+    """
     for start in range(0, max(1, len(records)), ROWS):
         yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
 
@@ -78,8 +86,12 @@ class WrittenAnew(NamedTuple):
     """Earlier files that do not belong to the table any more, as paths in its folder."""
 
 
-def written_anew(folder: str, inside: str, tables: Iterable[Any], there: Collection[str]) -> WrittenAnew:
-    """Writes the new rows of a table. ``inside``: where in its folder; ``there``: its files so far, as paths in its folder."""
+def written_anew(
+    folder: str, inside: str, tables: Iterable[Any], there: Collection[str]
+) -> WrittenAnew:
+    """Writes the new rows of a table. ``inside``: where in its folder; ``there``: its files so far,
+    as paths in its folder.
+    """
     path_of_digest = {PurePosixPath(path).name.partition(".")[0]: path for path in there}
     new, stays = [], set()
     for table in tables:
@@ -90,7 +102,9 @@ def written_anew(folder: str, inside: str, tables: Iterable[Any], there: Collect
             if digest in path_of_digest:
                 stays.add(path_of_digest[digest])
             else:
-                new.append(written_rows(f"{folder}/{inside}/{digest}.{attempt()}.parquet", iter([rows])))
+                new.append(
+                    written_rows(f"{folder}/{inside}/{digest}.{attempt()}.parquet", iter([rows]))
+                )
     return WrittenAnew(new, [path for path in there if path not in stays])
 
 
@@ -106,7 +120,12 @@ def written_rows(path: str, tables: Iterator[Any]) -> Written:
     first = next(tables)
     # dictionaries are of no use for numbers, which hardly occur twice
     words = [field.name for field in first.schema if field.type == pa.string()]
-    settings = {"compression": "zstd", "compression_level": 1, "use_dictionary": words, "store_schema": False}
+    settings = {
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_dictionary": words,
+        "store_schema": False,
+    }
     with files.created(path) as stream, pq.ParquetWriter(stream, first.schema, **settings) as file:
         for piece in chain([first], tables):
             file.write_table(piece)

@@ -1,6 +1,8 @@
-"""The table of runs: which version of each table belongs to a run. A run is complete only when its row is in this table.
+"""The table of runs: which version of each table belongs to a run. A run is complete only when its
+row is in this table.
 
-It is a Delta table like the others. Its newest version has one file, with a row for each run whose tables can still be read.
+It is a Delta table like the others. Its newest version has one file, with a row for each run whose
+tables can still be read.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ class PipelineRun:
 
 
 def newest(out: str) -> PipelineRun | None:
-    """Returns the newest run; None if no run has ended. Raises UsageError if the table cannot be read."""
+    """Returns the newest run; None if no run has ended. Raises UsageError if the table cannot be
+    read.
+    """
     folder = f"{out}/{TABLE}"
     if not delta.exists(folder):
         return None
@@ -66,13 +70,27 @@ def commit(out: str, run: PipelineRun) -> None:
     if before and max(row["run"] for row in before) != run.number - 1:
         raise UsageError(f"{escape(out)}: another run has written here since; run it again")
     rows = [row for row in before if now - row["time"].timestamp() * 1e6 < delta.KEPT_DAYS * _DAY]
-    rows.append({"run": run.number, "time": now, "program": run.program, "tables": list(run.tables.items()), "state": run.state})
+    rows.append(
+        {
+            "run": run.number,
+            "time": now,
+            "program": run.program,
+            "tables": list(run.tables.items()),
+            "state": run.state,
+        }
+    )
     name = f"{run.number}-{attempt()}.parquet"
     path = f"{folder}/{name}"
     with files.created(path) as stream:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), stream, store_schema=False)
     written = Written.of(path)
-    delta.commit(folder, delta.TableForm(SCHEMA), [delta.add_action(name, written.size, written.statistics)], run=run.number, base=base)
+    delta.commit(
+        folder,
+        delta.TableForm(SCHEMA),
+        [delta.add_action(name, written.size, written.statistics)],
+        run=run.number,
+        base=base,
+    )
 
 
 def _rows(folder: str, table: DeltaTable) -> list[dict[str, Any]]:

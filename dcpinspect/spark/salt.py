@@ -1,8 +1,8 @@
 """The salt of a redacted output: a file outside of the output, which only its owner can read.
 
-Tables have pseudonyms, made by ``protocol.redact``. Packets and parts, which later runs need, are encrypted with a key that is made from
-the salt. So nobody can read private data from any file of an output without the salt. Every process reads the file: the salt itself is
-never sent.
+Tables have pseudonyms, made by ``protocol.redact``. Packets and parts, which later runs need, are
+encrypted with a key that is made from the salt. So nobody can read private data from any file of an
+output without the salt. Every process reads the file: the salt itself is never sent.
 """
 
 from __future__ import annotations
@@ -36,26 +36,39 @@ class Salt:
 
     @classmethod
     def of(cls, out: str, path: str | None, *, makes: bool = False) -> Salt:
-        """Returns the salt of an output: at ``path``, else in the file beside the output with the same name and ``.salt``.
+        """Returns the salt of an output: at ``path``, else in the file beside the output with the
+        same name and ``.salt``.
 
-        ``makes``: creates the file if there is none. Raises UsageError if the salt cannot be read, or the file is not a salt.
+        ``makes``: creates the file if there is none. Raises UsageError if the salt cannot be read,
+        or the file is not a salt.
         """
         if path is None and is_uri(out):
             raise UsageError(
-                f"--redact: nothing in storage is kept from its readers; name a file for the salt of {escape(out)} with --salt-file"
+                "--redact: nothing in storage is kept from its readers; name a file for the "
+                f"salt of {escape(out)} with --salt-file"
             )
         salt = cls(os.path.abspath(f"{out.rstrip('/')}.salt" if path is None else path))
         if os.path.realpath(salt.path).startswith(os.path.realpath(out) + os.sep):
-            raise UsageError(f"--salt-file {escape(salt.path)}: who reads {escape(out)} must not have it; name a file elsewhere")
+            raise UsageError(
+                f"--salt-file {escape(salt.path)}: who reads {escape(out)} must not have it; "
+                "name a file elsewhere"
+            )
         if makes and not os.path.lexists(salt.path):
             try:
                 os.makedirs(os.path.dirname(salt.path), exist_ok=True)
-                with os.fdopen(os.open(salt.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+                with os.fdopen(
+                    os.open(salt.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w"
+                ) as file:
                     file.write(f"{secrets.token_hex(_BYTES)}\n")
             except OSError as error:
-                raise UsageError(f"--salt-file {escape(salt.path)}: cannot be written ({error.strerror})") from error
+                raise UsageError(
+                    f"--salt-file {escape(salt.path)}: cannot be written ({error.strerror})"
+                ) from error
         if len(salt.read()) < LEAST:
-            raise UsageError(f"--salt-file {escape(salt.path)}: has less than {LEAST} bytes, which others might guess; name a new file")
+            raise UsageError(
+                f"--salt-file {escape(salt.path)}: has less than {LEAST} bytes, which others "
+                "might guess; name a new file"
+            )
         return salt
 
     def read(self) -> bytes:
@@ -64,9 +77,14 @@ class Salt:
             with open(self.path, "rb") as file:
                 return file.read().strip()
         except OSError as error:
-            problem = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+            problem = (
+                "is missing"
+                if isinstance(error, FileNotFoundError)
+                else f"cannot be read ({error.strerror})"
+            )
             raise UsageError(
-                f"{escape(self.path)}: {problem}, and the salt of a redacted output is in it; name its file with --salt-file"
+                f"{escape(self.path)}: {problem}, and the salt of a redacted output is in it; "
+                "name its file with --salt-file"
             ) from error
 
     @property
@@ -85,15 +103,19 @@ class Salt:
     def sealed(self, data: bytes) -> bytes:
         """Returns the encrypted form of a whole file."""
         nonce = secrets.token_bytes(_NONCE)
-        return _BEGIN + nonce + bytes(_cipher(self._made("packets"), nonce).encryptor().update(data))
+        return (
+            _BEGIN + nonce + bytes(_cipher(self._made("packets"), nonce).encryptor().update(data))
+        )
 
     def opening(self, source: Any) -> Any:
-        """Returns a reader of an encrypted file, which can read at any place. Raises OSError for a file that is not encrypted."""
+        """Returns a reader of an encrypted file, which can read at any place. Raises OSError for a
+        file that is not encrypted.
+        """
         return _Opening(source, self._made("packets"))
 
     def _made(self, what: str) -> bytes:
-        """Returns bytes made from the salt, with another hash than pseudonyms: who chooses document keys must not find these bytes as
-        pseudonyms.
+        """Returns bytes made from the salt, with another hash than pseudonyms: who chooses document
+        keys must not find these bytes as pseudonyms.
         """
         return hmac.digest(self.read(), f"dcpinspect {what}".encode(), "sha512")[:32]
 
@@ -153,13 +175,19 @@ class _Opening(Ranged):
         self._source.seek(len(_BEGIN) + _NONCE + first)
         encrypted = self._source.read(self._at - first + len(view))
         count = ((self._nonce + first // _BLOCK) % (1 << 128)).to_bytes(_NONCE, "big")
-        plain = memoryview(_cipher(self._key, count).decryptor().update(encrypted))[self._at - first :]
+        plain = memoryview(_cipher(self._key, count).decryptor().update(encrypted))[
+            self._at - first :
+        ]
         view[: len(plain)] = plain
         self._at += len(plain)
         return len(plain)
 
 
 def _cipher(key: bytes, count: bytes) -> Any:
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # deferred: most outputs are not redacted
+    from cryptography.hazmat.primitives.ciphers import (
+        Cipher,
+        algorithms,
+        modes,
+    )  # deferred: most outputs are not redacted
 
     return Cipher(algorithms.AES(key), modes.CTR(count))

@@ -1,8 +1,10 @@
-"""Scans one capture: finds the packets that the engine would use, and puts them into bundles by their two ends.
+"""Scans one capture: finds the packets that the engine would use, and puts them into bundles by
+their two ends.
 
-The scan decides nothing: packets stay as they are, and the engine reads them in order. A segment in IP fragments is complete only when all
-fragments are together, perhaps from several captures. So fragments are in a group of their addresses, and the report says which other
-groups they may belong to.
+The scan decides nothing: packets stay as they are, and the engine reads them in order. A segment in
+IP fragments is complete only when all fragments are together, perhaps from several captures. So
+fragments are in a group of their addresses, and the report says which other groups they may belong
+to.
 """
 
 from __future__ import annotations
@@ -24,7 +26,17 @@ from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets
 from dcpinspect.spark.units import digests, size_of, why_not
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
-from dcpinspect.transport.headers import CLASS_NAMES, FLAGS, FRAGMENT, SEQ, SYN, USED, HeaderParser, Headers, network_start
+from dcpinspect.transport.headers import (
+    CLASS_NAMES,
+    FLAGS,
+    FRAGMENT,
+    SEQ,
+    SYN,
+    USED,
+    HeaderParser,
+    Headers,
+    network_start,
+)
 from dcpinspect.transport.unusual import UnusualPackets
 
 KEY_BYTES = 36
@@ -62,13 +74,16 @@ class ScanReport:
     error: str | None = None
     """Why the capture could not be read at all."""
     begun: dict[str, list[int]] = field(default_factory=dict)
-    """Sequence numbers of the SYNs in a group, by its key in hex. They distinguish connections that have the same two ends."""
+    """Sequence numbers of the SYNs in a group, by its key in hex. They distinguish connections that
+    have the same two ends.
+    """
     joins: list[tuple[str, str]] = field(default_factory=list)
     """Groups of fragments, and groups that the segments in them belong to; keys in hex."""
     secrets: int = 0
     """Number of blocks with TLS secrets in the capture; they are not copied."""
     tunnels: list[tuple[str, str]] = field(default_factory=list)
-    """Group keys of addresses that fragments between them would have, and groups of segments that were in tunnels between these addresses.
+    """Group keys of addresses that fragments between them would have, and groups of segments that
+    were in tunnels between these addresses.
     """
 
 
@@ -82,22 +97,29 @@ def scan(
     salt: Salt | None = None,
     skipped: int = 0,
 ) -> ScanReport:
-    """Writes the bundles of the capture at ``path`` to ``target``, with their index, unless the capture cannot be read at all.
+    """Writes the bundles of the capture at ``path`` to ``target``, with their index, unless the
+    capture cannot be read at all.
 
-    ``stretch``: scans only this stretch, whose packets are numbered from its first one. ``salt``: encrypts the bundles. ``skipped``: number
-    of packets at the start to leave out.
+    ``stretch``: scans only this stretch, whose packets are numbered from its first one. ``salt``:
+    encrypts the bundles. ``skipped``: number of packets at the start to leave out.
     """
     report = ScanReport()
     try:
         size_of(path)
-        capture = StretchPackets(path, stretch, BATCH_BYTES) if stretch else open_capture(path, batch_bytes=BATCH_BYTES)
+        capture = (
+            StretchPackets(path, stretch, BATCH_BYTES)
+            if stretch
+            else open_capture(path, batch_bytes=BATCH_BYTES)
+        )
     except CaptureError as error:
         report.error = error.what
         return report
     except OSError as error:
         report.error = why_not(error)
         return report
-    sorter = _Sorter(None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target, salt))
+    sorter = _Sorter(
+        None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target, salt)
+    )
     seen = 0
     with capture:
         try:
@@ -121,34 +143,57 @@ def scan(
         report.head, report.tail = digests(path, report.size)
     except OSError:  # the file is gone, but what was read of it is kept
         report.head = ""
-    report.left_out = {name: count for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True) if count}
+    report.left_out = {
+        name: count
+        for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True)
+        if count
+    }
     report.shipped = report.packets - skipped - sum(report.left_out.values())
     report.begun = {key.hex(): sorted(numbers) for key, numbers in sorted(sorter.begun.items())}
     report.joins, report.tunnels = (
-        [(problem.hex(), two.hex()) for problem, two in sorted(pairs)] for pairs in (sorter.joins, sorter.tunnels)
+        [(problem.hex(), two.hex()) for problem, two in sorted(pairs)]
+        for pairs in (sorter.joins, sorter.tunnels)
     )
     return report
 
 
 def _without(batch: PacketBatch, count: int) -> PacketBatch:
     """Returns a batch without ``count`` packets at its start."""
-    columns: dict[str, Any] = {name: getattr(batch, name)[count:] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
-    return replace(batch, first_frame=batch.first_frame + count, first_packet=batch.first_packet + count, **columns)
+    columns: dict[str, Any] = {
+        name: getattr(batch, name)[count:]
+        for name in ("offset", "captured", "wire", "time_ns", "link_type")
+    }
+    return replace(
+        batch,
+        first_frame=batch.first_frame + count,
+        first_packet=batch.first_packet + count,
+        **columns,
+    )
 
 
 def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
-    """Joins the reports on all stretches of a capture; None if the stretches do not follow one another, because a guess was wrong."""
+    """Joins the reports on all stretches of a capture; None if the stretches do not follow one
+    another, because a guess was wrong.
+    """
     first, *later_reports = reports
     if any(report.error is not None for report in reports) or any(
         report.size != two.begin for report, two in zip(reports, later_reports, strict=False)
     ):
         return None
-    joined_report = ScanReport(begin=first.begin, size=reports[-1].size, head=reports[-1].head, tail=reports[-1].tail, format=first.format)
+    joined_report = ScanReport(
+        begin=first.begin,
+        size=reports[-1].size,
+        head=reports[-1].head,
+        tail=reports[-1].tail,
+        format=first.format,
+    )
     begun: dict[str, set[int]] = {}
     for report in reports:
         joined_report.packets += report.packets
         joined_report.shipped += report.shipped
-        joined_report.first_ns = report.first_ns if joined_report.first_ns is None else joined_report.first_ns
+        joined_report.first_ns = (
+            report.first_ns if joined_report.first_ns is None else joined_report.first_ns
+        )
         joined_report.last_ns = joined_report.last_ns if report.last_ns is None else report.last_ns
         for name, count in report.left_out.items():
             joined_report.left_out[name] = joined_report.left_out.get(name, 0) + count
@@ -191,9 +236,17 @@ class _Sorter:
             groups[headers.index] = self._group[pairs]
             self.writer.marker.add(data, headers.tcp, self._group[pairs])
             for row in np.flatnonzero(headers.tcp[:, FLAGS] & SYN).tolist():
-                self.begun.setdefault(self._keys[int(pairs[row])], set()).add(int(headers.tcp[row, SEQ]))
+                self.begun.setdefault(self._keys[int(pairs[row])], set()).add(
+                    int(headers.tcp[row, SEQ])
+                )
             if len(unusual):
-                self._sort_unusual(batch, headers, unusual, dict(zip(headers.index.tolist(), pairs.tolist(), strict=True)), groups)
+                self._sort_unusual(
+                    batch,
+                    headers,
+                    unusual,
+                    dict(zip(headers.index.tolist(), pairs.tolist(), strict=True)),
+                    groups,
+                )
         elif len(unusual):
             self._sort_unusual(batch, headers, unusual, {}, groups)
         rows = np.flatnonzero(groups >= 0)
@@ -205,11 +258,20 @@ class _Sorter:
         if self._pairs.count > known_keys:
             self._group = grown(self._group, self._pairs.count)
             words = self._pairs.words(np.arange(known_keys, self._pairs.count))
-            for ends, ports in zip(words[:, :8].astype(">u4"), words[:, 8:].astype(">u2"), strict=True):
+            for ends, ports in zip(
+                words[:, :8].astype(">u4"), words[:, 8:].astype(">u2"), strict=True
+            ):
                 self._keys.append(ends.tobytes() + ports.tobytes())
                 self._group[len(self._keys) - 1] = self.writer.number(self._keys[-1])
 
-    def _sort_unusual(self, batch: PacketBatch, headers: Headers, unusual: IntArray, pairs: dict[int, int], groups: IntArray) -> None:
+    def _sort_unusual(
+        self,
+        batch: PacketBatch,
+        headers: Headers,
+        unusual: IntArray,
+        pairs: dict[int, int],
+        groups: IntArray,
+    ) -> None:
         completing = {number - batch.first_packet for number, _ in self._unusual.companions}
         self._unusual.companions.clear()
         for row in unusual.tolist():
@@ -226,14 +288,23 @@ class _Sorter:
 
 
 def addresses(batch: PacketBatch, row: int) -> bytes:
-    """Returns the outermost IP addresses of a packet in the form of a key, the lower one first; empty if there are none."""
+    """Returns the outermost IP addresses of a packet in the form of a key, the lower one first;
+    empty if there are none.
+    """
     view = batch.data.data
     start, end = int(batch.offset[row]), int(batch.offset[row] + batch.captured[row])
     header = network_start(view, start, end, int(batch.link_type[row]))  # type: ignore[arg-type] # as unusual.py does
     if header < 0:
         return b""
     version = view[header] >> 4
-    size, first, before = (4, header + 12, bytes(10) + b"\xff\xff") if version == 4 else (16, header + 8, b"")
+    size, first, before = (
+        (4, header + 12, bytes(10) + b"\xff\xff") if version == 4 else (16, header + 8, b"")
+    )
     if version not in (4, 6) or first + 2 * size > end:
         return b""
-    return b"".join(sorted(before + view[address_start : address_start + size].tobytes() for address_start in (first, first + size)))
+    return b"".join(
+        sorted(
+            before + view[address_start : address_start + size].tobytes()
+            for address_start in (first, first + size)
+        )
+    )

@@ -1,4 +1,5 @@
-"""Where the secrets of TLS connections are: in key logs, perhaps of only one capture point, and in captures.
+"""Where the secrets of TLS connections are: in key logs, perhaps of only one capture point, and in
+captures.
 
 The secrets themselves are never sent or written: every process reads them where they are.
 """
@@ -39,10 +40,15 @@ class Secrets:
         return replace(self, point=point)
 
     def read(self) -> KeyLog:
-        """Reads the secrets, as they are now. Raises CaptureError for a key log that cannot be read."""
+        """Reads the secrets, as they are now. Raises CaptureError for a key log that cannot be
+        read.
+        """
         keys = KeyLog(tuple(self._files()), search=self.search, once=True)
         for path, blocks in self.captures:
-            with suppress(CaptureError, OSError), open_capture(path) as capture:  # the capture may be gone by now
+            with (
+                suppress(CaptureError, OSError),
+                open_capture(path) as capture,
+            ):  # the capture may be gone by now
                 capture_file = capture.files[0]
                 for _ in capture:
                     if len(capture_file.secrets) >= blocks:
@@ -68,34 +74,54 @@ def secrets_at(names: Sequence[str], search: int = SEARCH, option: str = "keylog
     for name in names:
         point, path = of_point(name)
         if not (os.path.isfile(path) or os.path.isdir(path)):
-            raise UsageError(f"{option} {escape(path)}: every process of Spark reads it; name a file or a folder")
+            raise UsageError(
+                f"{option} {escape(path)}: every process of Spark reads it; name a file or a folder"
+            )
         keylogs.append((point, os.path.abspath(path)))
     return Secrets(tuple(keylogs), search)
 
 
 def closed_by(about: TlsConnection, keys: KeyLog) -> str | None:
-    """The client random of a connection of which something could not be read, and digests of the secrets that were tried; None for others.
+    """The client random of a connection of which something could not be read, and digests of the
+    secrets that were tried; None for others.
 
-    ``keys`` are all that were at hand. Where a random is missing, any secret may be tried: then the mark of these keys is the digest.
+    ``keys`` are all that were at hand. Where a random is missing, any secret may be tried: then the
+    mark of these keys is the digest.
     """
     all_of = (*HANDSHAKE, *TRAFFIC)
-    has_all = about.version != TLS13 or about.client is None or all(label in about.secrets for label in all_of)
-    is_whole = about.is_open and not (about.is_misfit or about.is_cut_short) and about.search is None
+    has_all = (
+        about.version != TLS13
+        or about.client is None
+        or all(label in about.secrets for label in all_of)
+    )
+    is_whole = (
+        about.is_open and not (about.is_misfit or about.is_cut_short) and about.search is None
+    )
     if about.cannot_be_read or (is_whole and has_all):
         return None
     if about.client is None or about.is_cut_short:
         return f" {mark_of(keys)}"
-    return " ".join((about.client.random.hex(), *([] if keys else [_NO_KEY_LOG]), *sorted(map(_digest, about.secrets.values()))))
+    return " ".join(
+        (
+            about.client.random.hex(),
+            *([] if keys else [_NO_KEY_LOG]),
+            *sorted(map(_digest, about.secrets.values())),
+        )
+    )
 
 
 def opens(keys: KeyLog, closed: str) -> bool:
-    """Whether a key log has a secret that was not tried, of a connection as ``closed_by`` says it; or is the first one that is given."""
+    """Whether a key log has a secret that was not tried, of a connection as ``closed_by`` says it;
+    or is the first one that is given.
+    """
     random, *tried = closed.split(" ")
     if not random:
         return mark_of(keys) not in (*tried, NO_MARK)
     if _NO_KEY_LOG in tried and keys:
         return True
-    return any(_digest(secret) not in tried for secret in keys.of(bytes.fromhex(random), ()).values())
+    return any(
+        _digest(secret) not in tried for secret in keys.of(bytes.fromhex(random), ()).values()
+    )
 
 
 _NO_KEY_LOG = "-"
@@ -106,7 +132,9 @@ NO_MARK = ""
 
 def mark_of(keys: KeyLog) -> str:
     """Returns a text that tells key logs with different secrets apart, and reveals none."""
-    digests = sorted(_digest(random + secret) for random, secrets in keys.each() for secret in secrets.values())
+    digests = sorted(
+        _digest(random + secret) for random, secrets in keys.each() for secret in secrets.values()
+    )
     return _digest("".join(digests).encode()) if digests else NO_MARK
 
 

@@ -1,9 +1,11 @@
-"""How tasks share a part: which of its messages each of them writes, and of which vbuckets it follows the keys.
+"""How tasks share a part: which of its messages each of them writes, and of which vbuckets it
+follows the keys.
 
-Every task reads the packets of the part from the first on, because nobody knows before where a message begins. The first tasks only write
-the messages of their stretches, and stop there. The last tasks read to the end, and follow the streams. Half of that work is to compare
-keys. So each of these tasks compares the keys of some vbuckets. The last one also follows what needs the whole connection, such as flow
-control and noops, and what it knows becomes the part.
+Every task reads the packets of the part from the first on, because nobody knows before where a
+message begins. The first tasks only write the messages of their stretches, and stop there. The last
+tasks read to the end, and follow the streams. Half of that work is to compare keys. So each of
+these tasks compares the keys of some vbuckets. The last one also follows what needs the whole
+connection, such as flow control and noops, and what it knows becomes the part.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ READ, WRITE = 3.0, 12.0
 STREAMS, KEYS, CONNECTIONS = 2.0, 3.3, 1.5
 """The same for following streams, the keys of events, and what needs the whole connection."""
 _FOLLOWER = 0.25
-"""One more task that follows keys has to save so much: it takes processor time to read the part to its end."""
+"""One more task that follows keys has to save so much: it takes processor time to read the part to
+its end.
+"""
 MOST_SHARES = 6
 """Greatest number of tasks that share a part. All of them read it, so more of them gain little."""
 
@@ -28,7 +32,9 @@ class Sharing:
     """The work of the tasks that share a part."""
 
     edges: tuple[float, ...]
-    """Where the stretch of each task ends, as a share of all packets; each begins where the one before ends."""
+    """Where the stretch of each task ends, as a share of all packets; each begins where the one
+    before ends.
+    """
     followers: int
     """Number of tasks that follow keys: the last ones."""
     cost: float
@@ -42,16 +48,26 @@ class Sharing:
 
 @cache
 def sharing(tasks: int) -> Sharing:
-    """Returns how to share a part among so many tasks, so that the slowest one has as little work as possible."""
-    return min((_shared(tasks, followers) for followers in range(1, tasks + 1)), key=lambda one: one.cost + _FOLLOWER * one.followers)
+    """Returns how to share a part among so many tasks, so that the slowest one has as little work
+    as possible.
+    """
+    return min(
+        (_shared(tasks, followers) for followers in range(1, tasks + 1)),
+        key=lambda one: one.cost + _FOLLOWER * one.followers,
+    )
 
 
 def _shared(tasks: int, followers: int) -> Sharing:
-    """Returns the sharing in which all tasks have the same amount of work, or those that follow keys write nothing."""
+    """Returns the sharing in which all tasks have the same amount of work, or those that follow
+    keys write nothing.
+    """
     low, high = 0.0, READ + WRITE + STREAMS + KEYS + CONNECTIONS
     while high - low > 1e-6:
         cost = (low + high) / 2
-        if _edges(tasks, followers, cost)[-1] >= 1 and cost >= READ + STREAMS + KEYS / followers + CONNECTIONS:
+        if (
+            _edges(tasks, followers, cost)[-1] >= 1
+            and cost >= READ + STREAMS + KEYS / followers + CONNECTIONS
+        ):
             high = cost
         else:
             low = cost
@@ -59,7 +75,9 @@ def _shared(tasks: int, followers: int) -> Sharing:
 
 
 def _edges(tasks: int, followers: int, cost: float) -> list[float]:
-    """Returns where the stretches end if each task may cost so much; the last edge can be beyond 1."""
+    """Returns where the stretches end if each task may cost so much; the last edge can be beyond
+    1.
+    """
     edges, edge = [], 0.0
     for task in range(tasks):
         if task < tasks - followers:

@@ -1,4 +1,6 @@
-"""Sends the package to executors whose Python lacks it, and names compiled modules, which cannot be sent."""
+"""Sends the package to executors whose Python lacks it, and names compiled modules, which cannot be
+sent.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def missing_module(text: str) -> str | None:
 
 
 def ship(spark: SparkSession, folder: str) -> None:
-    """Sends the package to all executors of a session, also to later ones. ``folder``: for the file that they fetch."""
+    """Sends the package to all executors of a session, also to later ones. ``folder``: for the file
+    that they fetch.
+    """
     path = os.path.join(folder, f"{OURS}.zip")
     write_zip(path)
     if hasattr(spark, "_jsc"):

@@ -1,4 +1,6 @@
-"""The options and columns of ``spark.read.format("dcp")``, read and checked when the query is planned."""
+"""The options and columns of ``spark.read.format("dcp")``, read and checked when the query is
+planned.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,11 @@ OnError = Literal["row", "fail", "skip"]
 
 POINT, ERROR = pa.field("capture_point", pa.string()), pa.field("error", pa.string())
 SCHEMA = pa.schema([*table_schema("messages"), POINT, ERROR])
-"""All columns: those of messages, the capture point, and the reason why something could not be read.
+"""All columns: those of messages, the capture point, and the reason why something could not be
+read.
 
-The last one, ``error``, must be asked for. Without it every row is a message, and ``count()`` counts messages.
+The last one, ``error``, must be asked for. Without it every row is a message, and ``count()``
+counts messages.
 """
 
 OPTIONS = {
@@ -48,11 +52,23 @@ OPTIONS = {
     "since": "a time in UTC; messages from then on",
     "until": "a time in UTC; messages before then",
     "port": "ports besides the usual ones, with commas; auto finds others",
-    "keylog": "a file with secrets of TLS connections, which every executor has, or several as a JSON list",
-    "tls_search": "how many secrets and record numbers are tried for a connection that began before the capture",
+    "keylog": (
+        "a file with secrets of TLS connections, which every executor has, or several as a "
+        "JSON list"
+    ),
+    "tls_search": (
+        "how many secrets and record numbers are tried for a connection that began "
+        "before the capture"
+    ),
     "capture_point": "what files of one capture point have in common: dir, stem or name:NAME",
-    "unit": "what one task reads: all files of a capture point as one (point), or each file alone (file)",
-    "on_error": "if something cannot be read, a row shows it (row), the job fails (fail), or nothing happens (skip)",
+    "unit": (
+        "what one task reads: all files of a capture point as one (point), or each file alone "
+        "(file)"
+    ),
+    "on_error": (
+        "if something cannot be read, a row shows it (row), the job fails (fail), or "
+        "nothing happens (skip)"
+    ),
     "mode": "the same in Spark's words: PERMISSIVE, FAILFAST or DROPMALFORMED",
     "path_glob_filter": "only files whose names match, as in *.pcapng",
     "modified_after": "a time in UTC; files that were changed later",
@@ -74,7 +90,9 @@ class CaptureSlice:
     point: str
     files: tuple[str, ...]
     is_cut: bool = False
-    """Whether other tasks read other files of the same point, so that connections are cut between files."""
+    """Whether other tasks read other files of the same point, so that connections are cut between
+    files.
+    """
     before: tuple[str, ...] = ()
     """Files in which messages may begin. Messages that end in these files are not wanted again."""
 
@@ -111,12 +129,25 @@ class SourceOptions:
     @property
     def schema(self) -> Any:
         """The Arrow schema of the wanted columns."""
-        return pa.schema([SCHEMA.field(name).with_name(spark_name) for name, spark_name in zip(self.columns, self.names, strict=True)])
+        return pa.schema(
+            [
+                SCHEMA.field(name).with_name(spark_name)
+                for name, spark_name in zip(self.columns, self.names, strict=True)
+            ]
+        )
 
     def parts(self, *, may_be_empty: bool = False) -> list[CaptureSlice]:
-        """Returns what the tasks are to read, in the order of the paths. Raises UsageError for missing paths, unless ``may_be_empty``."""
+        """Returns what the tasks are to read, in the order of the paths. Raises UsageError for
+        missing paths, unless ``may_be_empty``.
+        """
         units, _ = units_of(
-            {path: stamp for path, stamp in files_of(self.paths, without="", may_be_empty=may_be_empty).items() if self._counts(path)},
+            {
+                path: stamp
+                for path, stamp in files_of(
+                    self.paths, without="", may_be_empty=may_be_empty
+                ).items()
+                if self._counts(path)
+            },
             self.point_rule,
             {},
         )
@@ -124,7 +155,10 @@ class SourceOptions:
         for unit in units:
             points.setdefault(unit.point, []).append(unit.path)
         if self.by_file:
-            return [CaptureSlice(unit.point, (unit.path,), is_cut=len(points[unit.point]) > 1) for unit in units]
+            return [
+                CaptureSlice(unit.point, (unit.path,), is_cut=len(points[unit.point]) > 1)
+                for unit in units
+            ]
         return [CaptureSlice(point, tuple(files)) for point, files in points.items()]
 
     def _counts(self, path: str) -> bool:
@@ -137,11 +171,14 @@ class SourceOptions:
             changed = (info(path).mtime_ns or 0) if is_uri(path) else os.stat(path).st_mtime_ns
         except OSError:  # the task will say why
             return True
-        return (self.after_ns is None or changed > self.after_ns) and (self.before_ns is None or changed < self.before_ns)
+        return (self.after_ns is None or changed > self.after_ns) and (
+            self.before_ns is None or changed < self.before_ns
+        )
 
 
 def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -> SourceOptions:
-    """Returns what the options ask for. ``schema``: names and Spark types of the columns, if the user or Spark has given them.
+    """Returns what the options ask for. ``schema``: names and Spark types of the columns, if the
+    user or Spark has given them.
 
     Raises UsageError, which names the option.
     """
@@ -155,7 +192,10 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
         names = [name.lower() for name in schema]
     on_error = on_error or ("row" if ERROR.name in names else "fail")
     if on_error == "row" and ERROR.name not in names:
-        raise UsageError("option on_error: a row says in the column error what could not be read; ask for that column, too")
+        raise UsageError(
+            "option on_error: a row says in the column error what could not be read; ask for "
+            "that column, too"
+        )
     extra_ports, find_ports = _ports(values.get("port"))
     return SourceOptions(
         _paths(values),
@@ -186,7 +226,9 @@ def wants_pushdown(options: Mapping[str, str]) -> bool:
 
 
 def spark_type(name: str) -> str:
-    """Returns the type of a column in Spark's short form: ``array<struct<uuid:string,seqno:bigint>>``."""
+    """Returns the type of a column in Spark's short form:
+    ``array<struct<uuid:string,seqno:bigint>>``.
+    """
     kind = ddl(pa.schema([SCHEMA.field(name)])).partition(" ")[2]
     return kind.replace("`", "").replace(": ", ":").replace(", ", ",").lower()
 
@@ -196,13 +238,18 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
     for name, value in options.items():
         option = _NAMES.get(name.lower().replace("_", ""))
         if option is None:
-            raise UsageError(f"option {escape(name)}: there is none{did_you_mean(name, OPTIONS) or '; there are ' + ', '.join(OPTIONS)}")
+            raise UsageError(
+                f"option {escape(name)}: there is "
+                f"none{did_you_mean(name, OPTIONS) or '; there are ' + ', '.join(OPTIONS)}"
+            )
         values[option] = value
     return values
 
 
 def _on_error(given: Mapping[str, str]) -> OnError | None:
-    """Returns what to do with captures that cannot be read; None if no option says it. Raises UsageError."""
+    """Returns what to do with captures that cannot be read; None if no option says it. Raises
+    UsageError.
+    """
     if "mode" in given:
         if "on_error" in given:
             raise UsageError("option mode: is the same as on_error; give one of the two")
@@ -226,7 +273,10 @@ def _columns(text: str | None, *, shows_errors: bool) -> list[str]:
 
 def _check_column(name: str, where: str) -> None:
     if name == "_metadata":
-        raise UsageError(f"{where} _metadata: there is none; the columns file, frame and capture_point say where a message is")
+        raise UsageError(
+            f"{where} _metadata: there is none; the columns file, frame and capture_point say "
+            "where a message is"
+        )
     if name not in SCHEMA.names:
         close = did_you_mean(name, SCHEMA.names) or f"; there are {', '.join(SCHEMA.names)}"
         raise UsageError(f"{where} {escape(name)}: messages have no such column{close}")
@@ -236,12 +286,18 @@ def _check_types(schema: Mapping[str, str]) -> None:
     for name, kind in schema.items():
         _check_column(name.lower(), "schema")
         if kind != spark_type(name.lower()):
-            raise UsageError(f"schema: {escape(name)} is {spark_type(name.lower())} here, and not {escape(kind)}; cast it in the query")
+            raise UsageError(
+                f"schema: {escape(name)} is {spark_type(name.lower())} here, and not "
+                f"{escape(kind)}; cast it in the query"
+            )
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     several = json.loads(given.get("paths") or "[]")
-    paths = tuple(place(path, "captures are read") for path in (*([given["path"]] if given.get("path") else []), *several))
+    paths = tuple(
+        place(path, "captures are read")
+        for path in (*([given["path"]] if given.get("path") else []), *several)
+    )
     if not paths:
         raise UsageError('name captures, as in spark.read.format("dcp").load("captures/")')
     return paths
@@ -259,13 +315,19 @@ def _keylogs(text: str | None) -> tuple[str, ...]:
 
 def _trials(text: str | None) -> int:
     if text is not None and not (text.isascii() and text.isdecimal()):
-        raise UsageError(f"option tls_search: {escape(text)} is no number; write how many secrets and record numbers are tried")
+        raise UsageError(
+            f"option tls_search: {escape(text)} is no number; write how many secrets and "
+            "record numbers are tried"
+        )
     return SEARCH if text is None else int(text)
 
 
 def _most_files(text: str | None) -> int | None:
     if text is not None and not (text.isascii() and text.isdecimal() and int(text)):
-        raise UsageError(f"option max_files_per_trigger: {escape(text)} is no number above 0; write how many captures a batch has at most")
+        raise UsageError(
+            f"option max_files_per_trigger: {escape(text)} is no number above 0; write how "
+            "many captures a batch has at most"
+        )
     return None if text is None else int(text)
 
 
@@ -274,12 +336,19 @@ def _selection(given: Mapping[str, str]) -> select.Selection:
         return _told(name, read, given[name]) if name in given else none
 
     return select.Selection(
-        vbuckets=of("vbuckets", lambda text: select.number_ranges(text, "option vbuckets", most=0xFFFF)),
+        vbuckets=of(
+            "vbuckets", lambda text: select.number_ranges(text, "option vbuckets", most=0xFFFF)
+        ),
         commands=of("opcodes", select.commands, None),
-        connections=of("connections", lambda text: select.number_ranges(text, "option connections", most=(1 << 31) - 1)),
+        connections=of(
+            "connections",
+            lambda text: select.number_ranges(text, "option connections", most=(1 << 31) - 1),
+        ),
         keys=of("keys", select.key_pattern, None),
         statuses=of("statuses", select.statuses),
-        filter=of("filter", lambda text: FilterRows(parse_filter(text, name="option filter")), None),
+        filter=of(
+            "filter", lambda text: FilterRows(parse_filter(text, name="option filter")), None
+        ),
     )
 
 
@@ -289,7 +358,11 @@ def _told(name: str, read: Callable[[str], Any], text: str) -> Any:
         return read(text)
     except UsageError as error:
         what = str(error)
-        raise UsageError(what if what.startswith("option ") else f"option {name}: {what.partition(': ')[2] or what}") from None
+        raise UsageError(
+            what
+            if what.startswith("option ")
+            else f"option {name}: {what.partition(': ')[2] or what}"
+        ) from None
 
 
 def _time(given: Mapping[str, str], name: str) -> int | None:
@@ -306,13 +379,20 @@ def _time(given: Mapping[str, str], name: str) -> int | None:
 def _ports(text: str | None) -> tuple[tuple[int, ...], bool]:
     words: Sequence[str] = [] if text is None else [word.strip() for word in text.split(",")]
     for word in words:
-        if word != "auto" and not (word.isascii() and word.isdecimal() and len(word) <= 5 and 0 < int(word) < 65_536):
-            raise UsageError(f"option port: {escape(word)} is no port; write numbers from 1 to 65535, or auto")
+        if word != "auto" and not (
+            word.isascii() and word.isdecimal() and len(word) <= 5 and 0 < int(word) < 65_536
+        ):
+            raise UsageError(
+                f"option port: {escape(word)} is no port; write numbers from 1 to 65535, or auto"
+            )
     return tuple(int(word) for word in words if word != "auto"), "auto" in words
 
 
 def _one_of(given: Mapping[str, str], name: str, known: Sequence[str], usual: str) -> Any:
     value = given.get(name, usual)
     if value not in known:
-        raise UsageError(f"option {name}: {escape(value)} is not known; write {', '.join(known[:-1])} or {known[-1]}")
+        raise UsageError(
+            f"option {name}: {escape(value)} is not known; write {', '.join(known[:-1])} or "
+            f"{known[-1]}"
+        )
     return value

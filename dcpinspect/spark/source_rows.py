@@ -1,4 +1,6 @@
-"""The work of one task of ``spark.read.format("dcp")``: reads captures, and yields record batches of Spark's types."""
+"""The work of one task of ``spark.read.format("dcp")``: reads captures, and yields record batches
+of Spark's types.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,16 @@ BYTES = 8 << 20
 """Greatest size of a record batch in bytes, unless a single message is larger."""
 
 
-def record_batches(asked: SourceOptions, part: CaptureSlice, conditions: FilterRows | None = None) -> Iterator[Any]:
-    """Yields the wanted messages of some captures, which are read as one, and rows for captures that could not be read, if ``asked`` wants
-    them.
+def record_batches(
+    asked: SourceOptions, part: CaptureSlice, conditions: FilterRows | None = None
+) -> Iterator[Any]:
+    """Yields the wanted messages of some captures, which are read as one, and rows for captures
+    that could not be read, if ``asked`` wants them.
 
     ``conditions``: of the query; messages that do not match may be left out.
 
-    Raises CaptureError, which says what to do, for a capture that cannot be read, if the job is to fail then.
+    Raises CaptureError, which says what to do, for a capture that cannot be read, if the job is to
+    fail then.
     """
     readable, failures = _tried(part.files)
     for failure in failures:
@@ -45,7 +50,9 @@ def record_batches(asked: SourceOptions, part: CaptureSlice, conditions: FilterR
     seen = 0
     keys = Secrets(tuple(map(of_point, asked.keylogs)), asked.tls_search).of(part.point).read()
     try:
-        with Reading(readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports, keys=keys) as reading:
+        with Reading(
+            readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports, keys=keys
+        ) as reading:
             for batch in reading:
                 for problem in reading.capture.problems[seen:]:
                     yield from _damage(asked, part, problem)
@@ -54,19 +61,28 @@ def record_batches(asked: SourceOptions, part: CaptureSlice, conditions: FilterR
             for problem in reading.capture.problems[seen:]:
                 yield from _damage(asked, part, problem)
             if part.is_cut and (lost := _lost(reading)):
-                message = f"{lost:,} bytes are of messages that begin or end in other files of {part.point}; with unit=point they are read"
+                message = (
+                    f"{lost:,} bytes are of messages that begin or end in other files of "
+                    f"{part.point}; with unit=point they are read"
+                )
                 yield from _failure(asked, part, CaptureError(part.files[0], None, message))
     except CaptureError as error:
         if asked.on_error == "fail":
             raise
-        more = CaptureError(error.path, error.offset, f"{error.what}; what comes after it at this capture point was not read")
+        more = CaptureError(
+            error.path,
+            error.offset,
+            f"{error.what}; what comes after it at this capture point was not read",
+        )
         yield from _failure(asked, part, more)
 
 
 def _lost(reading: Reading) -> int:
     """Returns how many bytes on connections of the protocol are in no message."""
     incomplete = (
-        coverage for coverage in reading.coverage.where(lambda all_: (all_.decoded > 0) & ~all_.is_whole) if coverage.protocol == DCP
+        coverage
+        for coverage in reading.coverage.where(lambda all_: (all_.decoded > 0) & ~all_.is_whole)
+        if coverage.protocol == DCP
     )
     return sum(coverage.unfinished + sum(coverage.skipped.values()) for coverage in incomplete)
 
@@ -93,7 +109,9 @@ def _damage(asked: SourceOptions, part: CaptureSlice, found: FileDamage) -> Iter
 
 def _failure(asked: SourceOptions, part: CaptureSlice, error: CaptureError) -> Iterator[Any]:
     if asked.on_error == "fail":
-        advice = "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
+        advice = (
+            "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
+        )
         raise CaptureError(error.path, error.offset, error.what, advice)
     if asked.on_error == "row":
         values = {"file": error.path, POINT.name: part.point, ERROR.name: str(error)}
@@ -101,7 +119,9 @@ def _failure(asked: SourceOptions, part: CaptureSlice, error: CaptureError) -> I
         yield pa.RecordBatch.from_arrays(columns, schema=asked.schema)
 
 
-def _messages(asked: SourceOptions, part: CaptureSlice, batch: MessageBatch, conditions: FilterRows | None) -> Iterator[Any]:
+def _messages(
+    asked: SourceOptions, part: CaptureSlice, batch: MessageBatch, conditions: FilterRows | None
+) -> Iterator[Any]:
     rows = _within(asked, batch)
     if part.before:
         earlier_files = [number for number, name in enumerate(batch.files) if name in part.before]
@@ -110,10 +130,14 @@ def _messages(asked: SourceOptions, part: CaptureSlice, batch: MessageBatch, con
         rows = conditions.rows(batch, rows)
     for first in range(0, len(rows), ROWS):
         chunk = rows[first : first + ROWS]
-        made = message_rows(batch, chunk, [name for name in asked.columns if name not in (POINT.name, ERROR.name)])
+        made = message_rows(
+            batch, chunk, [name for name in asked.columns if name not in (POINT.name, ERROR.name)]
+        )
         constants = {POINT.name: part.point, ERROR.name: None}
         columns = [
-            pa.repeat(pa.scalar(constants[name], pa.string()), len(chunk)) if name in constants else made.column(name)
+            pa.repeat(pa.scalar(constants[name], pa.string()), len(chunk))
+            if name in constants
+            else made.column(name)
             for name in asked.columns
         ]
         yield from _cut(pa.RecordBatch.from_arrays(columns, schema=asked.schema))

@@ -1,8 +1,9 @@
 """``spark.readStream.format("dcp")``: the messages of captures as they come, each once.
 
-An offset is a time of change. A batch has the captures whose last change is after its start and not after its end. The time of change is
-when a file was moved to its place or last written, as the file system stores it (ctime). So a file that comes late with an old time of
-writing is not missed, and a query that is started again asks for the same files.
+An offset is a time of change. A batch has the captures whose last change is after its start and not
+after its end. The time of change is when a file was moved to its place or last written, as the file
+system stores it (ctime). So a file that comes late with an old time of writing is not missed, and a
+query that is started again asks for the same files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 
 from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
@@ -49,7 +55,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Returns the offset of the last capture to read next."""
-        times = sorted(time_ns for time_ns in self._rested(start[_CHANGED]) if self._last_ns is None or time_ns <= self._last_ns)
+        times = sorted(
+            time_ns
+            for time_ns in self._rested(start[_CHANGED])
+            if self._last_ns is None or time_ns <= self._last_ns
+        )
         if isinstance(limit, ReadMaxFiles):
             times = times[: limit.max_files]
         return {_CHANGED: times[-1]} if times else start
@@ -57,19 +67,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _rested(self, after_ns: int) -> list[int]:
         """Returns the times of change of the new captures that have not changed for long enough."""
         now_ns = time.time_ns()
-        times_ns = (_changed_ns(path) for capture_slice in self.asked.parts(may_be_empty=True) for path in capture_slice.files)
-        return [time_ns for time_ns in times_ns if time_ns is not None and after_ns < time_ns <= now_ns - self.asked.rested_ns]
+        times_ns = (
+            _changed_ns(path)
+            for capture_slice in self.asked.parts(may_be_empty=True)
+            for path in capture_slice.files
+        )
+        return [
+            time_ns
+            for time_ns in times_ns
+            if time_ns is not None and after_ns < time_ns <= now_ns - self.asked.rested_ns
+        ]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Returns one task for the new captures of each point. It also reads the capture before them, in which messages may begin."""
+        """Returns one task for the new captures of each point. It also reads the capture before
+        them, in which messages may begin.
+        """
         tasks: list[InputPartition] = []
         for capture_slice in self.asked.parts(may_be_empty=True):
-            times = sorted((time_ns, path) for path in capture_slice.files if (time_ns := _changed_ns(path)) is not None)
+            times = sorted(
+                (time_ns, path)
+                for path in capture_slice.files
+                if (time_ns := _changed_ns(path)) is not None
+            )
             new = [path for time_ns, path in times if start[_CHANGED] < time_ns <= end[_CHANGED]]
             before = [path for time_ns, path in times if time_ns <= start[_CHANGED]]
-            tasks += [Task(CaptureSlice(capture_slice.point, (path,), is_cut=True)) for path in new] if self.asked.by_file else []
+            tasks += (
+                [Task(CaptureSlice(capture_slice.point, (path,), is_cut=True)) for path in new]
+                if self.asked.by_file
+                else []
+            )
             if new and not self.asked.by_file:
-                tasks.append(Task(replace(capture_slice, files=tuple(new), before=tuple(before[-1:]))))
+                tasks.append(
+                    Task(replace(capture_slice, files=tuple(new), before=tuple(before[-1:])))
+                )
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -1,4 +1,6 @@
-"""The filter language on Spark: the same text gives the same rows, over the readable form of a table (``views``)."""
+"""The filter language on Spark: the same text gives the same rows, over the readable form of a
+table (``views``).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ class SparkSql(Sql):
     def __init__(self, columns: Collection[str], counts: Collection[str] = ()) -> None:
         """``columns``: the columns of Spark's table.
 
-        ``counts``: those of them that are maps of counts; a condition on such a column compares the sum, or one count if a word follows
-        after a point.
+        ``counts``: those of them that are maps of counts; a condition on such a column compares the
+        sum, or one count if a word follows after a point.
         """
         self._columns = columns
         self._counts = counts
@@ -37,13 +39,16 @@ class SparkSql(Sql):
         if base not in self._counts:
             return f"`{column}`"
         if word:
-            return f"if(`{base}` is null, null, coalesce(element_at(`{base}`, {self.text(word)}), 0L))"
+            return (
+                f"if(`{base}` is null, null, coalesce(element_at(`{base}`, {self.text(word)}), 0L))"
+            )
         return f"aggregate(map_values(`{base}`), 0L, (sum, one) -> sum + one)"
 
     def text(self, text: str) -> str:
         """Returns a constant text.
 
-        Escapes are needed because Spark reads them, and would replace ``${…}`` by settings and the environment.
+        Escapes are needed because Spark reads them, and would replace ``${…}`` by settings and the
+        environment.
         """
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
@@ -52,10 +57,12 @@ class SparkSql(Sql):
         return f"X'{raw.hex()}'"
 
     def like(self, pattern: str, escape: str | None) -> str:
-        """Returns the condition that a column is like a pattern. If the pattern names no escape, its backslashes are doubled for Spark.
+        """Returns the condition that a column is like a pattern. If the pattern names no escape,
+        its backslashes are doubled for Spark.
 
-        For each %, Spark tries all places, so that its work grows exponentially with their number. The first place is enough for the text
-        between two of them; a regular expression can express this.
+        For each %, Spark tries all places, so that its work grows exponentially with their number.
+        The first place is enough for the text between two of them; a regular expression can express
+        this.
         """
         pieces = _pieces(pattern, escape)
         if len(pieces) <= MOST_ANY + 1:
@@ -66,7 +73,9 @@ class SparkSql(Sql):
 
 
 def _pieces(pattern: str, escape: str | None) -> list[str]:
-    """Returns the texts between the % of a pattern, as regular expressions; several % in a row count once."""
+    """Returns the texts between the % of a pattern, as regular expressions; several % in a row
+    count once.
+    """
     texts, signs = [""], iter(pattern)
     for sign in signs:
         if sign == escape:
@@ -93,21 +102,37 @@ class DuckSql(Sql):
 
 def _check(column: str, known: Collection[str]) -> None:
     if column not in known:
-        raise UsageError(f"filter: the tables of Spark and of pipelines have no column {column}; a capture's own filters know it")
+        raise UsageError(
+            f"filter: the tables of Spark and of pipelines have no column {column}; a "
+            "capture's own filters know it"
+        )
 
 
 def duck_sql(text: str, *, saved: Mapping[str, FilterSource] | None = None) -> str:
-    """Returns a filter as a condition of DuckDB over the readable messages of a pipeline. Raises the same errors as ``filter_sql``."""
+    """Returns a filter as a condition of DuckDB over the readable messages of a pipeline. Raises
+    the same errors as ``filter_sql``.
+    """
     return DuckSql().condition(parse_filter(text, saved=saved).condition)
 
 
-def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, FilterSource] | None = None) -> str:
-    """Returns a filter as a Spark SQL condition over a table's readable columns: ``readable(frame).where(filter_sql("vbucket = 5"))``.
+def filter_sql(
+    text: str, table: str = "messages", *, saved: Mapping[str, FilterSource] | None = None
+) -> str:
+    """Returns a filter as a Spark SQL condition over a table's readable columns:
+    ``readable(frame).where(filter_sql("vbucket = 5"))``.
 
-    ``saved``: filters that the text can use as ``@name``, besides the built-in ones. Raises UsageError if there is no such table, and
-    PlacedError, which points at the error in the text.
+    ``saved``: filters that the text can use as ``@name``, besides the built-in ones. Raises
+    UsageError if there is no such table, and PlacedError, which points at the error in the text.
     """
     columns = columns_of(table)
-    parsed = parse_filter(text, saved=saved) if table == "messages" else parse_record_filter(text, CONTRACTS[table].with_file, saved=saved)
-    counts = [column.name for column in CONTRACTS[table].columns if column.kind == "counts"] if table != "messages" else ()
+    parsed = (
+        parse_filter(text, saved=saved)
+        if table == "messages"
+        else parse_record_filter(text, CONTRACTS[table].with_file, saved=saved)
+    )
+    counts = (
+        [column.name for column in CONTRACTS[table].columns if column.kind == "counts"]
+        if table != "messages"
+        else ()
+    )
     return SparkSql({*columns, "file"}, counts).condition(parsed.condition)

@@ -1,10 +1,12 @@
 """The tables in the form that Spark keeps: its own types, without the loss of a bit.
 
-Spark has no unsigned numbers. Numbers below 64 bits get the next wider type. Numbers of 64 bits are BIGINT with the same bits, which costs
-nothing and can be reversed exactly. The same is true of CAS and UUIDs, which are 0x-strings elsewhere. ``views`` shows all of them in
-readable form. Times are TIMESTAMP in microseconds, with nanoseconds in a further column, as everywhere.
+Spark has no unsigned numbers. Numbers below 64 bits get the next wider type. Numbers of 64 bits are
+BIGINT with the same bits, which costs nothing and can be reversed exactly. The same is true of CAS
+and UUIDs, which are 0x-strings elsewhere. ``views`` shows all of them in readable form. Times are
+TIMESTAMP in microseconds, with nanoseconds in a further column, as everywhere.
 
-Only this module converts tables into that form, as Arrow tables, which Spark's Python tasks take and return.
+Only this module converts tables into that form, as Arrow tables, which Spark's Python tasks take
+and return.
 """
 
 from __future__ import annotations
@@ -27,11 +29,16 @@ from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.schema import COLUMNS as ALL_COLUMNS
 from dcpinspect.text import did_you_mean, escape
 
-COLUMNS = tuple(column for column in ALL_COLUMNS if column.name not in ("relative_ns", "collection", "request_key"))
+COLUMNS = tuple(
+    column
+    for column in ALL_COLUMNS
+    if column.name not in ("relative_ns", "collection", "request_key")
+)
 """Columns of messages.
 
-Without ``relative_ns`` and ``collection``: captures are read one by one, and none knows the first packet of all, or what other captures say
-about names of collections. Without ``request_key``: a join finds keys of requests.
+Without ``relative_ns`` and ``collection``: captures are read one by one, and none knows the first
+packet of all, or what other captures say about names of collections. Without ``request_key``: a
+join finds keys of requests.
 """
 TABLES = ("messages", *CONTRACTS)
 """Names of the tables in SQL."""
@@ -43,7 +50,12 @@ _FEW = 16
 
 There may be 10,000 capture names, and each row group has its dictionary.
 """
-_WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.int64(),
+}
 _NAMES = {
     pa.bool_(): "BOOLEAN",
     pa.int16(): "SMALLINT",
@@ -59,12 +71,16 @@ _NAMES = {
 
 @cache
 def columns_of(name: str) -> Mapping[str, Any]:
-    """Returns the columns of a table with their Arrow types in the engine; tables of records have the name of their capture.
+    """Returns the columns of a table with their Arrow types in the engine; tables of records have
+    the name of their capture.
 
     Raises UsageError if there is no such table.
     """
     if name not in TABLES:
-        raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, TABLES) or '; there are ' + ', '.join(TABLES)}")
+        raise UsageError(
+            f"table {escape(name)}: there is "
+            f"none{did_you_mean(name, TABLES) or '; there are ' + ', '.join(TABLES)}"
+        )
     if name == "messages":
         return {column.name: type_of(column.name) for column in COLUMNS}
     return record_types(_record_columns(name))
@@ -82,7 +98,9 @@ def record_types(columns: Sequence[Column]) -> dict[str, Any]:
 
 @cache
 def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
-    """Returns the columns of a table that are BIGINT for the sake of their bits, and which kind of number the bits are."""
+    """Returns the columns of a table that are BIGINT for the sake of their bits, and which kind of
+    number the bits are.
+    """
     number_kinds: dict[str, Literal["u64", "hex64"]] = {}
     for column in COLUMNS if name == "messages" else _record_columns(name):
         if column.kind == "u64" or column.kind == "hex64":
@@ -92,9 +110,16 @@ def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
 
 @cache
 def table_schema(name: str) -> Any:
-    """Returns the Arrow schema of a table as Spark keeps it. Raises UsageError if there is no such table."""
+    """Returns the Arrow schema of a table as Spark keeps it. Raises UsageError if there is no such
+    table.
+    """
     types, bits = columns_of(name), whole_numbers(name)
-    return pa.schema([pa.field(column, pa.int64() if column in bits else _kept_type(kind)) for column, kind in types.items()])
+    return pa.schema(
+        [
+            pa.field(column, pa.int64() if column in bits else _kept_type(kind))
+            for column, kind in types.items()
+        ]
+    )
 
 
 def ddl(schema: Any) -> str:
@@ -103,13 +128,19 @@ def ddl(schema: Any) -> str:
 
 
 def message_rows(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str]) -> Any:
-    """Returns these columns of these messages as a record batch of Spark's types; 64-bit numbers are never turned into text on the way."""
+    """Returns these columns of these messages as a record batch of Spark's types; 64-bit numbers
+    are never turned into text on the way.
+    """
     arrays = [_plain(short(batch, rows, name), name) for name in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([table_schema("messages").field(name) for name in columns]))
+    return pa.RecordBatch.from_arrays(
+        arrays, schema=pa.schema([table_schema("messages").field(name) for name in columns])
+    )
 
 
 def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, Any]:
-    """Returns the columns that have values, in the form of ``message_rows``; but texts that occur again and again stay dictionaries."""
+    """Returns the columns that have values, in the form of ``message_rows``; but texts that occur
+    again and again stay dictionaries.
+    """
     rows, arrays = np.arange(len(batch)), {}
     for name in columns:
         array = short(batch, rows, name)
@@ -121,7 +152,10 @@ def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, An
 
 def _plain(array: Any, name: str) -> Any:
     """Returns a column of messages as Spark keeps it, from its short form."""
-    return _kept(array if BY_NAME[name].kind == "hex64" else plain(array, name), table_schema("messages").field(name).type)
+    return _kept(
+        array if BY_NAME[name].kind == "hex64" else plain(array, name),
+        table_schema("messages").field(name).type,
+    )
 
 
 def _small(array: Any) -> Any:
@@ -132,10 +166,14 @@ def _small(array: Any) -> Any:
 
 
 def kept(name: str, table: Any) -> Any:
-    """Returns the Arrow table ``name`` of the engine in the form that Spark keeps; missing columns are null."""
+    """Returns the Arrow table ``name`` of the engine in the form that Spark keeps; missing columns
+    are null.
+    """
     schema = table_schema(name)
     columns = [
-        pa.chunked_array([_kept(chunk, field.type) for chunk in table[field.name].chunks], field.type)
+        pa.chunked_array(
+            [_kept(chunk, field.type) for chunk in table[field.name].chunks], field.type
+        )
         if field.name in table.column_names
         else pa.nulls(len(table), field.type)
         for field in schema
@@ -165,7 +203,9 @@ def _kept(array: Any, kind: Any) -> Any:
         return array.view(kind)
     if pa.types.is_string(array.type):
         return _bits(array)
-    return array.cast(kind, safe=False)  # numbers within lists and records keep their bits, as columns of numbers do
+    return array.cast(
+        kind, safe=False
+    )  # numbers within lists and records keep their bits, as columns of numbers do
 
 
 def _bits(texts: Any) -> Any:
@@ -174,7 +214,9 @@ def _bits(texts: Any) -> Any:
         return pa.array([], pa.int64())
     digits = texts.fill_null("0x" + "0" * 16)
     start = int(np.frombuffer(digits.buffers()[1], np.int32)[digits.offset])
-    text = np.frombuffer(digits.buffers()[2], np.uint8, 18 * len(digits), start).reshape(-1, 18)[:, 2:]
+    text = np.frombuffer(digits.buffers()[2], np.uint8, 18 * len(digits), start).reshape(-1, 18)[
+        :, 2:
+    ]
     nibbles = np.where(text >= ord("a"), text - (ord("a") - 10), text - ord("0"))
     octets = np.ascontiguousarray(nibbles[:, 0::2] << 4 | nibbles[:, 1::2])
     values = octets.view(">u8").reshape(-1).astype(np.uint64).view(np.int64)
@@ -188,5 +230,7 @@ def _spark_name(kind: Any) -> str:
     if pa.types.is_list(kind):
         return f"ARRAY<{_spark_name(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'`{field.name}`: {_spark_name(field.type)}' for field in kind)}>"
+        return (
+            f"STRUCT<{', '.join(f'`{field.name}`: {_spark_name(field.type)}' for field in kind)}>"
+        )
     return _NAMES[kind]

@@ -1,6 +1,8 @@
-"""Finds or starts Spark's session without configuration, watches its jobs, and stops them on request.
+"""Finds or starts Spark's session without configuration, watches its jobs, and stops them on
+request.
 
-This is the only module that uses ``sparkContext``, which a session over Spark Connect does not have.
+This is the only module that uses ``sparkContext``, which a session over Spark Connect does not
+have.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ ENDED_S = 0.2
 IDLE_S = 20.0
 """Seconds without a running task after which a remark says that the cluster may lack resources."""
 IDLE = (
-    "no executor has taken a task yet: the cluster may have no free cores, or less memory than Spark asks for;"
+    "no executor has taken a task yet: the cluster may have no free cores, or less memory than "
+    "Spark asks for;"
     " the page of its master says which"
 )
 ANSWER_S = 10
@@ -54,9 +57,14 @@ _PORTS = {"sc": 15_002, "spark": 7077}
 """Default ports of servers of Spark Connect, and of masters of a cluster."""
 _SHOWN = 200
 _NO_REASON = re.compile(r"WARNING:|Using Spark's|Picked up |\d\d/\d\d/\d\d \S+ (?:INFO|WARN) ")
-_RAISED = re.compile(r'(?:Caused by: |Exception in thread "main" |: )(?:[\w$]+\.)+([\w$]+(?:Exception|Error): .*)')
+_RAISED = re.compile(
+    r'(?:Caused by: |Exception in thread "main" |: )(?:[\w$]+\.)+([\w$]+(?:Exception|Error): .*)'
+)
 """Matches an exception of Java: the last part of its name, and its text."""
-_INSTALL = "install a headless JRE (on Debian and Ubuntu the package openjdk-17-jre-headless) or set JAVA_HOME"
+_INSTALL = (
+    "install a headless JRE (on Debian and Ubuntu the package openjdk-17-jre-headless) or "
+    "set JAVA_HOME"
+)
 _LOOPBACK = "127.0.0.1"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SETTINGS = {
@@ -65,7 +73,9 @@ SETTINGS = {
 }
 """Settings for any session, which can also be changed while it runs."""
 SAFE_PATH = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
-"""Setting by which workers import nothing from the current directory, though Spark starts them as ``python -m``."""
+"""Setting by which workers import nothing from the current directory, though Spark starts them as
+``python -m``.
+"""
 LOCAL = {
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
@@ -84,7 +94,8 @@ class SparkFailedError(DcpInspectError):
 def check_installed() -> str:
     """Returns the text in which Java says its version; empty if Java runs on another machine.
 
-    Raises UsageError, which says what to install, if PySpark, its requirements or a suitable Java is missing.
+    Raises UsageError, which says what to install, if PySpark, its requirements or a suitable Java
+    is missing.
     """
     missing = [name for name in ("pyspark", "pandas") if importlib.util.find_spec(name) is None]
     if missing:
@@ -95,13 +106,21 @@ def check_installed() -> str:
     if java is None:
         home = os.environ.get("JAVA_HOME")
         if home:
-            raise UsageError(f"JAVA_HOME is {escape(home)}, which has no bin/java; correct it, or unset it")
+            raise UsageError(
+                f"JAVA_HOME is {escape(home)}, which has no bin/java; correct it, or unset it"
+            )
         raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none; {_INSTALL}")
     version, version_text = java_version(java)
     if version is None:
-        raise UsageError(f"{escape(java)}: does not say its version ({clip(escape(version_text), _SHOWN)}); {_INSTALL}")
+        raise UsageError(
+            f"{escape(java)}: does not say its version ({clip(escape(version_text), _SHOWN)}); "
+            f"{_INSTALL}"
+        )
     if version < OLDEST_JAVA:
-        raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and {escape(java)} is Java {version}; {_INSTALL}")
+        raise UsageError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {escape(java)} is Java {version}; "
+            f"{_INSTALL}"
+        )
     return version_text
 
 
@@ -115,16 +134,27 @@ def java_program() -> str | None:
 
 
 def java_version(java: str) -> tuple[int | None, str]:
-    """Returns the feature release of a Java, and all that it printed; the release is None if Java did not tell."""
+    """Returns the feature release of a Java, and all that it printed; the release is None if Java
+    did not tell.
+    """
     try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)
     return feature_release(done.stderr + done.stdout), " ".join((done.stderr + done.stdout).split())
 
 
 def feature_release(text: str) -> int | None:
-    """Returns the feature release in the output of Java: ``8`` for Java 1.8, ``17`` for Java 17.0.15."""
+    """Returns the feature release in the output of Java: ``8`` for Java 1.8, ``17`` for Java
+    17.0.15.
+    """
     version = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if version is None:
         return None
@@ -132,9 +162,11 @@ def feature_release(text: str) -> int | None:
 
 
 @contextmanager
-def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Yields the running session, or else a new one, which is stopped at the end. A new one runs on this machine, unless ``master`` or the
-    platform says otherwise.
+def session(
+    master: str | None = None, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Yields the running session, or else a new one, which is stopped at the end. A new one runs on
+    this machine, unless ``master`` or the platform says otherwise.
 
     Raises UsageError if Spark cannot run, SparkFailedError if it does not start.
     """
@@ -149,21 +181,33 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         yield running
         return
     conf = dict(conf or {})
-    builder = SparkSession.builder.appName("dcpinspect").config(map={**SETTINGS, **({} if is_remote(master or "") else SAFE_PATH)})
+    builder = SparkSession.builder.appName("dcpinspect").config(
+        map={**SETTINGS, **({} if is_remote(master or "") else SAFE_PATH)}
+    )
     is_ours = master is None and "spark.master" not in conf and not _is_submitted()
     is_local = is_ours or (master or conf.get("spark.master", "")).startswith("local")
     if is_local:
         for name, value in (("PYSPARK_PYTHON", sys.executable), ("SPARK_LOCAL_IP", _LOOPBACK)):
             os.environ.setdefault(name, value)
-        builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
+        builder = builder.config(
+            map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
+        )
         if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in conf:
-            builder = builder.config(map={**daemon.settings(conf.pop(daemon.PYTHON_PATH, os.environ.get("PYTHONPATH", "")))})
+            builder = builder.config(
+                map={
+                    **daemon.settings(
+                        conf.pop(daemon.PYTHON_PATH, os.environ.get("PYTHONPATH", ""))
+                    )
+                }
+            )
     _check_answers(master or conf.get("spark.master", ""))
     if master is not None and is_remote(master):
         builder = builder.remote(master)
     elif is_ours or master is not None:
         builder = builder.master(master or "local[*]")
-    starts_java = SparkContext._gateway is None and not _is_submitted() and not is_remote(master or "")
+    starts_java = (
+        SparkContext._gateway is None and not _is_submitted() and not is_remote(master or "")
+    )
     classes = SharedClasses(java_says if starts_java else "", conf.get(_JAVA_OPTIONS, ""))
     if classes.options:
         conf[_JAVA_OPTIONS] = classes.options
@@ -171,13 +215,17 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     if is_local:
         if starts_java:
             conf[_JAVA_OPTIONS] = f'-Djava.io.tmpdir="{folder}" {conf.get(_JAVA_OPTIONS, "")}'
-        builder = builder.config("spark.sql.warehouse.dir", folder)  # otherwise Spark makes this folder in the current directory
+        builder = builder.config(
+            "spark.sql.warehouse.dir", folder
+        )  # otherwise Spark makes this folder in the current directory
     with classes.kept(_end_java):
         with _Java(folder) as java:
             try:
                 spark_session = aside(builder.config(map={**conf}).getOrCreate, java.end)
             except Exception as error:
-                raise _failure(java.reason(error), master or conf.get("spark.master", "")) from error
+                raise _failure(
+                    java.reason(error), master or conf.get("spark.master", "")
+                ) from error
         try:
             if is_local:
                 aside(lambda: spark_session.sparkContext.setLogLevel("ERROR"), lambda: None)
@@ -195,7 +243,8 @@ def is_remote(master: str) -> bool:
 
 
 def _check_answers(master: str) -> None:
-    """Raises SparkFailedError if no server accepts connections: Spark itself tries for a minute, and its client for ten.
+    """Raises SparkFailedError if no server accepts connections: Spark itself tries for a minute,
+    and its client for ten.
 
     Raises UsageError if the client of Spark Connect is not installed.
     """
@@ -203,17 +252,26 @@ def _check_answers(master: str) -> None:
     if scheme not in _PORTS:
         return
     refused: Exception | None = None
-    for address in addresses.split(","):  # a cluster can have several masters, and only one need work
+    for address in addresses.split(
+        ","
+    ):  # a cluster can have several masters, and only one need work
         try:
             where = urlsplit(f"//{address}")
-            socket.create_connection((where.hostname or "", where.port or _PORTS[scheme]), ANSWER_S).close()
+            socket.create_connection(
+                (where.hostname or "", where.port or _PORTS[scheme]), ANSWER_S
+            ).close()
             break
         except (OSError, ValueError) as error:
             refused = error
     else:
-        raise SparkFailedError(f"Spark does not start: {escape(master)} does not answer ({escape(str(refused))})") from refused
+        raise SparkFailedError(
+            f"Spark does not start: {escape(master)} does not answer ({escape(str(refused))})"
+        ) from refused
     if is_remote(master) and importlib.util.find_spec("grpc") is None:
-        raise UsageError(f"--master {escape(master)}: takes the client of Spark Connect; install pyspark[connect] beside dcpinspect")
+        raise UsageError(
+            f"--master {escape(master)}: takes the client of Spark Connect; install "
+            "pyspark[connect] beside dcpinspect"
+        )
 
 
 def _end_java() -> subprocess.Popen[bytes]:
@@ -229,22 +287,31 @@ def _end_java() -> subprocess.Popen[bytes]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stops a session, and does not wait for PySpark's server of accumulators: it sees only once a second that it is to end."""
-    if not _is_remote(spark) and (server := getattr(spark.sparkContext, "_accumulatorServer", None)) is not None:
+    """Stops a session, and does not wait for PySpark's server of accumulators: it sees only once a
+    second that it is to end.
+    """
+    if (
+        not _is_remote(spark)
+        and (server := getattr(spark.sparkContext, "_accumulatorServer", None)) is not None
+    ):
         server.shutdown = threading.Thread(target=server.shutdown, daemon=True).start
     spark.stop()
 
 
 def _is_submitted() -> bool:
     """Whether spark-submit or a platform has said where to run."""
-    return any(name in os.environ for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "MASTER", "DATABRICKS_RUNTIME_VERSION"))
+    return any(
+        name in os.environ
+        for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "MASTER", "DATABRICKS_RUNTIME_VERSION")
+    )
 
 
 class _Java:
-    """The Java process that PySpark starts within this context. Its output is kept from the terminal, and it can be ended at any time.
+    """The Java process that PySpark starts within this context. Its output is kept from the
+    terminal, and it can be ended at any time.
 
-    PySpark itself does not show the process before it accepts connections, seconds later. What it has in files until then is in
-    ``folder``.
+    PySpark itself does not show the process before it accepts connections, seconds later. What it
+    has in files until then is in ``folder``.
     """
 
     def __init__(self, folder: str) -> None:
@@ -285,10 +352,14 @@ class _Java:
                 java.wait(ENDING_S)
             java.kill()
             java.wait()
-            SparkContext._gateway = SparkContext._jvm = None  # so that the next session starts another Java
+            SparkContext._gateway = SparkContext._jvm = (
+                None  # so that the next session starts another Java
+            )
 
     def reason(self, error: BaseException) -> str:
-        """Returns why Spark did not start, on one line. Java tells PySpark, unless Java has ended before."""
+        """Returns why Spark did not start, on one line. Java tells PySpark, unless Java has ended
+        before.
+        """
         text, java_output = str(error), ""
         if self._said is not None:
             self._said.seek(0)
@@ -297,7 +368,11 @@ class _Java:
             return f"its master {escape(matched[1])} does not answer"
         if "JAVA_GATEWAY_EXITED" in text:
             text = java_output
-        lines = [line.strip() for line in text.splitlines() if line.strip() and not _NO_REASON.match(line)]
+        lines = [
+            line.strip()
+            for line in text.splitlines()
+            if line.strip() and not _NO_REASON.match(line)
+        ]
         raised = [matched[1] for line in lines if (matched := _RAISED.match(line))]
         return clip(escape((raised[-1:] or lines or [type(error).__name__])[0].rstrip(".")), _SHOWN)
 
@@ -306,7 +381,10 @@ def _failure(reason: str, master: str) -> DcpInspectError:
     if re.search("Master must|Master URL", reason):
         forms = "local[*], spark://HOST:7077, yarn, k8s://https://HOST:PORT or sc://HOST:15002"
         return UsageError(f"--master {escape(master)}: Spark knows no such master; write {forms}")
-    return SparkFailedError(f"Spark does not start: {reason}; DCPINSPECT_SPARK_LOG=1 in the environment shows all that Java says")
+    return SparkFailedError(
+        f"Spark does not start: {reason}; DCPINSPECT_SPARK_LOG=1 in the environment shows all "
+        "that Java says"
+    )
 
 
 def processors(spark: SparkSession) -> int:
@@ -318,9 +396,13 @@ def processors(spark: SparkSession) -> int:
 
 
 def watched(
-    spark: SparkSession, job: Callable[[], Result], show: Callable[[int, int], None], remark: Callable[[str], None] = lambda _: None
+    spark: SparkSession,
+    job: Callable[[], Result],
+    show: Callable[[int, int], None],
+    remark: Callable[[str], None] = lambda _: None,
 ) -> Result:
-    """Runs a job, and meanwhile calls ``show`` from another thread with the number of finished tasks and of all tasks.
+    """Runs a job, and meanwhile calls ``show`` from another thread with the number of finished
+    tasks and of all tasks.
 
     ``remark``: called once with a line if no task starts for long.
 
@@ -333,7 +415,9 @@ def watched(
         return aside(job, lambda: cancel(spark))
     except Exception as error:
         if _has_java_ended(spark):
-            raise SparkFailedError("Java ended while Spark ran; something killed it, as Linux does if memory is short") from error
+            raise SparkFailedError(
+                "Java ended while Spark ran; something killed it, as Linux does if memory is short"
+            ) from error
         if type(error).__module__.startswith(("pyspark", "py4j")):
             raise SparkFailedError(f"a job of Spark failed: {_cause(error)}") from error
         raise
@@ -355,16 +439,20 @@ def _has_java_ended(spark: SparkSession) -> bool:
 
 
 def _quiet(spark: SparkSession) -> None:
-    """Keeps tracebacks of PySpark's own threads from the terminal: they lose their connection when Java is killed."""
+    """Keeps tracebacks of PySpark's own threads from the terminal: they lose their connection when
+    Java is killed.
+    """
     if (server := getattr(spark.sparkContext, "_accumulatorServer", None)) is not None:
         server.handle_error = lambda *_: None
-    if not logging.getLogger().handlers:  # py4j logs errors that it raises too, and Python prints what nobody handles
+    if (
+        not logging.getLogger().handlers
+    ):  # py4j logs errors that it raises too, and Python prints what nobody handles
         logging.getLogger().addHandler(logging.NullHandler())
 
 
 def aside(job: Callable[[], Result], stop: Callable[[], None]) -> Result:
-    """Runs ``job``, which talks to the JVM, in a thread, so that Ctrl-C cannot come between a request and its answer; Ctrl-C calls
-    ``stop``.
+    """Runs ``job``, which talks to the JVM, in a thread, so that Ctrl-C cannot come between a
+    request and its answer; Ctrl-C calls ``stop``.
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
         coming = pool.submit(job)
@@ -386,7 +474,12 @@ def _is_remote(spark: SparkSession) -> bool:
     return not hasattr(spark, "_jsc")
 
 
-def _poll(spark: SparkSession, show: Callable[[int, int], None], remark: Callable[[str], None], ended: threading.Event) -> None:
+def _poll(
+    spark: SparkSession,
+    show: Callable[[int, int], None],
+    remark: Callable[[str], None],
+    ended: threading.Event,
+) -> None:
     if _is_remote(spark):
         return
     tracker, idle_since = spark.sparkContext.statusTracker(), time.monotonic()
@@ -395,7 +488,10 @@ def _poll(spark: SparkSession, show: Callable[[int, int], None], remark: Callabl
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         except Exception:  # Java has ended, and the job says so
             return
-        done, count = (sum(getattr(stage, name) for stage in stages if stage) for name in ("numCompletedTasks", "numTasks"))
+        done, count = (
+            sum(getattr(stage, name) for stage in stages if stage)
+            for name in ("numCompletedTasks", "numTasks")
+        )
         if count:
             show(done, count)
         if any(stage.numActiveTasks or stage.numCompletedTasks for stage in stages if stage):
@@ -411,11 +507,18 @@ def _first_line(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Returns the line of a traceback that says what was wrong in a task; else the last that a Python said which did not start, or the
-    deepest cause that Java names.
+    """Returns the line of a traceback that says what was wrong in a task; else the last that a
+    Python said which did not start, or the deepest cause that Java names.
     """
     lines = [line.strip() for line in str(error).splitlines()]
-    raised = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b:? ", line) and not line.startswith("org.apache")]
-    deepest = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")][-1:]
+    raised = [
+        line
+        for line in lines
+        if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b:? ", line)
+        and not line.startswith("org.apache")
+    ]
+    deepest = [
+        line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")
+    ][-1:]
     python_errors = re.findall(r"(\S.*)\s*\nPYTHONPATH was:", str(error))
     return clip(escape((raised or python_errors or deepest or [_first_line(error)])[0]), _SHOWN)

@@ -1,4 +1,6 @@
-"""Queries in Spark SQL over the output of a pipeline. Tables have readable numbers, and are never changed."""
+"""Queries in Spark SQL over the output of a pipeline. Tables have readable numbers, and are never
+changed.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,15 @@ _COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 class SparkQuery:
     """A session of its own in which the tables of an output directory are views."""
 
-    def __init__(self, spark: SparkSession, manifest: Manifest, *, condition: str | None = None) -> None:
-        """Opens the tables. ``condition``: restricts ``messages``; ``filter_sql`` has made it from a filter."""
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints every error as JSON, which is also raised
+    def __init__(
+        self, spark: SparkSession, manifest: Manifest, *, condition: str | None = None
+    ) -> None:
+        """Opens the tables. ``condition``: restricts ``messages``; ``filter_sql`` has made it from
+        a filter.
+        """
+        logging.getLogger("SQLQueryContextLogger").setLevel(
+            logging.CRITICAL + 1
+        )  # it prints every error as JSON, which is also raised
         self._names = manifest.table_names
         self._spark = spark.newSession()
         for name, value in SETTINGS.items():
@@ -53,18 +61,31 @@ class SparkQuery:
     def answer(self, text: str) -> Any:
         """Returns the result of a query as a ``pyarrow.Table``.
 
-        Raises UsageError for what Spark refuses, at its place if known, and for a statement that is not a query.
+        Raises UsageError for what Spark refuses, at its place if known, and for a statement that is
+        not a query.
         """
-        if any("\ud800" <= character <= "\udfff" for character in text):  # these characters stand for bytes that are not UTF-8
-            raise UsageError("query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = x'ff'")
+        if any(
+            "\ud800" <= character <= "\udfff" for character in text
+        ):  # these characters stand for bytes that are not UTF-8
+            raise UsageError(
+                "query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = x'ff'"
+            )
         text = text.rstrip("; \t\r\n")
         start = _COMMENTS.sub("", text)
         if not start:
-            raise UsageError("the query is empty; write one, as in select name, count(*) from messages group by name")
+            raise UsageError(
+                "the query is empty; write one, as in select name, count(*) from messages "
+                "group by name"
+            )
         word = re.match(r"\(|\w*", start)[0].lower()  # type: ignore[index] # matches always
         if word not in _SHOWS:
             if word not in _QUERIES:
-                raise PlacedError("query", f"it begins with select, with or values; {_no_query(start)}", text, len(text) - len(start))
+                raise PlacedError(
+                    "query",
+                    f"it begins with select, with or values; {_no_query(start)}",
+                    text,
+                    len(text) - len(start),
+                )
             # in parentheses only a query is allowed, and none that writes data
             with self._told(text, before=_WITHIN):
                 self._spark.sql(f"{_WITHIN}{text}\n)")
@@ -73,8 +94,12 @@ class SparkQuery:
 
     @contextmanager
     def _told(self, text: str, *, before: str = "") -> Iterator[None]:
-        """Turns exceptions of Spark into our own. ``before``: text that Spark was given before the user's text."""
-        from pyspark.errors import PySparkException  # deferred: already loaded, because there is a session
+        """Turns exceptions of Spark into our own. ``before``: text that Spark was given before the
+        user's text.
+        """
+        from pyspark.errors import (
+            PySparkException,
+        )  # deferred: already loaded, because there is a session
 
         try:
             yield
@@ -89,16 +114,22 @@ class SparkQuery:
 
 
 def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
-    """Returns a table with readable columns: the columns of captures first, then those that only pipelines have, then the 64-bit columns.
+    """Returns a table with readable columns: the columns of captures first, then those that only
+    pipelines have, then the 64-bit columns.
 
     Raises UsageError if there is no such table.
     """
     if name not in manifest.table_names:
-        close = did_you_mean(name, manifest.table_names) or f"; there are {', '.join(manifest.table_names)}"
+        close = (
+            did_you_mean(name, manifest.table_names)
+            or f"; there are {', '.join(manifest.table_names)}"
+        )
         raise UsageError(f"table {escape(name)}: there is none{close}")
     if name == "messages":
         numbers = _stored(spark, manifest, "connections").select(CONNECTION_ID.name, "connection")
-        frame = _stored(spark, manifest, name).join(numbers.hint("broadcast"), CONNECTION_ID.name, "left")
+        frame = _stored(spark, manifest, name).join(
+            numbers.hint("broadcast"), CONNECTION_ID.name, "left"
+        )
     else:
         frame = _stored(spark, manifest, name)
     if name not in TABLES:
@@ -111,10 +142,16 @@ def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
 
     compacted, schema = manifest.compacted(name), ddl(SCHEMAS[name])
     own_files = set(manifest.files(name)).difference(*(paths for _, paths in compacted))
-    frame = spark.read.schema(schema).parquet(*map(_for_spark, sorted(own_files))) if own_files else spark.createDataFrame([], schema)
+    frame = (
+        spark.read.schema(schema).parquet(*map(_for_spark, sorted(own_files)))
+        if own_files
+        else spark.createDataFrame([], schema)
+    )
     for values, paths in compacted:
         compacted_frame = spark.read.schema(schema).parquet(*map(_for_spark, paths))
-        frame = frame.unionByName(compacted_frame.withColumns({column: lit(value) for column, value in values.items()}))
+        frame = frame.unionByName(
+            compacted_frame.withColumns({column: lit(value) for column, value in values.items()})
+        )
     return frame
 
 
@@ -140,11 +177,24 @@ def _what(error: Any, names: Sequence[str]) -> str:
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
         name = str(parameters.get("relationName", "")).replace("`", "")
-        return f"there is no table {one_line(name)}{did_you_mean(name, names) or '; there are ' + ', '.join(names)}"
+        return (
+            "there is no table "
+            f"{one_line(name)}{did_you_mean(name, names) or '; there are ' + ', '.join(names)}"
+        )
     text = re.split(r"\n\s*(?:== SQL|==|;|'?\w+ \[)", str(error))[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
     text = re.split(r" SQLSTATE: ", text)[0]
-    return one_line(re.sub(r'(?: If necessary)? set "?spark\.[^;.]*?" to "?\w+"? to bypass this error\.', "", text)).strip().rstrip(".;")
+    return (
+        one_line(
+            re.sub(
+                r'(?: If necessary)? set "?spark\.[^;.]*?" to "?\w+"? to bypass this error\.',
+                "",
+                text,
+            )
+        )
+        .strip()
+        .rstrip(".;")
+    )
 
 
 def _place(error: Any, text: str) -> int | None:
@@ -160,7 +210,9 @@ def _place(error: Any, text: str) -> int | None:
 
 
 def _plain(table: Any) -> Any:
-    """Returns a result without types that no other output has: DECIMAL of whole numbers below 2**64 becomes unsigned again."""
+    """Returns a result without types that no other output has: DECIMAL of whole numbers below 2**64
+    becomes unsigned again.
+    """
     for index, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type) and (field.type.precision, field.type.scale) == (20, 0):
             try:

@@ -1,10 +1,11 @@
-"""States of parts: what is needed to continue a part when a new capture continues its connections. Each is a file beside the part.
+"""States of parts: what is needed to continue a part when a new capture continues its connections.
+Each is a file beside the part.
 
-The task that follows the connections writes the state. Other tasks that follow keys each write what they know of keys to a file of their
-own.
+The task that follows the connections writes the state. Other tasks that follow keys each write what
+they know of keys to a file of their own.
 
-A state belongs to the run that named it. The packets that it has seen are known, so it is used only if no other packet comes before or
-between them.
+A state belongs to the run that named it. The packets that it has seen are known, so it is used only
+if no other packet comes before or between them.
 """
 
 from __future__ import annotations
@@ -26,18 +27,26 @@ from dcpinspect.streams.contents import Contents
 _DIGEST = 16
 """Size of a digest in bytes."""
 _ABOVE = 5
-"""Number of places whose owner is checked: the state, the folders of its run, of all runs and of the output, and the folder around it."""
+"""Number of places whose owner is checked: the state, the folders of its run, of all runs and of
+the output, and the folder around it.
+"""
 
 
 def mark_of(bundles: Iterable[Bundled]) -> str:
     """Returns a digest of which packets these are, with their numbers."""
-    return _digest("\n".join(f"{bundle.base} {bundle.file} {bundle.first} {bundle.path}" for bundle in bundles).encode())
+    return _digest(
+        "\n".join(
+            f"{bundle.base} {bundle.file} {bundle.first} {bundle.path}" for bundle in bundles
+        ).encode()
+    )
 
 
 def write_state(reading: Reading, stem: str, salt: Salt | None = None) -> str:
-    """Saves a reading before it ends, and returns the path of the file; empty if it cannot be continued.
+    """Saves a reading before it ends, and returns the path of the file; empty if it cannot be
+    continued.
 
-    ``stem``: path of the file, to which a digest and the ending are added. ``salt``: encrypts the file.
+    ``stem``: path of the file, to which a digest and the ending are added. ``salt``: encrypts the
+    file.
     """
     try:
         return _write(stem, put_aside(reading), salt)
@@ -51,12 +60,16 @@ def may_continue(reading: Reading) -> bool:
 
 
 def write_contents(contents: Contents, stem: str, salt: Salt | None = None) -> str:
-    """Saves what is known of keys, and returns the path of the file; the parameters are as in ``write_state``."""
+    """Saves what is known of keys, and returns the path of the file; the parameters are as in
+    ``write_state``.
+    """
     return _write(stem, to_bytes(contents), salt)
 
 
 def read_contents(paths: Iterable[str], salt: Salt | None = None) -> list[Contents] | None:
-    """Returns what was saved of keys; None if a file has changed, or is not safe from other users."""
+    """Returns what was saved of keys; None if a file has changed, or is not safe from other
+    users.
+    """
     try:
         return [from_bytes(_read(path, salt), Contents) for path in paths]
     except (OSError, UnsafeError, NotKeptError, ValueError):

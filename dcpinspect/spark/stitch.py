@@ -1,7 +1,9 @@
-"""Finds out which packets must be read together: groups of all captures of a point form components, and components form parts.
+"""Finds out which packets must be read together: groups of all captures of a point form components,
+and components form parts.
 
-Every component holds whole TCP connections, from the first capture to the last. So a part can be read by itself, and the engine's results
-do not depend on where the captures were cut. Nothing here depends on times.
+Every component holds whole TCP connections, from the first capture to the last. So a part can be
+read by itself, and the engine's results do not depend on where the captures were cut. Nothing here
+depends on times.
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ GroupLocation = tuple[str, bytes]
 """A capture point, and the key of a group there."""
 
 
-def components(keys: Iterable[bytes], joins: Iterable[GroupPair] = (), tunnels: Iterable[GroupPair] = ()) -> dict[bytes, bytes]:
+def components(
+    keys: Iterable[bytes], joins: Iterable[GroupPair] = (), tunnels: Iterable[GroupPair] = ()
+) -> dict[bytes, bytes]:
     """Returns the component of each group of a point, named by one of its groups.
 
-    ``joins`` and ``tunnels``: as in reports. Fragments belong with everything between their addresses, and with the groups that their
-    segments are known to be part of. They also belong with segments from tunnels between their addresses: if the fragments of a segment are
-    in several captures, only the tunnel is known of it.
+    ``joins`` and ``tunnels``: as in reports. Fragments belong with everything between their
+    addresses, and with the groups that their segments are known to be part of. They also belong
+    with segments from tunnels between their addresses: if the fragments of a segment are in several
+    captures, only the tunnel is known of it.
     """
     all_keys = list(dict.fromkeys(keys))
     wild = [key for key in all_keys if len(key) != KEY_BYTES]
@@ -65,11 +70,14 @@ class Seen:
     marks: GroupMarks = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def is_same(self, other: Seen) -> bool:
-        """Whether both have a connection in common: the same ends and a SYN with the same number, or the same bytes in the same places.
+        """Whether both have a connection in common: the same ends and a SYN with the same number,
+        or the same bytes in the same places.
 
         Clocks may differ, and so may addresses, if NAT stands in between.
         """
-        return (self.key == other.key and not set(self.begun).isdisjoint(other.begun)) or are_same(self.marks, other.marks)
+        return (self.key == other.key and not set(self.begun).isdisjoint(other.begun)) or are_same(
+            self.marks, other.marks
+        )
 
 
 def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, GroupLocation]]:
@@ -88,7 +96,12 @@ def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, GroupLocation]]:
     for number, group in enumerate(ordered):
         if number in originals:
             continue
-        for later in {later for token in _tokens(group) for later in holders[token] if later > number and later not in originals}:
+        for later in {
+            later
+            for token in _tokens(group)
+            for later in holders[token]
+            if later > number and later not in originals
+        }:
             if ordered[later].point != group.point and group.is_same(ordered[later]):
                 originals[later] = group.point, group.key
     by_point: dict[str, dict[bytes, GroupLocation]] = {}
@@ -104,7 +117,9 @@ def _tokens(group: Seen) -> Iterator[object]:
 
 
 def balanced(sizes: Mapping[bytes, int], parts: int) -> list[list[bytes]]:
-    """Divides components into at most ``parts`` parts of about equal size: the largest first, each to the smallest part."""
+    """Divides components into at most ``parts`` parts of about equal size: the largest first, each
+    to the smallest part.
+    """
     count = max(1, min(parts, len(sizes)))
     heap = [(0, number) for number in range(count)]
     bins: list[list[bytes]] = [[] for _ in range(count)]

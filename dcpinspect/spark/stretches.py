@@ -1,11 +1,13 @@
 """Divides a large capture into stretches, each scanned by a task of its own.
 
-A pcap file has no mark between its records, so the begin of a stretch is guessed: the first place from which many records follow one
-another.
+A pcap file has no mark between its records, so the begin of a stretch is guessed: the first place
+from which many records follow one another.
 
-The task of the stretch before reads up to the first record behind its own end. If that record is at the guessed place, the guess was right.
+The task of the stretch before reads up to the first record behind its own end. If that record is at
+the guessed place, the guess was right.
 
-If this holds for all stretches, all guesses were right, because the first stretch begins with the file.
+If this holds for all stretches, all guesses were right, because the first stretch begins with the
+file.
 """
 
 from __future__ import annotations
@@ -32,11 +34,15 @@ CHAINED = 16
 """Number of records that must follow one another there."""
 
 Stretch = tuple[int, int]
-"""Bytes of the file between which the records of the stretch begin: the first, and the first behind."""
+"""Bytes of the file between which the records of the stretch begin: the first, and the first
+behind.
+"""
 
 
 def stretches(path: str, size: int, count: int) -> list[Stretch]:
-    """Divides a capture into ``count`` stretches, or fewer; into one if nobody can tell where to divide it."""
+    """Divides a capture into ``count`` stretches, or fewer; into one if nobody can tell where to
+    divide it.
+    """
     count = min(count, size // BYTES)
     if count > 1:
         try:
@@ -56,7 +62,9 @@ def _begun(header: bytes) -> Pcap:
 
 
 class StretchPackets:
-    """The packets of a stretch of a plain pcap file, in the form of a capture; they are numbered from the first one of the stretch."""
+    """The packets of a stretch of a plain pcap file, in the form of a capture; they are numbered
+    from the first one of the stretch.
+    """
 
     def __init__(self, path: str, stretch: Stretch, batch_bytes: int) -> None:
         """Raises OSError, and CaptureError if no record begins near the start of the stretch."""
@@ -67,8 +75,12 @@ class StretchPackets:
         header = self._file.read(FILE_HEADER)
         self._format = _begun(header)
         self.files[0].unread = self._format.unread
-        self.begin = self.position = FILE_HEADER if stretch[0] < FILE_HEADER else self._found(header, stretch[0])
-        """``begin``: offset of the first record. ``position``: offset up to which the file was read."""
+        self.begin = self.position = (
+            FILE_HEADER if stretch[0] < FILE_HEADER else self._found(header, stretch[0])
+        )
+        """``begin``: offset of the first record. ``position``: offset up to which the file was
+        read.
+        """
 
     def _found(self, header: bytes, start: int) -> int:
         data, is_end = self._read(start, SEARCHED)
@@ -76,7 +88,16 @@ class StretchPackets:
         state = np.zeros(2, np.int64)
         form = self._format
         while True:
-            verdict = find_record(data, len(data), form.big, form.record_header, form.limit, form.tick_ns, int(is_end), state)
+            verdict = find_record(
+                data,
+                len(data),
+                form.big,
+                form.record_header,
+                form.limit,
+                form.tick_ns,
+                int(is_end),
+                state,
+            )
             if verdict != DONE:
                 self.close()
                 raise CaptureError(self.files[0].name, start, "no record begins near here")
@@ -106,10 +127,16 @@ class StretchPackets:
             count = int(np.searchsorted(record, self._end))
             self.position = int(record[count]) if count < len(record) else position + walk.consumed
             inside = [
-                FileDamage(file.name, position + offset, problem) for offset, problem in walk.problems if position + offset < self._end
+                FileDamage(file.name, position + offset, problem)
+                for offset, problem in walk.problems
+                if position + offset < self._end
             ]
             file.problems += inside[: MAX_PROBLEMS - len(file.problems)]
-            size = self._batch_bytes if walk.consumed else min(2 * size, max(2 * MAX_BLOCK, self._batch_bytes))
+            size = (
+                self._batch_bytes
+                if walk.consumed
+                else min(2 * size, max(2 * MAX_BLOCK, self._batch_bytes))
+            )
             if count:
                 yield PacketBatch(
                     data=data,
@@ -135,7 +162,12 @@ class StretchPackets:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:

@@ -1,6 +1,8 @@
-"""Distributes work over Spark's tasks: a function is called with every item of a list, and the results are returned.
+"""Distributes work over Spark's tasks: a function is called with every item of a list, and the
+results are returned.
 
-Large data never goes through Spark: tasks themselves read captures and bundles, and write bundles and tables.
+Large data never goes through Spark: tasks themselves read captures and bundles, and write bundles
+and tables.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ Result = TypeVar("Result")
 Show = Callable[[str, int, int], None]
 """Called with what is being done, how many items are finished, and how many there are."""
 JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Options for Java. Optimizing Spark's own code takes a third of its processor time, half for a small query; that is more than it saves."""
+"""Options for Java. Optimizing Spark's own code takes a third of its processor time, half for a
+small query; that is more than it saves.
+"""
 TASKS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -37,15 +41,18 @@ TASKS = {
 }
 """Settings of a session that only runs tasks.
 
-Spark need not compile code for a handful of rows, which saves a second. Arrow keeps freed memory for the next batch: to take it from the
-system again and again costs a tenth of the time of a task, or more.
+Spark need not compile code for a handful of rows, which saves a second. Arrow keeps freed memory
+for the next batch: to take it from the system again and again costs a tenth of the time of a task,
+or more.
 """
 TASK_BYTES = 64 << 20
 """Smaller items share a task up to so many bytes."""
 LEAST_BYTES = 4 << 20
 """With less work than this, one task does all of it: to start another worker would take longer."""
 ITEM_BYTES = 256 << 10
-"""An item counts as at least so many bytes here, because it takes requests to storage, whatever its size."""
+"""An item counts as at least so many bytes here, because it takes requests to storage, whatever its
+size.
+"""
 
 
 class Tasks(Protocol):
@@ -55,8 +62,11 @@ class Tasks(Protocol):
     def processors(self) -> int:
         """Number of items that can be worked on at the same time."""
 
-    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        """Calls ``work`` with every item, in any order, and returns the results in the order of the items. ``what``: describes the work.
+    def each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
+        """Calls ``work`` with every item, in any order, and returns the results in the order of the
+        items. ``what``: describes the work.
 
         ``sizes``: of the items in bytes, to divide the work evenly.
         """
@@ -70,7 +80,9 @@ class OwnTasks:
     def __init__(self, show: Show = lambda *_: None) -> None:
         self._show = show
 
-    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+    def each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
         """Calls ``work`` with every item; see ``Tasks``."""
         assert len(items) == len(sizes)
         results: list[Result] = []
@@ -81,9 +93,16 @@ class OwnTasks:
 
 
 class SparkTasks:
-    """Does the work in Spark. ``work`` and items are pickled; ``work`` is a function of a module, or a ``functools.partial`` of one."""
+    """Does the work in Spark. ``work`` and items are pickled; ``work`` is a function of a module,
+    or a ``functools.partial`` of one.
+    """
 
-    def __init__(self, spark: SparkSession, show: Show = lambda *_: None, remark: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        show: Show = lambda *_: None,
+        remark: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """``remark``: called with a line of what the user should know."""
         self._spark = spark
         self._show = show
@@ -91,8 +110,11 @@ class SparkTasks:
         self._shipped: tempfile.TemporaryDirectory[str] | None = None
         self.processors = sessions.processors(spark)
 
-    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack it.
+    def each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
+        """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack
+        it.
 
         Raises SparkFailedError, and UsageError if executors have another build of the package.
         """
@@ -107,18 +129,27 @@ class SparkTasks:
                     raise
                 if missing != OURS or self._shipped is not None:
                     advice = (
-                        "install dcpinspect[spark] in the Python of the executors, and name that with PYSPARK_PYTHON where you start this"
+                        "install dcpinspect[spark] in the Python of the executors, and name "
+                        "that with PYSPARK_PYTHON where you start this"
                     )
-                    raise sessions.SparkFailedError(f"{error}; {advice}; now it lacks {missing}") from error
-            self._shipped = tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
+                    raise sessions.SparkFailedError(
+                        f"{error}; {advice}; now it lacks {missing}"
+                    ) from error
+            self._shipped = tempfile.TemporaryDirectory(
+                prefix="dcpinspect-", ignore_cleanup_errors=True
+            )
             remember(self._shipped.name)
             ship(self._spark, self._shipped.name)
 
-    def _each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+    def _each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
         from pyspark import cloudpickle
 
         numbers, own_build = packed(sizes, 2 * self.processors), program.build()
-        os.umask(mask := os.umask(0o077))  # what tasks write is as private as what this process writes
+        os.umask(
+            mask := os.umask(0o077)
+        )  # what tasks write is as private as what this process writes
         task_work = work, [[items[number] for number in task] for task in numbers]
         sent = cloudpickle.dumps(task_work)  # type: ignore[no-untyped-call] # read only by the same code
 
@@ -130,8 +161,12 @@ class SparkTasks:
             os.umask(mask)
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    results = pickle.dumps([work(item) for item in lists[number]] if is_same else [])
-                    yield pa.RecordBatch.from_pydict({"task": [number], "results": [results], "build": [other_build]})
+                    results = pickle.dumps(
+                        [work(item) for item in lists[number]] if is_same else []
+                    )
+                    yield pa.RecordBatch.from_pydict(
+                        {"task": [number], "results": [results], "build": [other_build]}
+                    )
 
         def job() -> Any:
             frame = self._spark.range(0, len(numbers), 1, len(numbers))
@@ -141,10 +176,13 @@ class SparkTasks:
         for other_build in answers["build"].to_pylist():
             if other_build != own_build:
                 raise UsageError(
-                    f"executors have another build of dcpinspect ({other_build}; this is {own_build}); install the same one on all"
+                    f"executors have another build of dcpinspect ({other_build}; this is "
+                    f"{own_build}); install the same one on all"
                 )
         results: list[Any] = [None] * len(items)
-        for task, pickled in zip(answers["task"].to_pylist(), answers["results"].to_pylist(), strict=True):
+        for task, pickled in zip(
+            answers["task"].to_pylist(), answers["results"].to_pylist(), strict=True
+        ):
             for number, result in zip(numbers[task], pickle.loads(pickled), strict=True):  # noqa: S301 - our own tasks have made it
                 results[number] = result
         return results
@@ -152,12 +190,17 @@ class SparkTasks:
 
 @contextmanager
 def spark_tasks(
-    master: str | None, conf: Mapping[str, str] | None, show: Show = lambda *_: None, remark: Callable[[str], None] = lambda _: None
+    master: str | None,
+    conf: Mapping[str, str] | None,
+    show: Show = lambda *_: None,
+    remark: Callable[[str], None] = lambda _: None,
 ) -> Iterator[SparkTasks]:
     """Yields the tasks of a session of Spark. ``remark``: as in ``SparkTasks``."""
     settings = {**JVM, **TASKS}
     if sessions.is_remote(master or ""):
-        settings = {name: value for name, value in settings.items() if name.startswith("spark.sql.")}
+        settings = {
+            name: value for name, value in settings.items() if name.startswith("spark.sql.")
+        }
     with sessions.session(master, {**settings, **(conf or {})}) as spark:
         yield SparkTasks(spark, show, remark)
 
@@ -168,9 +211,11 @@ def is_little(sizes: Sequence[int]) -> bool:
 
 
 def packed(sizes: Sequence[int], tasks: int) -> list[list[int]]:
-    """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, more if these would be too large, one for little
-    work.
+    """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, more if
+    these would be too large, one for little work.
     """
     task_count = 1 if is_little(sizes) else max(tasks, -(-sum(sizes) // TASK_BYTES))
-    groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, task_count)
+    groups = balanced(
+        {number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, task_count
+    )
     return [sorted(int.from_bytes(key, "big") for key in group) for group in groups]

@@ -1,4 +1,6 @@
-"""Puts the parts of a run together, and writes the tables that need everything. One task does it, so the driver never has the streams."""
+"""Puts the parts of a run together, and writes the tables that need everything. One task does it,
+so the driver never has the streams.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Joining:
 
     @property
     def stem(self) -> str:
-        """Path of files of this run beside its parts, without the end that is different for each attempt."""
+        """Path of files of this run beside its parts, without the end that is different for each
+        attempt.
+        """
         return f"{self.manifest.out}/{PARTS}/{BATCH}{self.batch}/together"
 
 
@@ -67,7 +71,8 @@ class Together:
 
 
 def put_together(joining: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
-    """Puts all parts together in this process, and writes their tables. Raises UsageError for parts that are missing or damaged.
+    """Puts all parts together in this process, and writes their tables. Raises UsageError for parts
+    that are missing or damaged.
 
     ``tasks``: compare streams.
     """
@@ -81,8 +86,17 @@ def put_together(joining: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
 
 
 def put_together_apart(joining: Joining, tasks: Tasks) -> Together:
-    """Puts all parts together in a task, and writes their tables. Raises UsageError, as ``put_together`` does."""
-    return nested(tasks, "putting streams together", _apart, joining, stem=joining.stem, salt=joining.manifest.salt)
+    """Puts all parts together in a task, and writes their tables. Raises UsageError, as
+    ``put_together`` does.
+    """
+    return nested(
+        tasks,
+        "putting streams together",
+        _apart,
+        joining,
+        stem=joining.stem,
+        salt=joining.manifest.salt,
+    )
 
 
 def _apart(joining: Joining, tasks: Tasks) -> Together:
@@ -92,7 +106,12 @@ def _apart(joining: Joining, tasks: Tasks) -> Together:
 def _look(tasks: Tasks, results: RunResults, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
     """Reads the wanted events again, to compare streams."""
     looks = results.looks(wanted, secrets)
-    return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [event_look.work.size for event_look in looks]))
+    return FoundEvents.joined(
+        wanted,
+        tasks.each(
+            "comparing streams", look, looks, [event_look.work.size for event_look in looks]
+        ),
+    )
 
 
 def _new_rows(joining: Joining, results: RunResults) -> list[NewRows]:
@@ -100,7 +119,11 @@ def _new_rows(joining: Joining, results: RunResults) -> list[NewRows]:
     manifest = joining.manifest
     there = {name: set(joining.there[name]) for name in SET_APART}
     new = []
-    part_numbers = (part_number for part_number, manifest_part in enumerate(manifest.parts) if not manifest_part.is_copy)
+    part_numbers = (
+        part_number
+        for part_number, manifest_part in enumerate(manifest.parts)
+        if not manifest_part.is_copy
+    )
     # if there are no parts, one empty part stands in for them
     for part_number, of_whole in zip(part_numbers, results.merged.of_parts(), strict=False):
         manifest_part, mark = manifest.parts[part_number], mark_of(of_whole, len(manifest.units))

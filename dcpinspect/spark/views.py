@@ -1,7 +1,8 @@
 """Tables in the form for people, queries and filters: every number is readable.
 
-A number that Spark keeps as 64 bits is DECIMAL(20, 0) here, so that the greatest seqno is greater than the least one. A CAS or a UUID is a
-0x-string, as everywhere else. The bits stand behind all other columns, in columns whose names end in ``_bits``.
+A number that Spark keeps as 64 bits is DECIMAL(20, 0) here, so that the greatest seqno is greater
+than the least one. A CAS or a UUID is a 0x-string, as everywhere else. The bits stand behind all
+other columns, in columns whose names end in ``_bits``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class Dialect:
         """Returns the unsigned number that 64 bits stand for."""
         # the sum with 2**64 is DECIMAL(21, 0), but fits into DECIMAL(20, 0)
         kind = "DECIMAL(20, 0)"
-        return f"CAST(CASE WHEN {bits} < 0 THEN CAST({bits} AS {kind}) + 18446744073709551616BD ELSE {bits} END AS {kind})"
+        return (
+            f"CAST(CASE WHEN {bits} < 0 THEN CAST({bits} AS {kind}) + 18446744073709551616BD "
+            f"ELSE {bits} END AS {kind})"
+        )
 
     def each(self, values: str, item: str, made: str) -> str:
         """Returns a list with ``made`` for each item of another list."""
@@ -49,7 +53,8 @@ class Dialect:
 
 
 def readable(frame: DataFrame, table: str = "messages") -> DataFrame:
-    """Returns the same rows with readable columns. ``frame`` has some or all columns of ``table`` as Spark keeps them, and perhaps others.
+    """Returns the same rows with readable columns. ``frame`` has some or all columns of ``table``
+    as Spark keeps them, and perhaps others.
 
     Raises UsageError if there is no such table.
     """
@@ -57,17 +62,25 @@ def readable(frame: DataFrame, table: str = "messages") -> DataFrame:
 
 
 def expressions(columns: Sequence[str], table: str, dialect: Dialect | None = None) -> list[str]:
-    """Returns the expressions that make these columns of a table readable, in Spark SQL or another dialect."""
+    """Returns the expressions that make these columns of a table readable, in Spark SQL or another
+    dialect.
+    """
     readable = _Shown(dialect or Dialect())
     kinds, bits = columns_of(table), whole_numbers(table)
     return [
         *(readable.column(name, kinds.get(name), bits.get(name)) for name in columns),
-        *(f"{readable.dialect.name(name)} AS {readable.dialect.name(f'{name}_bits')}" for name in columns if name in bits),
+        *(
+            f"{readable.dialect.name(name)} AS {readable.dialect.name(f'{name}_bits')}"
+            for name in columns
+            if name in bits
+        ),
     ]
 
 
 def in_order(columns: Sequence[str], table: str) -> list[str]:
-    """Returns the columns in order: the columns of captures first, then those that only pipelines have."""
+    """Returns the columns in order: the columns of captures first, then those that only pipelines
+    have.
+    """
     capture_columns = [column for column in table_schema(table).names if column in columns]
     return [*capture_columns, *(column for column in columns if column not in capture_columns)]
 
@@ -96,7 +109,10 @@ class _Shown:
         if pa.types.is_list(kind):
             item = next(variables)
             return self.dialect.each(value, item, self._number(item, kind.value_type, variables))
-        fields = {field.name: self._number(self.dialect.field(value, field.name), field.type, variables) for field in kind}
+        fields = {
+            field.name: self._number(self.dialect.field(value, field.name), field.type, variables)
+            for field in kind
+        }
         return f"CASE WHEN {value} IS NOT NULL THEN {self.dialect.record(fields)} END"
 
 

@@ -46,7 +46,11 @@ class RunResults:
         """Returns the parts that must be read again to compare streams."""
         works = zip(works_of(self.manifest, self.kept, secrets), self.merged.numbers, strict=True)
         connections = wanted.connections
-        return [EventLook(work, wanted.on(numbers), numbers) for work, numbers in works if np.isin(connections, numbers).any()]
+        return [
+            EventLook(work, wanted.on(numbers), numbers)
+            for work, numbers in works
+            if np.isin(connections, numbers).any()
+        ]
 
 
 def names_of(units: Sequence[Read]) -> list[str]:
@@ -55,29 +59,54 @@ def names_of(units: Sequence[Read]) -> list[str]:
 
 
 def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
-    """Puts all parts together, without comparing their streams. Raises UsageError for parts that are missing or damaged.
+    """Puts all parts together, without comparing their streams. Raises UsageError for parts that
+    are missing or damaged.
 
-    ``few``: tasks that find out which snapshots and gaps cannot be part of a finding; these are left out, but counted.
+    ``few``: tasks that find out which snapshots and gaps cannot be part of a finding; these are
+    left out, but counted.
     """
     if manifest.program != program():
         out = escape(manifest.out)
-        problem = f"{out}: was written by another build of dcpinspect ({escape(manifest.program)}; this is {program()})"
-        again = f"write 'dcpinspect pipeline run CAPTURES… -o {out}', which reads it again from the packets that are there"
-        raise UsageError(f"{problem}; {again}; 'dcpinspect pipeline sql {out} \"from findings\"' shows what was found then")
+        problem = (
+            f"{out}: was written by another build of dcpinspect ({escape(manifest.program)}; "
+            f"this is {program()})"
+        )
+        again = (
+            f"write 'dcpinspect pipeline run CAPTURES… -o {out}', which reads it again from "
+            "the packets that are there"
+        )
+        raise UsageError(
+            f"{problem}; {again}; 'dcpinspect pipeline sql {out} \"from findings\"' shows what "
+            "was found then"
+        )
     left_out: Counter[str] = Counter()
     for number in manifest.counting:
         left_out.update(manifest.units[number].report.left_out)
-    counting_parts = [manifest_part for manifest_part in manifest.parts if not manifest_part.is_copy]
+    counting_parts = [
+        manifest_part for manifest_part in manifest.parts if not manifest_part.is_copy
+    ]
     copied = [manifest_part for manifest_part in manifest.parts if manifest_part.is_copy]
     names = names_of(manifest.units)
     together, begun = _together(manifest, counting_parts, names, left_out, few=few)
     copies, begun_copies = _together(manifest, copied, names, {}, few=few)
     give_back()  # each part is freed as soon as it is in the whole
-    return RunResults(manifest, counting_parts, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
+    return RunResults(
+        manifest,
+        counting_parts,
+        begun,
+        together,
+        copies,
+        list(zip(copied, begun_copies, strict=True)),
+    )
 
 
 def _together(
-    manifest: Manifest, counting_parts: Sequence[ManifestPart], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
+    manifest: Manifest,
+    counting_parts: Sequence[ManifestPart],
+    names: Sequence[str],
+    left_out: Mapping[str, int],
+    *,
+    few: Tasks | None,
 ) -> tuple[Merged, list[IntArray]]:
     def having(number: int, but: BoolArray | None) -> Part:
         merged_part = _read(manifest, counting_parts[number], FEW if but is None else "")
@@ -86,10 +115,17 @@ def _together(
         return merged_part
 
     if few is not None and counting_parts:
-        judge_gaps = partial(judge, few, [manifest.path(manifest_part.file) for manifest_part in counting_parts], manifest.salt)
+        judge_gaps = partial(
+            judge,
+            few,
+            [manifest.path(manifest_part.file) for manifest_part in counting_parts],
+            manifest.salt,
+        )
         return merged_apart(having, len(counting_parts), judge_gaps, names, left_out=left_out)
     merged_parts = [_read(manifest, manifest_part) for manifest_part in counting_parts]
-    return merged(merged_parts or [nothing(names)], names, left_out=left_out), [merged_part.opened_by for merged_part in merged_parts]
+    return merged(merged_parts or [nothing(names)], names, left_out=left_out), [
+        merged_part.opened_by for merged_part in merged_parts
+    ]
 
 
 def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> Part:
@@ -103,12 +139,16 @@ def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> Part:
     return merged_part
 
 
-def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> RunResults:
+def compared(
+    manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False
+) -> RunResults:
     """Puts all parts together, and compares their streams in this process."""
     results = whole(manifest, few=OwnTasks() if few else None)
     known_secrets = secrets or Secrets()
     results.merged.compare(
-        lambda wanted: FoundEvents.joined(wanted, [look(event_look) for event_look in results.looks(wanted, known_secrets)])
+        lambda wanted: FoundEvents.joined(
+            wanted, [look(event_look) for event_look in results.looks(wanted, known_secrets)]
+        )
     )
     return results
 
@@ -120,10 +160,15 @@ def with_embedded(manifest: Manifest, secrets: Secrets, point: str) -> Secrets:
         for unit_read in map(manifest.units.__getitem__, manifest.counting)
         if unit_read.unit.point == point and unit_read.report.secrets
     ]
-    return replace(secrets.of(point), captures=[(unit_read.unit.path, unit_read.report.secrets) for unit_read in with_secrets])
+    return replace(
+        secrets.of(point),
+        captures=[(unit_read.unit.path, unit_read.report.secrets) for unit_read in with_secrets],
+    )
 
 
-def works_of(manifest: Manifest, manifest_parts: Sequence[ManifestPart], secrets: Secrets) -> list[Work]:
+def works_of(
+    manifest: Manifest, manifest_parts: Sequence[ManifestPart], secrets: Secrets
+) -> list[Work]:
     """Returns the work that reads each of the parts again."""
     works = []
     groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}
@@ -133,7 +178,8 @@ def works_of(manifest: Manifest, manifest_parts: Sequence[ManifestPart], secrets
         bundles = [
             bundle
             for number in groups
-            if manifest.units[number].unit.point == manifest_part.point and not groups[number].isdisjoint(keys)
+            if manifest.units[number].unit.point == manifest_part.point
+            and not groups[number].isdisjoint(keys)
             for bundle in manifest.bundled(number, keys)
         ]
         works.append(
@@ -151,4 +197,7 @@ def works_of(manifest: Manifest, manifest_parts: Sequence[ManifestPart], secrets
 
 def ports(manifest: Manifest) -> dict[str, Any]:
     """Returns the options by which connections are found."""
-    return {"extra_ports": tuple(manifest.options["extra_ports"]), "find_ports": bool(manifest.options["find_ports"])}
+    return {
+        "extra_ports": tuple(manifest.options["extra_ports"]),
+        "find_ports": bool(manifest.options["find_ports"]),
+    }

@@ -1,4 +1,6 @@
-"""How full the window of each connection was at most: bytes that flow control counts, less bytes acknowledged."""
+"""How full the window of each connection was at most: bytes that flow control counts, less bytes
+acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ CHARTED = 64
 
 
 class Balance:
-    """The balance of windows. Feed it with every batch of a reading. On a connection that lost bytes the sums mean nothing; callers have to
-    check."""
+    """The balance of windows. Feed it with every batch of a reading. On a connection that lost
+    bytes the sums mean nothing; callers have to check.
+    """
 
     def __init__(self) -> None:
         self.greatest: dict[int, int] = {}
@@ -31,15 +34,25 @@ class Balance:
         """Takes the next messages of the reading."""
         kind = kinds(batch)[0]
         counted = kind >= END
-        change: RowNumbers = np.where(counted, batch.length + PREPARE_SURPLUS * (batch.decoded.opcode == Opcode.DCP_PREPARE), 0)
+        change: RowNumbers = np.where(
+            counted,
+            batch.length + PREPARE_SURPLUS * (batch.decoded.opcode == Opcode.DCP_PREPARE),
+            0,
+        )
         acks = kind == ACK
         if acks.any():
             change[acks] = -batch.decoded.numbers["ack_bytes"].values[acks].astype(np.int64)
         rows = np.flatnonzero(change)
         connections: IntArray = batch.connection[rows]
         for connection in np.unique(connections).tolist():
-            balance = self._now.get(connection, 0) + np.cumsum(change[rows[connections == connection]])
+            balance = self._now.get(connection, 0) + np.cumsum(
+                change[rows[connections == connection]]
+            )
             self._now[connection] = int(balance[-1])
             self.greatest[connection] = max(self.greatest.get(connection, 0), int(balance.max()))
             if connection in self.by_time.rows or len(self.by_time.rows) < CHARTED:
-                self.by_time.add(np.full(len(balance), connection), batch.time_ns[rows[connections == connection]], np.maximum(balance, 0))
+                self.by_time.add(
+                    np.full(len(balance), connection),
+                    batch.time_ns[rows[connections == connection]],
+                    np.maximum(balance, 0),
+                )

@@ -1,4 +1,6 @@
-"""Events as records: what each event changes, and where it is; and the parts by which two changes are compared."""
+"""Events as records: what each event changes, and where it is; and the parts by which two changes
+are compared.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ class ChangeEvent(Struct[T]):
     key: T = number("Hash of its key, -1 where part of it is not in the capture.")
     cas: T = number("Its CAS.")
     datatype: T = number("Its datatype.")
-    value: T = number("Hash of its value, -1 where part of the message is not in the capture, or it is not needed.")
+    value: T = number(
+        "Hash of its value, -1 where part of the message is not in the capture, or it is not "
+        "needed."
+    )
     key_size: T = number("Bytes of its key.")
     key_start: KeyStart[T] = nested(KeyStart, "The first of them.")
 
@@ -62,12 +67,24 @@ class Changes(Change[IntArray], StructRows[Change]):
 def changes_of(events: Events) -> Changes:
     """Returns the changes of events, to compare them with other changes."""
     changes = Changes.zeros(len(events))
-    changes.row, changes.seqno, changes.opcode, changes.collection = events.place.row, events.seqno, events.opcode, events.collection
-    changes.key, changes.cas, changes.datatype, changes.value = events.key, events.cas, events.datatype, events.value
+    changes.row, changes.seqno, changes.opcode, changes.collection = (
+        events.place.row,
+        events.seqno,
+        events.opcode,
+        events.collection,
+    )
+    changes.key, changes.cas, changes.datatype, changes.value = (
+        events.key,
+        events.cas,
+        events.datatype,
+        events.value,
+    )
     return changes
 
 
 def key_text(event: ChangeEvent) -> str:
     """Returns the key of an event as text, cut short if it is long."""
     key_bytes = KeyStart.as_bytes(event.key_start)[: event.key_size]
-    return key_bytes.decode(errors="backslashreplace") + ("…" if event.key_size > TOLD_OF_KEY else "")
+    return key_bytes.decode(errors="backslashreplace") + (
+        "…" if event.key_size > TOLD_OF_KEY else ""
+    )

@@ -1,5 +1,6 @@
-"""Which node has which vbucket, by a server's cluster map. Servers send the map to clients that ask for it, or that asked the wrong
-node."""
+"""Which node has which vbucket, by a server's cluster map. Servers send the map to clients that ask
+for it, or that asked the wrong node.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ _MOST = 1 << 10
 """Greatest number of vbuckets, and of nodes, that are read: buckets have no more."""
 _MOST_TEXT = 255
 _LONGEST = 1 << 22
-"""Greatest size of a map that is read, in bytes; maps of the largest buckets have some tens of thousands."""
+"""Greatest size of a map that is read, in bytes; maps of the largest buckets have some tens of
+thousands.
+"""
 _KEPT = 4
 """Number of maps that are kept: many answers have the same map."""
 _SAME_HOST = "$HOST"
@@ -23,19 +26,26 @@ _SAME_HOST = "$HOST"
 
 
 def active_nodes(text: bytes) -> dict[int, str]:
-    """Returns the address of the node that has each vbucket active, by vbucket; empty if ``text`` is no map.
+    """Returns the address of the node that has each vbucket active, by vbucket; empty if ``text``
+    is no map.
 
-    Vbuckets that no node has are left out. Source: the bucket configuration in terse form, ``vBucketServerMap``. It names nodes once, and
-    lists by vbucket their numbers, the active one first, -1 for none.
+    Vbuckets that no node has are left out. Source: the bucket configuration in terse form,
+    ``vBucketServerMap``. It names nodes once, and lists by vbucket their numbers, the active one
+    first, -1 for none.
     """
     if len(text) > _LONGEST:
         return {}
     try:
         cluster_map: Any = orjson.loads(text)
-        servers, vbuckets = cluster_map["vBucketServerMap"]["serverList"], cluster_map["vBucketServerMap"]["vBucketMap"]
+        servers, vbuckets = (
+            cluster_map["vBucketServerMap"]["serverList"],
+            cluster_map["vBucketServerMap"]["vBucketMap"],
+        )
         names = [str(server)[:_MOST_TEXT] for server in servers[:_MOST]]
         chains = [chain[0] for chain in vbuckets[:_MOST]]
-        return {vbucket: names[node] for vbucket, node in enumerate(chains) if 0 <= node < len(names)}
+        return {
+            vbucket: names[node] for vbucket, node in enumerate(chains) if 0 <= node < len(names)
+        }
     except (ValueError, KeyError, TypeError, IndexError):
         return {}
 
@@ -47,8 +57,9 @@ class ClusterMaps:
         self._kept: dict[bytes, dict[int, str]] = {}
 
     def nodes(self, text: bytes, redactor: Redactor | None = None) -> dict[int, str]:
-        """Returns the map as ``active_nodes`` does; callers must not change it. ``redactor``: replaces names of hosts; always the same
-        redactor."""
+        """Returns the map as ``active_nodes`` does; callers must not change it. ``redactor``:
+        replaces names of hosts; always the same redactor.
+        """
         node_of = self._kept.pop(text, None)
         if node_of is None:
             node_of = active_nodes(text)
@@ -63,7 +74,9 @@ class ClusterMaps:
 
 
 def _shown(node: str, redactor: Redactor) -> str:
-    """Returns a node with the replacement for the name of its host; addresses are no names, so they stay."""
+    """Returns a node with the replacement for the name of its host; addresses are no names, so they
+    stay.
+    """
     host, colon, port = node.rpartition(":")
     host, port = (host, port) if port.isdecimal() else (node, "")
     try:

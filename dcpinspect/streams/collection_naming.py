@@ -1,4 +1,6 @@
-"""Finds what messages tell of the names of collections: system events, manifests, and ids that were asked for by name."""
+"""Finds what messages tell of the names of collections: system events, manifests, and ids that were
+asked for by name.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,19 @@ from dcpinspect.tables.messages import MessageBatch
 
 _MOST_WAITING = 1 << 6
 _MOST_TEXT = 1 << 20
-"""Greatest number of unanswered requests whose texts are remembered, and of bytes kept of each text."""
+"""Greatest number of unanswered requests whose texts are remembered, and of bytes kept of each
+text.
+"""
 _MOST_ID = 0xFFFF_FFFF
-_IN_VALUE = (Opcode.COLLECTIONS_SET_MANIFEST, Opcode.COLLECTIONS_GET_ID, Opcode.COLLECTIONS_GET_SCOPE_ID)
+_IN_VALUE = (
+    Opcode.COLLECTIONS_SET_MANIFEST,
+    Opcode.COLLECTIONS_GET_ID,
+    Opcode.COLLECTIONS_GET_SCOPE_ID,
+)
 _TELLS = np.zeros(256, dtype=np.bool_)
-_TELLS[[Opcode.DCP_SYSTEM_EVENT, Opcode.COLLECTIONS_GET_MANIFEST, Opcode.SELECT_BUCKET, *_IN_VALUE]] = True
+_TELLS[
+    [Opcode.DCP_SYSTEM_EVENT, Opcode.COLLECTIONS_GET_MANIFEST, Opcode.SELECT_BUCKET, *_IN_VALUE]
+] = True
 
 
 class NameTeller:
@@ -35,7 +45,9 @@ class NameTeller:
         tells = _TELLS[decoded.opcode]
         if not tells.any():
             return
-        for index in np.flatnonzero(tells & ~decoded.is_server & decoded.has_magic & readable(batch)).tolist():
+        for index in np.flatnonzero(
+            tells & ~decoded.is_server & decoded.has_magic & readable(batch)
+        ).tolist():
             opcode = int(decoded.opcode[index])
             if not decoded.is_response[index]:
                 self._request(batch, index, opcode)
@@ -51,7 +63,9 @@ class NameTeller:
         elif opcode == Opcode.SELECT_BUCKET or opcode in _IN_VALUE:
             if len(self._asked) >= _MOST_WAITING:
                 del self._asked[next(iter(self._asked))]
-            self._asked[int(batch.row[index])] = (batch.key_of(index) or document(batch, index))[:_MOST_TEXT]
+            self._asked[int(batch.row[index])] = (batch.key_of(index) or document(batch, index))[
+                :_MOST_TEXT
+            ]
 
     def _event(self, batch: MessageBatch, index: int, connection: int) -> None:
         change, row = said_by_event(batch, index), int(batch.row[index])
@@ -69,10 +83,16 @@ class NameTeller:
         if batch.decoded.specific[index] != Status.SUCCESS:
             return
         if opcode == Opcode.SELECT_BUCKET and asked_name:
-            if self.names.select(row, connection, batch.endpoints.server[connection - 1], asked_name):
-                self._heard.pop(connection, None)  # in another bucket, the same ids are other collections
+            if self.names.select(
+                row, connection, batch.endpoints.server[connection - 1], asked_name
+            ):
+                self._heard.pop(
+                    connection, None
+                )  # in another bucket, the same ids are other collections
         elif opcode in (Opcode.COLLECTIONS_GET_MANIFEST, Opcode.COLLECTIONS_SET_MANIFEST):
-            answer_text = document(batch, index) if opcode == Opcode.COLLECTIONS_GET_MANIFEST else asked_name
+            answer_text = (
+                document(batch, index) if opcode == Opcode.COLLECTIONS_GET_MANIFEST else asked_name
+            )
             for scope, name, collections in scopes_of(json_object(answer_text) or {}):
                 self.names.tell_scope(row, connection, scope, name)
                 for number, collection in collections:
@@ -81,8 +101,15 @@ class NameTeller:
         elif opcode == Opcode.COLLECTIONS_GET_SCOPE_ID and asked_name:
             scope_id = batch.annotate(index).field("scope_id")
             if scope_id is not None and isinstance(scope_id.value, int):
-                self.names.tell_scope(row, connection, scope_id.value, text(asked_name).partition(".")[0] or DEFAULT)
+                self.names.tell_scope(
+                    row, connection, scope_id.value, text(asked_name).partition(".")[0] or DEFAULT
+                )
         elif opcode == Opcode.COLLECTIONS_GET_ID and asked_name:
-            collection_id, (scope_name, dot, name) = batch.decoded.collection_id.at(index), text(asked_name).partition(".")
+            collection_id, (scope_name, dot, name) = (
+                batch.decoded.collection_id.at(index),
+                text(asked_name).partition("."),
+            )
             if collection_id is not None and dot:
-                self.names.tell(row, connection, collection_id, scope_name or DEFAULT, name or DEFAULT)
+                self.names.tell(
+                    row, connection, collection_id, scope_name or DEFAULT, name or DEFAULT
+                )

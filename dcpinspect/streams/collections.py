@@ -1,4 +1,5 @@
-"""Collections and scopes as a connection hears of them: from system events, and from a manifest that was asked for.
+"""Collections and scopes as a connection hears of them: from system events, and from a manifest
+that was asked for.
 
 Every vbucket tells of every collection, mostly in the same bytes: each different text is read once.
 """
@@ -78,7 +79,9 @@ class Manifest:
                 collection.has_ended = True
 
     def take_answer(self, manifest: Mapping[str, Any], redactor: Redactor | None = None) -> None:
-        """Takes the manifest of the bucket, as the server has it. ``redactor``: names are replaced before they are remembered."""
+        """Takes the manifest of the bucket, as the server has it. ``redactor``: names are replaced
+        before they are remembered.
+        """
         self.uid = max(self.uid, hex_uid(manifest.get("uid")) or 0)
         for scope, name, collections in scopes_of(manifest):
             self._add_scope(scope, shown(name, redactor))
@@ -117,19 +120,31 @@ class SaidByEvent(NamedTuple):
 
 
 def said_by_event(batch: MessageBatch, row: int) -> SaidByEvent | None:
-    """Returns what a system event says; None unless it was captured whole, fits its layout and says enough.
+    """Returns what a system event says; None unless it was captured whole, fits its layout and says
+    enough.
 
-    Only the fields needed are read: explaining every field would take fifty times as long, and there may be thousands of events.
+    Only the fields needed are read: explaining every field would take fifty times as long, and
+    there may be thousands of events.
     """
     decoded = batch.decoded
-    layout, start, value = LAYOUTS[int(decoded.layout[row])], int(decoded.extras_at[row]), int(decoded.value.start[row])
+    layout, start, value = (
+        LAYOUTS[int(decoded.layout[row])],
+        int(decoded.extras_at[row]),
+        int(decoded.value.start[row]),
+    )
     change = _numbers(layout.extras, batch.data[start : start + layout.extras_size].tobytes())
-    change |= _numbers(layout.value, batch.data[value : value + int(decoded.value.size[row])].tobytes())
-    event, uid, scope, history = (change.get(name) for name in ("event", "manifest_uid", "scope_id", "history"))
+    change |= _numbers(
+        layout.value, batch.data[value : value + int(decoded.value.size[row])].tobytes()
+    )
+    event, uid, scope, history = (
+        change.get(name) for name in ("event", "manifest_uid", "scope_id", "history")
+    )
     if event is None or uid is None or scope is None:
         return None
     keeps = None if history is None else bool(history)
-    return SaidByEvent(event, uid, scope, change.get("collection_id"), _text(batch.key_of(row) or None), keeps)
+    return SaidByEvent(
+        event, uid, scope, change.get("collection_id"), _text(batch.key_of(row) or None), keeps
+    )
 
 
 def _numbers(items: Sequence[LayoutItem], data: bytes) -> dict[str, int]:
@@ -137,15 +152,25 @@ def _numbers(items: Sequence[LayoutItem], data: bytes) -> dict[str, int]:
     numbers_by_name: dict[str, int] = {}
     for spec in items:
         if isinstance(spec, Field) and spec.kind.size:
-            numbers_by_name[spec.name] = int.from_bytes(data[spec.offset : spec.offset + spec.kind.size], "big")
+            numbers_by_name[spec.name] = int.from_bytes(
+                data[spec.offset : spec.offset + spec.kind.size], "big"
+            )
         elif isinstance(spec, Field) and spec.slots:
             with suppress(FlatBufferError):
-                numbers_by_name |= {slot.name: value for slot, value, _, _ in decode_table(data, spec.slots) if isinstance(value, int)}
+                numbers_by_name |= {
+                    slot.name: value
+                    for slot, value, _, _ in decode_table(data, spec.slots)
+                    if isinstance(value, int)
+                }
     return numbers_by_name
 
 
-def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tuple[int, Collection]]]]:
-    """Yields (id, name, collections with their ids) of each scope in a manifest; scopes and collections without an id are left out."""
+def scopes_of(
+    manifest: Mapping[str, Any],
+) -> Iterator[tuple[int, str, list[tuple[int, Collection]]]]:
+    """Yields (id, name, collections with their ids) of each scope in a manifest; scopes and
+    collections without an id are left out.
+    """
     for scope in _objects(manifest.get("scopes")):
         scope_id, name = hex_uid(scope.get("uid")), _text(scope.get("name"))
         if scope_id is None or name is None:
@@ -154,7 +179,16 @@ def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tupl
         for collection in _objects(scope.get("collections")):
             number, history = hex_uid(collection.get("uid")), collection.get("history")
             if number is not None:
-                scopes.append((number, Collection(_text(collection.get("name")), scope_id, history if isinstance(history, bool) else None)))
+                scopes.append(
+                    (
+                        number,
+                        Collection(
+                            _text(collection.get("name")),
+                            scope_id,
+                            history if isinstance(history, bool) else None,
+                        ),
+                    )
+                )
         yield scope_id, name, scopes
 
 
@@ -163,7 +197,9 @@ def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | Non
     named = filter_.get("collections") if filter_ is not None else None
     if not isinstance(named, list):
         return None
-    return frozenset(number for text in named if (number := hex_uid(text)) is not None and number <= _MAX_ID)
+    return frozenset(
+        number for text in named if (number := hex_uid(text)) is not None and number <= _MAX_ID
+    )
 
 
 def named_scope(filter_: Mapping[str, Any] | None) -> int | None:
@@ -173,15 +209,22 @@ def named_scope(filter_: Mapping[str, Any] | None) -> int | None:
 
 
 class KnownNames:
-    """Names at the end of a reading: told on the connection itself, or on another one to the same bucket of the same server."""
+    """Names at the end of a reading: told on the connection itself, or on another one to the same
+    bucket of the same server.
+    """
 
     def __init__(self, manifests: Mapping[int, Manifest], buckets: Mapping[int, Hashable]) -> None:
-        """``manifests``: by connection. ``buckets``: by connection, the bucket where it is known."""
+        """``manifests``: by connection. ``buckets``: by connection, the bucket where it is
+        known.
+        """
         self._own = manifests
         self._buckets = buckets
         self._shared: dict[Hashable, Manifest] = {}
         for connection in sorted(buckets.keys() & manifests.keys()):
-            manifest, shared = manifests[connection], self._shared.setdefault(buckets[connection], Manifest())
+            manifest, shared = (
+                manifests[connection],
+                self._shared.setdefault(buckets[connection], Manifest()),
+            )
             for number, scope in manifest.scopes.items():
                 shared.scopes.setdefault(number, scope)
             for number, collection in manifest.collections.items():
@@ -189,7 +232,9 @@ class KnownNames:
                     shared.collections.setdefault(number, collection)
 
     def asked(self, connection: int, filter_: Mapping[str, Any] | None) -> str | None:
-        """Returns the collections or the scope that a stream request names, as text; None if it names none."""
+        """Returns the collections or the scope that a stream request names, as text; None if it
+        names none.
+        """
         scope, collections = named_scope(filter_), named_collections(filter_)
         if scope is not None:
             name = self._scope(connection, scope)
@@ -197,7 +242,9 @@ class KnownNames:
         if collections is None:
             return None
         labels = [(self._collection(connection, number), number) for number in sorted(collections)]
-        return ", ".join(unnamed(number) if name is None else with_id(name, number) for name, number in labels)
+        return ", ".join(
+            unnamed(number) if name is None else with_id(name, number) for name, number in labels
+        )
 
     def _told(self, connection: int) -> list[Manifest]:
         manifests = (self._own.get(connection), self._shared.get(self._buckets.get(connection)))
@@ -207,19 +254,43 @@ class KnownNames:
         if number == 0:
             return f"{DEFAULT}.{DEFAULT}"
         collections = (manifest.collections.get(number) for manifest in self._told(connection))
-        collection = next((collection for collection in collections if collection is not None and collection.name is not None), None)
-        return None if collection is None else f"{self._scope(connection, collection.scope) or unnamed(collection.scope)}.{collection.name}"
+        collection = next(
+            (
+                collection
+                for collection in collections
+                if collection is not None and collection.name is not None
+            ),
+            None,
+        )
+        return (
+            None
+            if collection is None
+            else f"{self._scope(connection, collection.scope) or unnamed(collection.scope)}.{collection.name}"
+        )
 
     def _scope(self, connection: int, number: int) -> str | None:
         if number == 0:
             return DEFAULT
-        return next((manifest.scopes[number] for manifest in self._told(connection) if number in manifest.scopes), None)
+        return next(
+            (
+                manifest.scopes[number]
+                for manifest in self._told(connection)
+                if number in manifest.scopes
+            ),
+            None,
+        )
 
 
 def hex_uid(text: object) -> int | None:
-    """Returns a number written as hexadecimal digits, as manifests have it in JSON; None if ``text`` is none."""
+    """Returns a number written as hexadecimal digits, as manifests have it in JSON; None if
+    ``text`` is none.
+    """
     try:
-        return int(text, 16) if isinstance(text, str) and text.isalnum() and len(text) <= _DIGITS else None
+        return (
+            int(text, 16)
+            if isinstance(text, str) and text.isalnum() and len(text) <= _DIGITS
+            else None
+        )
     except ValueError:
         return None
 
@@ -231,4 +302,6 @@ def _text(value: object) -> str | None:
 
 
 def _objects(values: object) -> list[Mapping[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )

@@ -34,12 +34,18 @@ class Flow:
     counted: int
     acked: int
     outstanding: int | None
-    """Bytes that wait for an acknowledgement; None where the window is not known, or something was lost since it was set."""
+    """Bytes that wait for an acknowledgement; None where the window is not known, or something was
+    lost since it was set.
+    """
 
     @property
     def is_full(self) -> bool:
         """Whether the producer has to wait for an acknowledgement."""
-        return self.outstanding is not None and bool(self.window) and self.outstanding >= (self.window or 0)
+        return (
+            self.outstanding is not None
+            and bool(self.window)
+            and self.outstanding >= (self.window or 0)
+        )
 
 
 def flow_of(row: ConnectionRow, link: Link, session: Session, sight: Visibility) -> Flow:
@@ -52,14 +58,20 @@ def flow_of(row: ConnectionRow, link: Link, session: Session, sight: Visibility)
     if sight.has_lost(link.number, consumer, row.window_losses[consumer]):
         window = -1  # another window may have been asked for
     is_based = window > 0 and is_read and bool(row.is_based)
-    return Flow(window if window >= 0 else None, counted, acked, counted - acked if is_based else None)
+    return Flow(
+        window if window >= 0 else None, counted, acked, counted - acked if is_based else None
+    )
 
 
-def clients_of(links: Iterable[Link], sessions: Mapping[int, Session], sight: Visibility) -> dict[int, Client]:
-    """Returns the consumer that each connection belongs to, over all its connections, by number of the connection.
+def clients_of(
+    links: Iterable[Link], sessions: Mapping[int, Session], sight: Visibility
+) -> dict[int, Client]:
+    """Returns the consumer that each connection belongs to, over all its connections, by number of
+    the connection.
 
-    Its name is its address with its DCP name up to the first colon, or with the agent if it has no name. A name that stands for connections
-    to several buckets is a consumer for each bucket, because vbuckets of different buckets have nothing in common.
+    Its name is its address with its DCP name up to the first colon, or with the agent if it has no
+    name. A name that stands for connections to several buckets is a consumer for each bucket,
+    because vbuckets of different buckets have nothing in common.
     """
     clients: dict[int, Client] = {}
     buckets: dict[str, dict[int, str | None]] = {}
@@ -71,14 +83,19 @@ def clients_of(links: Iterable[Link], sessions: Mapping[int, Session], sight: Vi
         if len({*connections.values()} - {None}) > 1:
             for number, bucket in connections.items():
                 client = clients[number]
-                clients[number] = replace(client, is_named=False) if bucket is None else replace(client, name=f"{client.name}@{bucket}")
+                clients[number] = (
+                    replace(client, is_named=False)
+                    if bucket is None
+                    else replace(client, name=f"{client.name}@{bucket}")
+                )
     return clients
 
 
 def _client_of(link: Link, session: Session, sight: Visibility) -> Client:
     """Returns the consumer that a connection belongs to, whatever the bucket.
 
-    Where the open may be missing, nobody can tell whose connection it is: its number and a question mark stand for the name.
+    Where the open may be missing, nobody can tell whose connection it is: its number and a question
+    mark stand for the name.
     """
     host = link.origin.rpartition(":")[0]
     if session.name:
@@ -99,11 +116,23 @@ def noop_interval(session: Session) -> float | None:
 
 
 def _is_opened(session: Session, row: ConnectionRow) -> bool:
-    return session.open_status == Status.SUCCESS or (session.open_status is None and (row.streams > 0 or row.counted > 0))
+    return session.open_status == Status.SUCCESS or (
+        session.open_status is None and (row.streams > 0 or row.counted > 0)
+    )
 
 
-def verdict_of(link: Link, session: Session, row: ConnectionRow, flow: Flow, sight: Visibility, *, is_running: bool) -> str:
-    """Returns the verdict of a connection: the first one that holds. ``is_running``: messages come on one of its streams."""
+def verdict_of(
+    link: Link,
+    session: Session,
+    row: ConnectionRow,
+    flow: Flow,
+    sight: Visibility,
+    *,
+    is_running: bool,
+) -> str:
+    """Returns the verdict of a connection: the first one that holds. ``is_running``: messages come
+    on one of its streams.
+    """
     is_opened = _is_opened(session, row)
     was_seen = sight.is_complete(link.number)
     if was_seen and not is_opened and session.open_status is None:
@@ -124,7 +153,9 @@ def verdict_of(link: Link, session: Session, row: ConnectionRow, flow: Flow, sig
 
 
 def noop_limit_ns(session: Session) -> int:
-    """Returns how long an answer to a noop may take before its absence is reported: the interval, 5 s at most and 2 s at least."""
+    """Returns how long an answer to a noop may take before its absence is reported: the interval, 5
+    s at most and 2 s at least.
+    """
     interval = noop_interval(session)
     return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
 
@@ -144,7 +175,9 @@ def connection_records(
     is_running: BoolArray,
     sight: Visibility,
 ) -> Records:
-    """Returns the table of connections; ``is_running``: connections, by number, on whose streams messages come."""
+    """Returns the table of connections; ``is_running``: connections, by number, on whose streams
+    messages come.
+    """
     rows = []
     for link in links:
         session = sessions.get(link.number) or Session()
@@ -162,13 +195,18 @@ def connection_records(
                 None if producer < 0 else w.ROLES[1 - producer],
                 session.bucket,
                 None if features is None else list(features),
-                {key: {"value": control.value, "status": control.status} for key, control in session.controls.items()},
+                {
+                    key: {"value": control.value, "status": control.status}
+                    for key, control in session.controls.items()
+                },
                 flow.window,
                 flow.outstanding,
                 flow.counted,
                 flow.acked,
                 noop_interval(session),
-                verdict_of(link, session, row, flow, sight, is_running=bool(is_running[link.number])),
+                verdict_of(
+                    link, session, row, flow, sight, is_running=bool(is_running[link.number])
+                ),
                 None if link.closed_by < 0 else ("client", "server")[link.closed_by],
                 "handshake" if link.has_handshake else "mid-stream",
                 link.tls,
@@ -181,25 +219,51 @@ def connection_records(
             )
         )
     names = [column.name for column in CONNECTIONS.columns]
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
-    return Records(CONNECTIONS, columns, len(rows), file=np.array([link.first_file for link in links], dtype=np.int64))
+    columns = (
+        dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        if rows
+        else {name: [] for name in names}
+    )
+    return Records(
+        CONNECTIONS,
+        columns,
+        len(rows),
+        file=np.array([link.first_file for link in links], dtype=np.int64),
+    )
 
 
-def replica_streams(streams: Streams, connections: ConnectionRows, sessions: dict[int, Session], links: Mapping[int, Link]) -> BoolArray:
-    """Returns a mask of streams whose vbucket is a replica on their server: the server told some client so, or the cluster map shows it.
+def replica_streams(
+    streams: Streams,
+    connections: ConnectionRows,
+    sessions: dict[int, Session],
+    links: Mapping[int, Link],
+) -> BoolArray:
+    """Returns a mask of streams whose vbucket is a replica on their server: the server told some
+    client so, or the cluster map shows it.
 
-    A cluster map counts if it names the server by the address used here. It does not count for what one node streams to another: that comes
-    from the active vbucket.
+    A cluster map counts if it names the server by the address used here. It does not count for what
+    one node streams to another: that comes from the active vbucket.
     """
     is_replica = np.zeros(len(streams), dtype=np.bool_)
-    listed = {(links[number].server, vbucket) for number, session in sessions.items() if number in links for vbucket in session.replicas}
+    listed = {
+        (links[number].server, vbucket)
+        for number, session in sessions.items()
+        if number in links
+        for vbucket in session.replicas
+    }
     elsewhere: dict[int, Mapping[int, str]] = {}
     for number, session in sessions.items():
         nodes = session.cluster_map.nodes if session.cluster_map is not None else {}
-        if number in links and connections.producer[number] == 1 and links[number].server in nodes.values():
+        if (
+            number in links
+            and connections.producer[number] == 1
+            and links[number].server in nodes.values()
+        ):
             elsewhere[number] = nodes
     if listed or elsewhere:
-        for row, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
+        for row, (connection, vbucket) in enumerate(
+            zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)
+        ):
             if connection in links:
                 server = links[connection].server
                 node = elsewhere.get(connection, {}).get(vbucket, server)

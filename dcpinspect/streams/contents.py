@@ -1,8 +1,10 @@
 """Follows what events are about: keys that come twice, prepares that nobody completes, collections.
 
-The latest keys of a reading are remembered, up to a number. With more, the oldest are forgotten, and what depends on them is not judged.
+The latest keys of a reading are remembered, up to a number. With more, the oldest are forgotten,
+and what depends on them is not judged.
 
-Keys of one stream say nothing of another stream. So several readings of the same messages can each follow the keys of some vbuckets.
+Keys of one stream say nothing of another stream. So several readings of the same messages can each
+follow the keys of some vbuckets.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ MOST = 1 << 20
 """Number of keys that are remembered: 110 MB."""
 _FIRST = 256
 _GROWTH = 8
-"""Tables grow by this factor: each time all keys are sorted in anew, and memory that is not used yet costs nothing."""
+"""Tables grow by this factor: each time all keys are sorted in anew, and memory that is not used
+yet costs nothing.
+"""
 _SPREAD = 0x9E3779B97F4A7C15
 
 
@@ -49,11 +53,15 @@ ALL = Share(0, 1)
 
 
 class Contents(Portable):
-    """Follows the keys of events. Feed it with every batch, after the tracker's kernel has followed the messages."""
+    """Follows the keys of events. Feed it with every batch, after the tracker's kernel has followed
+    the messages.
+    """
 
-    def __init__(self, most: int = MOST, *, share: Share = ALL, hashed_by: tuple[int, int] | None = None) -> None:
-        """``share``: the vbuckets whose keys are followed. ``hashed_by``: secrets by which keys are hashed. Only what was hashed by the
-        same secrets can be ``joined``.
+    def __init__(
+        self, most: int = MOST, *, share: Share = ALL, hashed_by: tuple[int, int] | None = None
+    ) -> None:
+        """``share``: the vbuckets whose keys are followed. ``hashed_by``: secrets by which keys are
+        hashed. Only what was hashed by the same secrets can be ``joined``.
         """
         self.most = most
         """Number of keys that are remembered; only to be changed before the first batch."""
@@ -62,16 +70,31 @@ class Contents(Portable):
         tables.entries = event_keys.KeyRows.zeros(min(_FIRST, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
         tables.marks = event_keys.KeyFill.one()
-        tables.events, tables.messages, tables.streams = event_keys.KeyEvents.zeros(0), Messages.zeros(0), Streams.zeros(0)
-        tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), RowCounts.one()
+        tables.events, tables.messages, tables.streams = (
+            event_keys.KeyEvents.zeros(0),
+            Messages.zeros(0),
+            Streams.zeros(0),
+        )
+        tables.snapshots, tables.anomalies, tables.counts = (
+            Snapshots.zeros(0),
+            Anomalies.zeros(0),
+            RowCounts.one(),
+        )
         tables.seed = secrets.randbits(31)
-        self._secrets = hashed_by or new_secrets()  # secrets of its own: another process may go on with what it knows of keys
+        self._secrets = (
+            hashed_by or new_secrets()
+        )  # secrets of its own: another process may go on with what it knows of keys
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns what is known of keys, to be ``joined`` with what other readings know."""
         marks = self._tables.marks
         entries = self._tables.entries[: marks.used]
-        return {"most": self.most, "secrets": self._secrets, "entries": entries, "marks": (marks.forgotten, marks.has_said)}
+        return {
+            "most": self.most,
+            "secrets": self._secrets,
+            "entries": entries,
+            "marks": (marks.forgotten, marks.has_said),
+        }
 
     def __setstate__(self, saved_state: dict[str, Any]) -> None:
         self.__init__(saved_state["most"], hashed_by=saved_state["secrets"])  # type: ignore[misc] # there is nothing yet
@@ -80,13 +103,16 @@ class Contents(Portable):
 
     @classmethod
     def joined(cls, readings: Sequence[Contents], streams: Streams, share: Share) -> Self:
-        """Joins what readings of the same messages know of different vbuckets, and keeps what belongs to ``share``.
+        """Joins what readings of the same messages know of different vbuckets, and keeps what
+        belongs to ``share``.
 
-        ``streams``: the streams, which have the same numbers in all of these readings. Raises ValueError for other secrets, and for
-        streams that do not exist.
+        ``streams``: the streams, which have the same numbers in all of these readings. Raises
+        ValueError for other secrets, and for streams that do not exist.
         """
         first = readings[0]
-        entries = event_keys.KeyRows.joined([reading._tables.entries[: reading._tables.marks.used] for reading in readings])
+        entries = event_keys.KeyRows.joined(
+            [reading._tables.entries[: reading._tables.marks.used] for reading in readings]
+        )
         is_stream = (entries.stream >= 0) & (entries.stream < len(streams))
         if any(reading._secrets != first._secrets for reading in readings) or not is_stream.all():
             msg = "these do not belong together"
@@ -94,7 +120,9 @@ class Contents(Portable):
         contents = cls(first.most, share=share, hashed_by=first._secrets)
         contents._know(entries[share.has(streams.vbucket[entries.stream])])
         marks = contents._tables.marks
-        marks.forgotten = max(marks.forgotten, *(reading._tables.marks.forgotten for reading in readings))
+        marks.forgotten = max(
+            marks.forgotten, *(reading._tables.marks.forgotten for reading in readings)
+        )
         marks.has_said = max(reading._tables.marks.has_said for reading in readings)
         return contents
 
@@ -105,21 +133,36 @@ class Contents(Portable):
         while tables.marks.used and tables.marks.used + event_keys.ROOM > self.most:
             self._forget()
         used = tables.marks.used
-        grown = event_keys.KeyRows.zeros(max(min(_FIRST, self.most), 1 << (used + event_keys.ROOM - 1).bit_length()))
+        grown = event_keys.KeyRows.zeros(
+            max(min(_FIRST, self.most), 1 << (used + event_keys.ROOM - 1).bit_length())
+        )
         grown[:used] = tables.entries[:used]
         tables.entries, tables.slots = grown, np.full(2 * len(grown), -1, dtype=np.int64)
         event_keys.refill_entries(tables)
 
-    def feed(self, batch: MessageBatch, state: ReadingState, filters: list[dict[str, Any] | None]) -> None:
-        """Takes the messages of a batch; ``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
+    def feed(
+        self, batch: MessageBatch, state: ReadingState, filters: list[dict[str, Any] | None]
+    ) -> None:
+        """Takes the messages of a batch; ``state``: as the kernel left it; ``filters``: the parsed
+        values of stream requests.
+        """
         messages, tables = state.messages, self._tables
-        event_rows = np.flatnonzero((messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED))
+        event_rows = np.flatnonzero(
+            (messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED)
+        )
         if self._share != ALL:
-            event_rows = event_rows[self._share.has(state.streams.vbucket[messages.stream[event_rows]])]
+            event_rows = event_rows[
+                self._share.has(state.streams.vbucket[messages.stream[event_rows]])
+            ]
         if not len(event_rows):
             return
         tables.events = _events(batch, messages, event_rows, state.streams, filters, self._secrets)
-        tables.messages, tables.streams, tables.snapshots, tables.counts = messages, state.streams, state.snapshots, state.counts
+        tables.messages, tables.streams, tables.snapshots, tables.counts = (
+            messages,
+            state.streams,
+            state.snapshots,
+            state.counts,
+        )
         start = 0
         while start < len(event_rows):
             state.make_room_in("anomalies")
@@ -128,7 +171,9 @@ class Contents(Portable):
             start = event_keys.follow_keys(start, tables)
 
     def renumber(self, streams: IntArray | None, snapshots: IntArray) -> None:
-        """Gives snapshots, and streams if ``streams`` is given, other numbers: new number by old number, -1 for those that left."""
+        """Gives snapshots, and streams if ``streams`` is given, other numbers: new number by old
+        number, -1 for those that left.
+        """
         tables, marks = self._tables, self._tables.marks
         entries = tables.entries[: marks.used]
         if not marks.used:
@@ -159,7 +204,9 @@ class Contents(Portable):
         event_keys.refill_entries(tables)
 
     def _forget(self) -> None:
-        """Forgets the older half of the keys; collections and keys with a pending prepare are kept longer."""
+        """Forgets the older half of the keys; collections and keys with a pending prepare are kept
+        longer.
+        """
         marks = self._tables.marks
         entries = self._tables.entries[: marks.used]
         is_special = (entries.key < 0) | (entries.prepared > LEAST)
@@ -192,14 +239,22 @@ def _events(
     events.event[:] = batch.column("event").values[rows]
     uid = batch.column("manifest_uid").take(rows)
     events.uid[:], events.has_uid[:] = biased(uid.values), uid.known
-    events.is_outside[:] = _is_outside(messages.standing[event_rows], messages.stream[event_rows], collection, streams, filters)
+    events.is_outside[:] = _is_outside(
+        messages.standing[event_rows], messages.stream[event_rows], collection, streams, filters
+    )
     return events
 
 
 def _is_outside(
-    standing: RowNumbers, stream: RowNumbers, collection: RowNumbers, streams: Streams, filters: list[dict[str, Any] | None]
+    standing: RowNumbers,
+    stream: RowNumbers,
+    collection: RowNumbers,
+    streams: Streams,
+    filters: list[dict[str, Any] | None],
 ) -> BoolArray:
-    """Returns a mask of events in collections that the request of their stream does not name, although it names some."""
+    """Returns a mask of events in collections that the request of their stream does not name,
+    although it names some.
+    """
     is_asked = standing & IS_ASKED != 0
     number = np.where(is_asked & (collection >= 0), streams.request.filter[stream], -1)
     outside = np.zeros(len(number), dtype=np.bool_)
@@ -207,5 +262,7 @@ def _is_outside(
         named = named_collections(filters[filter_number])
         if named is not None:
             has_filter = number == filter_number
-            outside[has_filter] = ~np.isin(collection[has_filter], np.array(sorted(named), dtype=np.int64))
+            outside[has_filter] = ~np.isin(
+                collection[has_filter], np.array(sorted(named), dtype=np.int64)
+            )
     return outside

@@ -1,4 +1,6 @@
-"""The keys of every table that is made from messages. Within a version, keys are only ever added."""
+"""The keys of every table that is made from messages. Within a version, keys are only ever
+added.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,40 @@ CONNECTIONS = RecordTable(
         _C("role", "word", "role of the TCP server; null if unknown", w.ROLES),
         _C("bucket", "text", "bucket that was selected"),
         _C("features", "words", "features that HELLO granted; null if unknown"),
-        _C("controls", "controls", "requested settings, with the status of the answer; null if there is none"),
+        _C(
+            "controls",
+            "controls",
+            "requested settings, with the status of the answer; null if there is none",
+        ),
         _C("window_bytes", "i64", "flow-control window; 0 is off, null not known"),
         _C("outstanding_bytes", "i64", "bytes counted and not acknowledged; null if unknown"),
         _C("counted_bytes", "i64", "bytes that flow control counts, since the window was set"),
         _C("acked_bytes", "i64", "bytes that the consumer acknowledged since then"),
         _C("noop_interval_s", "seconds", "interval between noops that was granted"),
         _C("verdict", "word", "verdict of the connection", w.CONNECTION_VERDICTS),
-        _C("closed_by", "word", "side that closed it; null if it is open, or if unknown", ("client", "server")),
+        _C(
+            "closed_by",
+            "word",
+            "side that closed it; null if it is open, or if unknown",
+            ("client", "server"),
+        ),
         _C("starts", "word", "where the capture begins", ("handshake", "mid-stream")),
-        _C("tls", "text", "version, cipher suite, and what became of the records; null without TLS"),
+        _C(
+            "tls", "text", "version, cipher suite, and what became of the records; null without TLS"
+        ),
         _C("holes", "i64", "ranges of bytes that are not in the capture"),
         _C("skipped_bytes", "i64", "captured bytes that are in no message"),
         _C("streams", "i64", "all streams, also refused ones"),
         _C("first_time", "time", "time of the first packet"),
         _C("last_time", "time", "latest time of a packet"),
-        _C("copy_of", "i64", "connection that shows the same conversation, and counts in its place; null if this one counts"),
+        _C(
+            "copy_of",
+            "i64",
+            (
+                "connection that shows the same conversation, and counts in its place; null if "
+                "this one counts"
+            ),
+        ),
     ),
 )
 
@@ -54,14 +74,29 @@ STREAMS = RecordTable(
         _SID,
         _STREAM,
         _C("opaque", "i64", "opaque of the stream's messages"),
-        _C("requested_start", "u64", "seqno asked to start after; null if the request was not captured"),
+        _C(
+            "requested_start",
+            "u64",
+            "seqno asked to start after; null if the request was not captured",
+        ),
         _C("requested_end", "u64", "seqno asked to end at; 18446744073709551615 is no end"),
         _C("vbucket_uuid", "hex64", "branch of the history that the client named"),
         _C("snapshot_start", "u64", "start of the snapshot that the client was in"),
         _C("snapshot_end", "u64", "its end"),
-        _C("request_flags", "words", "flags of the request: " + ", ".join(bit.name for bit in STREAM_FLAGS)),
+        _C(
+            "request_flags",
+            "words",
+            "flags of the request: " + ", ".join(bit.name for bit in STREAM_FLAGS),
+        ),
         _C("filter", "object", "value of the request"),
-        _C("collections", "text", "collections, or scope, that the request names, by name and id as far as the capture tells names"),
+        _C(
+            "collections",
+            "text",
+            (
+                "collections, or scope, that the request names, by name and id as far as the "
+                "capture tells names"
+            ),
+        ),
         _C("answer", "word", "what the server answered", w.ANSWERS),
         _C("status", "text", "name of the answer's status"),
         _C("rollback_seqno", "u64", "rollback seqno of the answer"),
@@ -92,7 +127,11 @@ SNAPSHOTS = RecordTable(
         _C("start_seqno", "u64", "as the marker has it; null for an OSO snapshot"),
         _C("end_seqno", "u64", "as the marker has it"),
         _C("type", "word", "where its items come from", w.SNAPSHOT_TYPES),
-        _C("flags", "words", "flags of the marker: " + ", ".join(bit.name for bit in SNAPSHOT_FLAGS)),
+        _C(
+            "flags",
+            "words",
+            "flags of the marker: " + ", ".join(bit.name for bit in SNAPSHOT_FLAGS),
+        ),
         _C("layout", "word", "generation of the marker", w.SNAPSHOT_LAYOUTS),
         _C("convention", "word", "which rule for start seqnos the marker follows", w.CONVENTIONS),
         _C("items", "i64", "event messages"),
@@ -105,7 +144,11 @@ SNAPSHOTS = RecordTable(
         _C("state", "word", "state of the snapshot", SNAPSHOT_STATES),
         _C("row", "i64", "row of the marker"),
         _C("time", "time", "time of the marker"),
-        _C("until_time", "time", "time up to which it ran: of the next marker, else of the latest message of the stream"),
+        _C(
+            "until_time",
+            "time",
+            "time up to which it ran: of the next marker, else of the latest message of the stream",
+        ),
     ),
 )
 
@@ -135,27 +178,63 @@ ROLLBACKS = RecordTable(
         _SID,
         _STREAM,
         _C("client", "text", "one client over all its connections, by address and name"),
-        _C("requested_start", "u64", "seqno asked to start after; null if the request was not captured"),
+        _C(
+            "requested_start",
+            "u64",
+            "seqno asked to start after; null if the request was not captured",
+        ),
         _C(
             "snapshot_start",
             "u64",
-            "start of the snapshot that the client was in; null in nothing; this is the form of the first specification",
+            (
+                "start of the snapshot that the client was in; null in nothing; this is the form "
+                "of the first specification"
+            ),
         ),
         _C("snapshot_end", "u64", "its end"),
         _C("vbucket_uuid", "hex64", "branch of the history that the client named"),
-        _C("request_flags", "words", "flags of the request: " + ", ".join(bit.name for bit in STREAM_FLAGS)),
+        _C(
+            "request_flags",
+            "words",
+            "flags of the request: " + ", ".join(bit.name for bit in STREAM_FLAGS),
+        ),
         _C("rollback_seqno", "u64", "rollback seqno of the answer; null if it was not captured"),
         _C(
             "failover_log",
             "log",
-            "branches of the server's history, newest first, from the log nearest to the answer; null if there is none",
+            (
+                "branches of the server's history, newest first, from the log nearest to the "
+                "answer; null if there is none"
+            ),
         ),
-        _C("purge_seqno", "u64", "greatest purge seqno of a marker of the vbucket; null if there is none"),
+        _C(
+            "purge_seqno",
+            "u64",
+            "greatest purge seqno of a marker of the vbucket; null if there is none",
+        ),
         _C("cause", "word", "why it was rolled back", ROLLBACK_CAUSES),
         _C("explanation", "text", "evidence of the cause in words"),
-        _C("resume_start", "u64", "start of the request that would work; null if the rollback seqno was not captured"),
-        _C("resume_uuid", "hex64", "its uuid: the newest branch that began at or below the start; null without a failover log"),
-        _C("resume_snapshot_start", "u64", "start of its snapshot: the client's own around the start, if it has the items up to there"),
+        _C(
+            "resume_start",
+            "u64",
+            "start of the request that would work; null if the rollback seqno was not captured",
+        ),
+        _C(
+            "resume_uuid",
+            "hex64",
+            (
+                "its uuid: the newest branch that began at or below the start; null without a "
+                "failover log"
+            ),
+        ),
+        _C(
+            "resume_snapshot_start",
+            "u64",
+            (
+                "start of its snapshot: the client's own around the start, if it has the items up "
+                "to there"
+            ),
+        ),
         _C("resume_snapshot_end", "u64", "its end"),
         _C("request_row", "i64", "row of the request"),
         _C("answer_row", "i64", "row of the answer"),
@@ -172,7 +251,10 @@ VBUCKETS = RecordTable(
         _C(
             "verdict",
             "word",
-            "verdict of its newest stream; orphaned if it ended and the client did not request it again",
+            (
+                "verdict of its newest stream; orphaned if it ended and the client did not request "
+                "it again"
+            ),
             w.VBUCKET_VERDICTS,
         ),
         _C("connections", "numbers", "connections that asked for it"),
@@ -181,14 +263,26 @@ VBUCKETS = RecordTable(
         _C("first_seqno", "u64", "first seqno received"),
         _C("last_seqno", "u64", "greatest seqno of the newest stream that received any"),
         _C("high_seqno", "u64", "high seqno from the server; null if it sent none"),
-        _C("behind", "u64", "seqnos from the last that was received up to the high seqno; null without a high seqno"),
+        _C(
+            "behind",
+            "u64",
+            (
+                "seqnos from the last that was received up to the high seqno; null without a high "
+                "seqno"
+            ),
+        ),
         _C("items", "i64", "event messages of all its streams"),
         _C("bytes", "i64", "bytes of all its streams that flow control counts"),
         _C("gaps", "counts", "gaps by cause", w.CAUSES),
         _C("gap_seqnos", "counts", "seqnos in these gaps, by cause", w.CAUSES),
         _C("snapshots", "i64", "snapshots"),
         _C("rollbacks", "i64", "requests answered with a rollback"),
-        _C("findings", "counts", "findings by severity; null without a check", ("error", "warning", "note")),
+        _C(
+            "findings",
+            "counts",
+            "findings by severity; null without a check",
+            ("error", "warning", "note"),
+        ),
         _C("first_time", "time", "time of the first request, or of the first message"),
         _C("last_time", "time", "time of the latest message"),
     ),
@@ -202,43 +296,88 @@ INFO = RecordTable(
         _C("last_time", "time", "latest time of a packet"),
         _C("packets", "i64", "packets read"),
         _C("packet_classes", "counts", "packets by what became of them"),
-        _C("dropped_packets", "i64", "packets that were lost before they were captured, as the captures themselves say"),
+        _C(
+            "dropped_packets",
+            "i64",
+            "packets that were lost before they were captured, as the captures themselves say",
+        ),
         _C("truncated_packets", "i64", "packets that the snapshot length cut"),
         _C("messages", "i64", "messages"),
-        _C("connections", "i64", "connections that carry messages or stand on a port looked at, each conversation once"),
-        _C("copies", "i64", "connections besides, that show the conversation of one of these once more"),
+        _C(
+            "connections",
+            "i64",
+            "connections that carry messages or stand on a port looked at, each conversation once",
+        ),
+        _C(
+            "copies",
+            "i64",
+            "connections besides, that show the conversation of one of these once more",
+        ),
         _C("mid_stream", "numbers", "connections whose TCP handshake is not in the capture"),
-        _C("one_direction", "numbers", "connections of which the capture has the packets of one side only"),
+        _C(
+            "one_direction",
+            "numbers",
+            "connections of which the capture has the packets of one side only",
+        ),
         _C(
             "unopened",
             "objects",
-            "connections that were not opened or not used: client, server, how (unanswered, refused, silent, or what an ICMP error says), "
+            "connections that were not opened or not used: client, server, how (unanswered, "
+            "refused, silent, or what an ICMP error says), "
             "connections",
         ),
-        _C("below", "words", "sentences about trouble below DCP: sides that do not read their sockets, headers of proxies, HTTP"),
+        _C(
+            "below",
+            "words",
+            (
+                "sentences about trouble below DCP: sides that do not read their sockets, headers "
+                "of proxies, HTTP"
+            ),
+        ),
         _C("streams", "i64", "streams"),
         _C("answers", "counts", "streams by answer", w.ANSWERS),
         _C(
             "clients",
             "objects",
-            "clients, with address, DCP name up to its first colon, whether they sent an open, agent, connections, requested vbuckets",
+            (
+                "clients, with address, DCP name up to its first colon, whether they sent an open, "
+                "agent, connections, requested vbuckets"
+            ),
         ),
-        _C("servers", "objects", "servers, with address, version if it is in the capture, and connections"),
+        _C(
+            "servers",
+            "objects",
+            "servers, with address, version if it is in the capture, and connections",
+        ),
         _C("buckets", "words", "buckets that were selected"),
         _C("vbuckets", "numbers", "vbuckets with a request or a stream"),
         _C("captured_bytes", "i64", "bytes of TCP payload that were not captured before"),
         _C("decoded_bytes", "i64", "those in messages"),
         _C("skipped_bytes", "i64", "those in no message, nor of another protocol"),
         _C("foreign_bytes", "i64", "those of HTTP and of memcached's text protocol"),
-        _C("late_bytes", "i64", "those that came too late to be read; most of them are in missing_bytes, too"),
+        _C(
+            "late_bytes",
+            "i64",
+            "those that came too late to be read; most of them are in missing_bytes, too",
+        ),
         _C("missing_bytes", "i64", "bytes that were not in the capture when they were needed"),
         _C("holes", "i64", "holes"),
         _C(
             "tls_overhead_bytes",
             "i64",
-            "those of TLS itself, where it was decrypted: headers, handshakes, records that could not be opened",
+            (
+                "those of TLS itself, where it was decrypted: headers, handshakes, records that "
+                "could not be opened"
+            ),
         ),
-        _C("unopened_records", "i64", "records of TLS that are lost in part, or that no key opens, where others were decrypted"),
+        _C(
+            "unopened_records",
+            "i64",
+            (
+                "records of TLS that are lost in part, or that no key opens, where others were "
+                "decrypted"
+            ),
+        ),
         _C("decrypted_connections", "numbers", "connections of TLS that were decrypted"),
         _C("tls_bytes", "i64", "bytes of TLS that were not decrypted"),
         _C("tls_connections", "numbers", "connections of TLS that were not decrypted"),

@@ -1,4 +1,6 @@
-"""What the two sides of each connection have said, fed with every batch. The kernel gets what changes its work as facts with their rows."""
+"""What the two sides of each connection have said, fed with every batch. The kernel gets what
+changes its work as facts with their rows.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.record_numbers import FACT_WINDOW
 from dcpinspect.streams.renumbering import by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.server_reports import Reports, ServerReport
-from dcpinspect.streams.session import FAILOVER_LOGS, Fact, News, Session, json_object, place_of, readable
+from dcpinspect.streams.session import (
+    FAILOVER_LOGS,
+    Fact,
+    News,
+    Session,
+    json_object,
+    place_of,
+    readable,
+)
 from dcpinspect.streams.session_messages import REQUESTS, SessionMessage, read_answer, read_request
 from dcpinspect.tables.messages import MessageBatch
 
@@ -32,7 +42,9 @@ _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SE
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
-"""Statuses of refused stream requests whose value says more: the cluster map, or the uid of the manifest."""
+"""Statuses of refused stream requests whose value says more: the cluster map, or the uid of the
+manifest.
+"""
 
 
 class Conversation(Portable):
@@ -54,13 +66,24 @@ class Conversation(Portable):
     @property
     def reports(self) -> Reports:
         """What servers said of vbuckets outside of their streams."""
-        reported = {number: (session.reports, session.high_seqnos) for number, session in self.sessions.items() if session.reports}
+        reported = {
+            number: (session.reports, session.high_seqnos)
+            for number, session in self.sessions.items()
+            if session.reports
+        }
         return Reports.joined([self._told, Reports.of(reported, self.log_of)])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns raw values of stream requests, since their parsed form may be deeply nested, and reports as columns."""
+        """Returns raw values of stream requests, since their parsed form may be deeply nested, and
+        reports as columns.
+        """
         sessions = {number: _without_reports(session) for number, session in self.sessions.items()}
-        return {"sessions": sessions, "filters": list(self._filter_numbers), "logs": self.logs, "reports": self.reports}
+        return {
+            "sessions": sessions,
+            "filters": list(self._filter_numbers),
+            "logs": self.logs,
+            "reports": self.reports,
+        }
 
     def __setstate__(self, saved_state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
@@ -71,25 +94,41 @@ class Conversation(Portable):
             self.log_of(log)
 
     @classmethod
-    def joined(cls, readings: Sequence[Conversation], connections: Sequence[IntArray]) -> tuple[Self, list[IntArray], list[IntArray]]:
+    def joined(
+        cls, readings: Sequence[Conversation], connections: Sequence[IntArray]
+    ) -> tuple[Self, list[IntArray], list[IntArray]]:
         """Joins what was said in readings of different connections.
 
-        ``connections``: for each reading, the new numbers of its connections. Returns the whole, and for each reading the new numbers of
-        its ``filters`` and of its ``logs``.
+        ``connections``: for each reading, the new numbers of its connections. Returns the whole,
+        and for each reading the new numbers of its ``filters`` and of its ``logs``.
         """
-        filters, filter_numbers = without_repeats([list(reading._filter_numbers) for reading in readings])
+        filters, filter_numbers = without_repeats(
+            [list(reading._filter_numbers) for reading in readings]
+        )
         reports = [reading.reports for reading in readings]
         logs, log_numbers = without_repeats([reading.logs for reading in readings])
         renumbered_reports = [
-            renumbered_rows(report_table, {"logs": numbers}) for report_table, numbers in zip(reports, log_numbers, strict=True)
+            renumbered_rows(report_table, {"logs": numbers})
+            for report_table, numbers in zip(reports, log_numbers, strict=True)
         ]
         for report_table, new_numbers in zip(renumbered_reports, connections, strict=True):
             report_table.connection = new_numbers[report_table.connection]
         sessions = by_connection(
-            [{n: _without_reports(session) for n, session in reading.sessions.items()} for reading in readings], connections
+            [
+                {n: _without_reports(session) for n, session in reading.sessions.items()}
+                for reading in readings
+            ],
+            connections,
         )
         conversation = cls()
-        conversation.__setstate__({"sessions": sessions, "filters": filters, "logs": logs, "reports": Reports.joined(renumbered_reports)})
+        conversation.__setstate__(
+            {
+                "sessions": sessions,
+                "filters": filters,
+                "logs": logs,
+                "reports": Reports.joined(renumbered_reports),
+            }
+        )
         return conversation, filter_numbers, log_numbers
 
     def of(self, connection: int) -> Session:
@@ -99,47 +138,81 @@ class Conversation(Portable):
     def feed(self, batch: MessageBatch) -> list[Fact]:
         """Takes the messages of a batch, and returns the facts that the kernel needs, in row order.
 
-        These are few, so they are read one by one. Texts and tables that peers could fill without end are bounded.
+        These are few, so they are read one by one. Texts and tables that peers could fill without
+        end are bounded.
         """
         decoded = batch.decoded
         is_readable = readable(batch)
         is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
-        tells_more = np.isin(decoded.specific, _REFUSALS) & decoded.is_response & (decoded.value.size > 0)
-        is_said |= tells_more & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
+        tells_more = (
+            np.isin(decoded.specific, _REFUSALS) & decoded.is_response & (decoded.value.size > 0)
+        )
+        is_said |= (
+            tells_more
+            & (decoded.opcode == Opcode.DCP_STREAM_REQ)
+            & ~decoded.is_server
+            & decoded.has_magic
+        )
         rows = np.flatnonzero(is_said & is_readable)
-        is_unclear = is_said & ~is_readable & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
-        unclear: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()]  # nobody knows what it sets
+        is_unclear = (
+            is_said & ~is_readable & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
+        )
+        unclear: list[Fact] = [
+            (row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()
+        ]  # nobody knows what it sets
         for row in np.flatnonzero(is_said & ~is_readable).tolist():
             opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.at(row)
             if opcode in _ASKS:
                 self.of(int(batch.connection[row])).is_cut = True
-            is_log = opcode in FAILOVER_LOGS and decoded.is_response[row] and decoded.specific[row] == Status.SUCCESS
+            is_log = (
+                opcode in FAILOVER_LOGS
+                and decoded.is_response[row]
+                and decoded.specific[row] == Status.SUCCESS
+            )
             if is_log and vbucket is not None:
-                self.of(int(batch.connection[row])).reports.setdefault(int(vbucket), ServerReport()).miss_log(place_of(batch, row))
+                self.of(int(batch.connection[row])).reports.setdefault(
+                    int(vbucket), ServerReport()
+                ).miss_log(place_of(batch, row))
         facts: list[Fact] = []
-        self.news = [News(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None) for row, _, _ in unclear]
+        self.news = [
+            News(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None)
+            for row, _, _ in unclear
+        ]
         for row in rows.tolist():
             opcode, connection = int(decoded.opcode[row]), int(batch.connection[row])
             session = self.of(connection)
-            if opcode == Opcode.DCP_CONTROL and session.consumer == int(batch.direction[row] ^ decoded.is_response[row]) ^ 1:
+            if (
+                opcode == Opcode.DCP_CONTROL
+                and session.consumer == int(batch.direction[row] ^ decoded.is_response[row]) ^ 1
+            ):
                 continue  # only consumers set anything
             message = SessionMessage(batch, row, session, self._maps, facts)
             status: int | None = None
             if decoded.is_response[row]:
                 status = message.specific
-                message.asked = session.waiting.pop(message.request_row, None) if batch.request_row.at(row) is not None else None
+                message.asked = (
+                    session.waiting.pop(message.request_row, None)
+                    if batch.request_row.at(row) is not None
+                    else None
+                )
                 read_answer(message)
             else:
                 read_request(message)
                 message.asked = session.waiting.get(message.row)
             if opcode in _NEWS:
-                features = session.features if opcode == Opcode.HELLO and status is not None else message.asked
+                features = (
+                    session.features
+                    if opcode == Opcode.HELLO and status is not None
+                    else message.asked
+                )
                 self.news.append(News(row, connection, opcode, status, features))
         self.news.sort(key=lambda message_event: message_event.index)
         return sorted(facts + unclear)
 
     def filter_of(self, value: bytes, redactor: Redactor | None = None) -> int:
-        """Number among ``filters`` of a stream request's value. ``redactor``: what it replaces is not remembered."""
+        """Number among ``filters`` of a stream request's value. ``redactor``: what it replaces is
+        not remembered.
+        """
         value = value if redactor is None else redactor.told(STREAM_OPTIONS, value)
         number = self._filter_numbers.get(value)
         if number is None:
@@ -148,7 +221,9 @@ class Conversation(Portable):
         return number
 
     def log_of(self, value: bytes) -> int:
-        """Returns the number of a failover log in ``logs``, or -1 if the value is no failover log."""
+        """Returns the number of a failover log in ``logs``, or -1 if the value is no failover
+        log.
+        """
         if not value or len(value) % 16:
             return -1
         number = self._log_numbers.setdefault(value, len(self.logs))
@@ -161,13 +236,22 @@ class Conversation(Portable):
 
         Returns by name a mask of those that stay; they get new numbers in the same order.
         """
-        staying = {name: np.zeros(len(texts), dtype=np.bool_) for name, texts in (("filters", self.filters), ("logs", self.logs))}
+        staying = {
+            name: np.zeros(len(texts), dtype=np.bool_)
+            for name, texts in (("filters", self.filters), ("logs", self.logs))
+        }
         for stays, numbers in zip(staying.values(), (filters, logs), strict=True):
             stays[numbers[(numbers >= 0) & (numbers < len(stays))]] = True
-        values, kept_logs = [*compress(self._filter_numbers, staying["filters"])], [*compress(self.logs, staying["logs"])]
+        values, kept_logs = (
+            [*compress(self._filter_numbers, staying["filters"])],
+            [*compress(self.logs, staying["logs"])],
+        )
         self.filters = [*compress(self.filters, staying["filters"])]
         self._filter_numbers = {value: number for number, value in enumerate(values)}
-        self.logs, self._log_numbers = kept_logs, {log: number for number, log in enumerate(kept_logs)}
+        self.logs, self._log_numbers = (
+            kept_logs,
+            {log: number for number, log in enumerate(kept_logs)},
+        )
         return staying
 
     def leave(self, connections: IntArray) -> None:

@@ -1,14 +1,17 @@
 """Connections that show one conversation a second time.
 
-A capture on all interfaces of a node has each packet before and after address translation: other addresses, the same sequence numbers. A
-proxy or a sidecar passes every byte on: a second connection, with the same bytes and sequence numbers of its own.
+A capture on all interfaces of a node has each packet before and after address translation: other
+addresses, the same sequence numbers. A proxy or a sidecar passes every byte on: a second
+connection, with the same bytes and sequence numbers of its own.
 
-Messages tell both. They have to be the same in both directions for as long as both connections go on. At the same sequence numbers they
-are the same packets. Else requests have to come later, and answers earlier, on the connection that is nearer to the server: two clients
-that say the same at the same time get their answers in the order in which they asked. Sequence numbers alone tell little: test tools give
-all connections the same ones.
+Messages tell both. They have to be the same in both directions for as long as both connections go
+on. At the same sequence numbers they are the same packets. Else requests have to come later, and
+answers earlier, on the connection that is nearer to the server: two clients that say the same at
+the same time get their answers in the order in which they asked. Sequence numbers alone tell
+little: test tools give all connections the same ones.
 
-Only a sample of the messages is kept. Their own bytes choose it, so each copy keeps the same ones, wherever its capture begins.
+Only a sample of the messages is kept. Their own bytes choose it, so each copy keeps the same ones,
+wherever its capture begins.
 """
 
 from __future__ import annotations
@@ -37,23 +40,33 @@ TRANSLATION, PROXY = "address translation", "proxy"
 """What a conversation passed between two connections that show it."""
 
 MOST = 128
-"""Number of messages of a direction that are kept at most: half of them leave when there are more."""
+"""Number of messages of a direction that are kept at most: half of them leave when there are more.
+"""
 MOST_SAMPLES = 1 << 20
 """Number of messages of all directions that are kept at most."""
 ENOUGH = 3
 """Least number of equal messages in each direction that make a connection a leg of another one."""
 MOST_PAIRS = 1 << 12
-"""Greatest number of pairs of connections that are compared. A flood of connections that are alike has more; these count by themselves."""
+"""Greatest number of pairs of connections that are compared. A flood of connections that are alike
+has more; these count by themselves.
+"""
 _SURE = 0.9
-"""Least share of these messages whose times have to be in order: clocks of two processors differ a little."""
+"""Least share of these messages whose times have to be in order: clocks of two processors differ a
+little.
+"""
 _NEXT = 3
-"""Number of connections with the same message, in order of time, with which each one is compared."""
+"""Number of connections with the same message, in order of time, with which each one is compared.
+"""
 _APART_NS = 1_000_000_000
 """A copy is never so much later, in nanoseconds."""
 _NEAR_NS = 10_000_000
-"""Two handshakes with the same sequence numbers are no further apart than that, if nothing else tells that they are the same."""
+"""Two handshakes with the same sequence numbers are no further apart than that, if nothing else
+tells that they are the same.
+"""
 _NEXT_NS = 1_000_000
-"""Where the client's port changed, too, or the server did not answer, the same packet is no further away."""
+"""Where the client's port changed, too, or the server did not answer, the same packet is no further
+away.
+"""
 _BODY = 256
 """Number of bytes of a message that are compared besides its header."""
 _PENDING = 1 << 9
@@ -64,7 +77,9 @@ _LAPS = 1 << 32
 _MIX = np.array((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), dtype=np.uint64)
 _TELLING = np.ones(256, dtype=np.bool_)
 """Whether messages of a command differ from each other by their headers."""
-_TELLING[[Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SEQNO_ADVANCED]] = False
+_TELLING[
+    [Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SEQNO_ADVANCED]
+] = False
 
 
 class Sample(Struct[T]):
@@ -91,7 +106,9 @@ class Copy:
     by: str
     """``TRANSLATION`` or ``PROXY``."""
     delay_ns: int
-    """How much later the client's messages come here; less than 0 if this connection is nearer to the client."""
+    """How much later the client's messages come here; less than 0 if this connection is nearer to
+    the client.
+    """
     both_lack: bool = False
     """Whether each of the two lacks bytes."""
 
@@ -121,7 +138,10 @@ class Copies(Portable):
         self.messages[: len(counts)] += counts
         direction_number = 2 * batch.connection + batch.direction
         hashes = _mixed(*(numbers_at(batch.data, batch.start + offset, 8) for offset in (0, 8, 16)))
-        rows = np.flatnonzero(_is_kept(hashes.view(np.int64), self._levels[direction_number]) & _TELLING[batch.decoded.opcode])
+        rows = np.flatnonzero(
+            _is_kept(hashes.view(np.int64), self._levels[direction_number])
+            & _TELLING[batch.decoded.opcode]
+        )
         lacks_header = batch.missing.row[batch.missing.start < HEADER_SIZE]
         if len(lacks_header):
             rows = rows[~np.isin(rows, lacks_header)]
@@ -137,8 +157,14 @@ class Copies(Portable):
         )
         samples = self._thinned(_distinct(samples))
         is_cut, memory = np.isin(samples.body, batch.missing.row), batch.data.data
-        body_ranges = zip(batch.start[samples.body].tolist(), np.minimum(batch.length[samples.body], _BODY).tolist(), strict=True)
-        sums = [zlib.crc32(memory[start + HEADER_SIZE : start + size]) for start, size in body_ranges]
+        body_ranges = zip(
+            batch.start[samples.body].tolist(),
+            np.minimum(batch.length[samples.body], _BODY).tolist(),
+            strict=True,
+        )
+        sums = [
+            zlib.crc32(memory[start + HEADER_SIZE : start + size]) for start, size in body_ranges
+        ]
         samples.body = np.where(is_cut, -1, np.array(sums, dtype=np.int64))
         self._pending.append(samples)
         if sum(map(len, self._pending)) > max(_PENDING, len(self._samples)):
@@ -160,12 +186,17 @@ class Copies(Portable):
         """Returns all samples, by way, then by hash."""
         if self._pending:
             samples = _distinct(Samples.joined([self._samples, *self._pending]))
-            self._samples, self._pending = self._thinned(samples[_is_kept(samples.hash, self._levels[samples.way])]), []
+            self._samples, self._pending = (
+                self._thinned(samples[_is_kept(samples.hash, self._levels[samples.way])]),
+                [],
+            )
         return self._samples
 
     def messages_of(self, connections: Collection[int]) -> int:
         """Returns how many messages these connections have."""
-        return int(self.messages[[number for number in connections if number < len(self.messages)]].sum())
+        return int(
+            self.messages[[number for number in connections if number < len(self.messages)]].sum()
+        )
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops connections that are over."""
@@ -178,16 +209,23 @@ class Copies(Portable):
 
     @classmethod
     def joined(cls, readings: Sequence[Self], connections: Sequence[IntArray]) -> Self:
-        """Joins the samples of readings of different connections; ``connections``: for each reading, their new numbers."""
+        """Joins the samples of readings of different connections; ``connections``: for each
+        reading, their new numbers.
+        """
         copies = cls()
         most = 1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0)
-        copies.messages, copies._levels = np.zeros(most, dtype=np.int64), np.zeros(2 * most, dtype=np.int64)
+        copies.messages, copies._levels = (
+            np.zeros(most, dtype=np.int64),
+            np.zeros(2 * most, dtype=np.int64),
+        )
         joined = []
         for reading, new_numbers in zip(readings, connections, strict=True):
             count = min(len(new_numbers), len(reading.messages))
             copies.messages[new_numbers[:count]] = reading.messages[:count]
             for direction in (0, 1):
-                copies._levels[2 * new_numbers[:count] + direction] = reading._levels[direction : 2 * count : 2]
+                copies._levels[2 * new_numbers[:count] + direction] = reading._levels[
+                    direction : 2 * count : 2
+                ]
             samples = Samples(reading._settle().array.copy())
             samples.way = 2 * new_numbers[samples.way // 2] + samples.way % 2
             joined.append(samples)
@@ -200,7 +238,9 @@ class Copies(Portable):
         return self._compared(links)[0]
 
     def unsure(self, links: Sequence[Link]) -> Collection[int]:
-        """Returns connections that are so new that they may yet prove to show what another one shows."""
+        """Returns connections that are so new that they may yet prove to show what another one
+        shows.
+        """
         return self._compared(links)[1]
 
     def _compared(self, links: Sequence[Link]) -> tuple[dict[int, Copy], Collection[int]]:
@@ -210,15 +250,27 @@ class Copies(Portable):
         key = (id(samples), *links)
         if self._told[0] != key:
             most = 2 * (1 + max(link.number for link in links))
-            self._levels = grown(self._levels, most, self._least_level) if most > len(self._levels) else self._levels
-            seen = _SampleNumbers(samples, self._levels, {link.number: link for link in links}, self.messages, self._compared_before)
+            self._levels = (
+                grown(self._levels, most, self._least_level)
+                if most > len(self._levels)
+                else self._levels
+            )
+            seen = _SampleNumbers(
+                samples,
+                self._levels,
+                {link.number: link for link in links},
+                self.messages,
+                self._compared_before,
+            )
             self._told = key, _copies(seen, self.messages)
             self._compared_before = seen.compared
         return self._told[1]
 
 
 def _mixed(*words: Array) -> Array:
-    """Returns a hash of each header, given its words; each bit of it depends on all that are below."""
+    """Returns a hash of each header, given its words; each bit of it depends on all that are
+    below.
+    """
     mixed: Array = words[0] * _MIX[0]
     for word, factor in zip(words[1:], _MIX[1:], strict=True):
         mixed = (mixed ^ mixed >> np.uint64(32) ^ word) * factor
@@ -226,15 +278,23 @@ def _mixed(*words: Array) -> Array:
 
 
 def _is_kept(hashes: IntArray, levels: IntArray | int) -> BoolArray:
-    """Returns whether samples with these hashes are kept at these levels; above the last one nothing is, however alike the hashes are."""
-    return np.asarray(((hashes >> _CHOOSING & (1 << levels) - 1) == 0) & (levels <= _LAST_LEVEL), dtype=np.bool_)
+    """Returns whether samples with these hashes are kept at these levels; above the last one
+    nothing is, however alike the hashes are.
+    """
+    return np.asarray(
+        ((hashes >> _CHOOSING & (1 << levels) - 1) == 0) & (levels <= _LAST_LEVEL), dtype=np.bool_
+    )
 
 
 def _distinct(samples: Samples) -> Samples:
-    """Returns the first sample of each way and hash, in this order; the samples are in order of time."""
+    """Returns the first sample of each way and hash, in this order; the samples are in order of
+    time.
+    """
     order = np.lexsort((samples.hash, samples.way))
     samples = samples[order]
-    is_first = np.append(True, (samples.hash[1:] != samples.hash[:-1]) | (samples.way[1:] != samples.way[:-1]))[: len(samples)]
+    is_first = np.append(
+        True, (samples.hash[1:] != samples.hash[:-1]) | (samples.way[1:] != samples.way[:-1])
+    )[: len(samples)]
     begins = np.flatnonzero(is_first)
     first = samples[begins]
     if len(first) < len(samples):
@@ -243,8 +303,9 @@ def _distinct(samples: Samples) -> Samples:
 
 
 _Comparison = tuple[str, int, bool] | None
-"""What a conversation passed between two connections, how much later requests come on the second, and whether that is certain; None if they
-do not show the same one."""
+"""What a conversation passed between two connections, how much later requests come on the second,
+and whether that is certain; None if they do not show the same one.
+"""
 _Comparisons = dict[tuple[int, int], tuple[object, _Comparison]]
 """By pair of connections: what was known of them, and what their comparison gave."""
 
@@ -266,7 +327,10 @@ class _SampleNumbers:
     def compare(self, first: int, second: int) -> _Comparison:
         """Compares two connections, unless nothing has come since they were compared."""
         pair = first, second
-        sample_pair = *(self.by_number[number] for number in pair), *(self.messages[number : number + 1].tolist() for number in pair)
+        sample_pair = (
+            *(self.by_number[number] for number in pair),
+            *(self.messages[number : number + 1].tolist() for number in pair),
+        )
         of_pair = self.compared.get(pair) or self.compared_before.get(pair)
         if of_pair is None or of_pair[0] != sample_pair:
             of_pair = sample_pair, _compared(self, first, second)
@@ -274,7 +338,9 @@ class _SampleNumbers:
         return of_pair[1]
 
     def of(self, connection: int, direction: int) -> Samples:
-        """Returns the samples of a direction that its headers tell apart, in order of their hashes."""
+        """Returns the samples of a direction that its headers tell apart, in order of their
+        hashes.
+        """
         direction_number = 2 * connection + direction
         if direction_number not in self.known:
             low, high = np.searchsorted(self.samples.way, (direction_number, direction_number + 1))
@@ -284,11 +350,17 @@ class _SampleNumbers:
 
 
 def _copies(seen: _SampleNumbers, messages: IntArray) -> tuple[dict[int, Copy], Collection[int]]:
-    """Returns the copies by number, of each conversation those that show less of it, and connections that may yet prove to be copies."""
+    """Returns the copies by number, of each conversation those that show less of it, and
+    connections that may yet prove to be copies.
+    """
     same: dict[int, int] = {}
     since_ns = max(link.last_ns for link in seen.by_number.values()) - _APART_NS
     says = grown(messages, len(seen.levels)) > 0
-    unsure = {link.number for link in seen.by_number.values() if link.first_ns > since_ns and not says[link.number]}
+    unsure = {
+        link.number
+        for link in seen.by_number.values()
+        if link.first_ns > since_ns and not says[link.number]
+    }
     for first, second in islice(_candidates(seen, since_ns), MOST_PAIRS):
         ends = _root(same, first), _root(same, second)
         if ends[0] != ends[1] and (how := seen.compare(first, second)) is not None:
@@ -308,12 +380,16 @@ def _copies(seen: _SampleNumbers, messages: IntArray) -> tuple[dict[int, Copy], 
             how = None if connection == best else seen.compare(best, connection)
             if how is not None:
                 links = seen.by_number[best], seen.by_number[connection]
-                copies[connection] = Copy(best, *how[:2], both_lack=not any(link.is_complete for link in links))
+                copies[connection] = Copy(
+                    best, *how[:2], both_lack=not any(link.is_complete for link in links)
+                )
     return dict(sorted(copies.items())), unsure - copies.keys()
 
 
 def _root(same: dict[int, int], connection: int) -> int:
-    """Returns the connection that stands for all that show the same; ``same`` leads from each connection towards it."""
+    """Returns the connection that stands for all that show the same; ``same`` leads from each
+    connection towards it.
+    """
     root = connection
     while root in same:
         root = same[root]
@@ -323,17 +399,21 @@ def _root(same: dict[int, int], connection: int) -> int:
 
 
 def _lacking(link: Link, until: int, messages: IntArray) -> tuple[bool, int, int]:
-    """Returns what puts the connection first that shows most of a conversation, which ended at ``until``."""
+    """Returns what puts the connection first that shows most of a conversation, which ended at
+    ``until``.
+    """
     is_short = not link.is_complete or link.last_ns < until - _APART_NS
     count = int(messages[link.number]) if link.number < len(messages) else 0
     return is_short, -count if is_short else 0, link.number
 
 
 def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]]:
-    """Yields pairs of connections that may show one conversation, those first that have the most messages in common.
+    """Yields pairs of connections that may show one conversation, those first that have the most
+    messages in common.
 
-    They have both initial sequence numbers in common, or messages, which are at the same sequence numbers, or whose times are in order.
-    These have to be enough for two legs, unless one of the two began after ``since_ns``.
+    They have both initial sequence numbers in common, or messages, which are at the same sequence
+    numbers, or whose times are in order. These have to be enough for two legs, unless one of the
+    two began after ``since_ns``.
     """
     by_seq = defaultdict[tuple[int, int], list[int]](list)
     starts = np.zeros(len(seen.levels), dtype=np.int64)
@@ -348,20 +428,42 @@ def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]
     order = order[np.isin(samples.way[order] // 2, list(seen.by_number))]
     pairs = []
     for step in range(1, _NEXT + 1):
-        first, second = np.sort(np.stack((order[:-step], order[step:])), axis=0)  # samples are in order of connections
-        is_same = (samples.hash[first] == samples.hash[second]) & (samples.way[first] % 2 == samples.way[second] % 2)
+        first, second = np.sort(
+            np.stack((order[:-step], order[step:])), axis=0
+        )  # samples are in order of connections
+        is_same = (samples.hash[first] == samples.hash[second]) & (
+            samples.way[first] % 2 == samples.way[second] % 2
+        )
         is_near = np.abs(samples.time[second] - samples.time[first]) < _APART_NS
         pairs.append(np.stack((first, second))[:, is_same & is_near])
     first, second = np.concatenate(pairs, axis=1)
     ways = samples.way[first], samples.way[second]
     later = np.sign(samples.time[second] - samples.time[first]) * (1 - 2 * (ways[0] % 2))
-    is_at_same = (samples.offset[second] + starts[ways[1]] - samples.offset[first] - starts[ways[0]]) % _LAPS == 0
-    connection_pairs, pair_of = np.unique(np.stack((ways[0] // 2, ways[1] // 2)), axis=1, return_inverse=True)
+    is_at_same = (
+        samples.offset[second] + starts[ways[1]] - samples.offset[first] - starts[ways[0]]
+    ) % _LAPS == 0
+    connection_pairs, pair_of = np.unique(
+        np.stack((ways[0] // 2, ways[1] // 2)), axis=1, return_inverse=True
+    )
     counts, pair_index = np.bincount(pair_of.reshape(-1)), pair_of.reshape(-1)
-    in_order = np.maximum(np.bincount(pair_index, later > 0), np.bincount(pair_index, later < 0)) >= _SURE * counts
-    begins = np.array([max(seen.by_number[number].first_ns for number in pair) for pair in connection_pairs.T.tolist()], dtype=np.int64)
-    may_be = in_order & ((counts >= 2 * ENOUGH) | (begins > since_ns)) | (np.bincount(pair_index, is_at_same) == counts)
-    yield from zip(*connection_pairs[:, may_be][:, np.argsort(-counts[may_be], kind="stable")].tolist(), strict=True)
+    in_order = (
+        np.maximum(np.bincount(pair_index, later > 0), np.bincount(pair_index, later < 0))
+        >= _SURE * counts
+    )
+    begins = np.array(
+        [
+            max(seen.by_number[number].first_ns for number in pair)
+            for pair in connection_pairs.T.tolist()
+        ],
+        dtype=np.int64,
+    )
+    may_be = in_order & ((counts >= 2 * ENOUGH) | (begins > since_ns)) | (
+        np.bincount(pair_index, is_at_same) == counts
+    )
+    yield from zip(
+        *connection_pairs[:, may_be][:, np.argsort(-counts[may_be], kind="stable")].tolist(),
+        strict=True,
+    )
 
 
 def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Comparison:
@@ -385,7 +487,12 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     begins = links[1].first_ns - links[0].first_ns
     if not any(map(len, delays)):  # TLS without its secrets, or a server that does not answer
         near_ns = _NEAR_NS if min(links[0].first_seq) >= 0 else _NEXT_NS
-        is_translated = all(map(_has_handshake, links)) and links[0].first_seq == links[1].first_seq and has_port and _say_alike(links)
+        is_translated = (
+            all(map(_has_handshake, links))
+            and links[0].first_seq == links[1].first_seq
+            and has_port
+            and _say_alike(links)
+        )
         return (TRANSLATION, begins, True) if is_translated and abs(begins) < near_ns else None
     delay = int(np.median(delays[0])) if len(delays[0]) else begins
     is_inside = any(
@@ -400,18 +507,24 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
         all(map(_has_handshake, links))
         and bool(count)
         and all(
-            abs(int(delays_of_way.min())) > 0 and abs(int(delays_of_way.max())) < _NEXT_NS and delays_of_way.min() * delays_of_way.max() > 0
+            abs(int(delays_of_way.min())) > 0
+            and abs(int(delays_of_way.max())) < _NEXT_NS
+            and delays_of_way.min() * delays_of_way.max() > 0
             for delays_of_way in delays
         )
     )
     if is_translated and (has_port or is_next or (is_inside and count)):
         return TRANSLATION, delay, True
-    is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)  # a proxy connects once somebody connected to it
+    is_sure = count > ENOUGH or (
+        count == ENOUGH and begins * delay > 0
+    )  # a proxy connects once somebody connected to it
     return (PROXY, delay, is_sure) if is_inside else None
 
 
 def _say_alike(links: tuple[Link, Link]) -> bool:
-    """Whether two connections without messages have bytes in the same directions, as far as these were captured."""
+    """Whether two connections without messages have bytes in the same directions, as far as these
+    were captured.
+    """
     first, second = links
     return all(
         bool(first.skipped[direction]) == bool(second.skipped[direction])
@@ -433,24 +546,39 @@ def _port(address: str) -> str:
     return address.rpartition(":")[2]
 
 
-def _same(seen: _SampleNumbers, links: tuple[Link, Link], direction: int) -> tuple[Samples, Samples] | None:
-    """Returns the messages that both connections have in a direction; None if their messages are not the same for as long as both go on."""
+def _same(
+    seen: _SampleNumbers, links: tuple[Link, Link], direction: int
+) -> tuple[Samples, Samples] | None:
+    """Returns the messages that both connections have in a direction; None if their messages are
+    not the same for as long as both go on.
+    """
     both = [seen.of(link.number, direction) for link in links]
     level = max(int(seen.levels[2 * link.number + direction]) for link in links)
-    both = [samples if (is_kept := _is_kept(samples.hash, level)).all() else samples[is_kept] for samples in both]
-    _, first_indices, second_indices = np.intersect1d(both[0].hash, both[1].hash, assume_unique=True, return_indices=True)
+    both = [
+        samples if (is_kept := _is_kept(samples.hash, level)).all() else samples[is_kept]
+        for samples in both
+    ]
+    _, first_indices, second_indices = np.intersect1d(
+        both[0].hash, both[1].hash, assume_unique=True, return_indices=True
+    )
     bodies = both[0].body[first_indices], both[1].body[second_indices]
     is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
     first, second = both[0][first_indices[is_equal]], both[1][second_indices[is_equal]]
     if not len(first):
         ways = (both[0], links[1]), (both[1], links[0])
         lacks = any(
-            _is_whole(other_link, direction) and bool((samples.time < other_link.last_ns - _NEAR_NS).any()) for samples, other_link in ways
+            _is_whole(other_link, direction)
+            and bool((samples.time < other_link.last_ns - _NEAR_NS).any())
+            for samples, other_link in ways
         )
         return None if lacks or all(map(len, both)) else (first, second)
     behind = []
     for samples, same, other_link in ((both[0], first, links[1]), (both[1], second, links[0])):
-        alone, least, greatest = samples.offset[~np.isin(samples.hash, same.hash)], same.offset.min(), same.offset.max()
+        alone, least, greatest = (
+            samples.offset[~np.isin(samples.hash, same.hash)],
+            same.offset.min(),
+            same.offset.max(),
+        )
         between, before = (alone > least) & (alone < greatest), alone < least
         is_whole = _is_whole(other_link, direction)
         if is_whole and (between.any() or (before.any() and other_link.has_handshake)):

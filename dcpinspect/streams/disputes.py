@@ -1,8 +1,11 @@
-"""Gaps on which two streams of one vbucket and branch disagree: one lacks seqnos that the other has shown.
+"""Gaps on which two streams of one vbucket and branch disagree: one lacks seqnos that the other has
+shown.
 
-The events that the other stream shows tell why. Prepares, aborts and events that a client did not ask for are invisible to it. A snapshot
-from disk may leave out prepares that were completed, and deletions that were purged. No snapshot has documents of a collection that ends in
-it. Any other change of a document that the client did ask for has to come, unless a later change of the same document came instead.
+The events that the other stream shows tell why. Prepares, aborts and events that a client did not
+ask for are invisible to it. A snapshot from disk may leave out prepares that were completed, and
+deletions that were purged. No snapshot has documents of a collection that ends in it. Any other
+change of a document that the client did ask for has to come, unless a later change of the same
+document came instead.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE
 _AT_ONCE = 1 << 18
 """Number of pairs of things that are compared at once."""
 MOST_OTHERS = 16
-"""The greatest number of streams that one stream is compared with: a client may have opened any number."""
+"""The greatest number of streams that one stream is compared with: a client may have opened any
+number.
+"""
 _NO_COLLECTION = -2
 
 _SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.ADVANCED)
@@ -41,11 +46,15 @@ _DELETIONS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _VISIBLE = (Opcode.DCP_MUTATION, Opcode.DCP_COMMIT, *_DELETIONS)
 _PENDING = (Opcode.DCP_PREPARE, Opcode.DCP_ABORT)
 _HAS_COMPLETED, _HAS_PURGE = 2, 4
-"""The bits of ``OptionalSeqnos.present`` for a marker that says up to which seqno prepares were completed, and deletions were purged."""
+"""The bits of ``OptionalSeqnos.present`` for a marker that says up to which seqno prepares were
+completed, and deletions were purged.
+"""
 
 HIDDEN, COMPLETED, PURGED, DROPPED = range(4)
-"""Why events that another stream shows did not have to come: the client may not see them; they are prepares that were completed, or
-deletions, and a snapshot from disk may lack both; their collection ends in the snapshot."""
+"""Why events that another stream shows did not have to come: the client may not see them; they are
+prepares that were completed, or deletions, and a snapshot from disk may lack both; their collection
+ends in the snapshot.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,8 @@ class Comparison:
     event: ChangeEvent | None = None
     """The first event in the gap that tells the cause."""
     connection: int = 0
-    """``connection``: the connection of ``event``; ``seqno``: its seqno, biased; ``row``: its row."""
+    """``connection``: the connection of ``event``; ``seqno``: its seqno, biased; ``row``: its row.
+    """
     seqno: int = 0
     row: int = 0
     seqnos: tuple[int, ...] = ()
@@ -83,21 +93,27 @@ class Comparison:
     """Whether this is so for all seqnos of the gap."""
 
     def or_rather(self, alternative: Comparison) -> Comparison:
-        """Returns which of two comparisons of one gap counts: "something is missing" before "nothing is missing", this before "some of it
-        need not come", and all before "not known"."""
+        """Returns which of two comparisons of one gap counts: "something is missing" before
+        "nothing is missing", this before "some of it need not come", and all before "not known".
+        """
         return max(self, alternative, key=lambda comparison: _RANKS[comparison.cause])
 
 
 _RANKS = {-1: 0, w.DEDUPLICATED: 1, w.FILTERED: 2, w.INVISIBLE: 3, w.UNEXPLAINED: 4}
 
 EVERYTHING = frozenset({-1})
-"""In ``Subscription.collections``, stands for all collections beside the default one that the user of the client may see."""
+"""In ``Subscription.collections``, stands for all collections beside the default one that the user
+of the client may see.
+"""
 
 
-def subscription(session: Session, filter_: Mapping[str, Any] | None, *, is_asked: bool, is_whole: bool) -> Subscription:
+def subscription(
+    session: Session, filter_: Mapping[str, Any] | None, *, is_asked: bool, is_whole: bool
+) -> Subscription:
     """Returns what a connection and the value of a stream request ask for.
 
-    ``is_asked``: the request was captured. ``is_whole``: the capture lacks nothing of the connection.
+    ``is_asked``: the request was captured. ``is_whole``: the capture lacks nothing of the
+    connection.
     """
     features = session.features
     if features is None and is_whole and not session.hello_row:
@@ -111,7 +127,9 @@ def subscription(session: Session, filter_: Mapping[str, Any] | None, *, is_aske
             collections = named
     deletions = session.open_flags is not None and not session.open_flags & SKIP_DELETES
     prepares = not is_whole or session.control(SYNC_WRITES) == "true"
-    return Subscription(collections, features is None or COLLECTIONS in features, prepares, deletions)
+    return Subscription(
+        collections, features is None or COLLECTIONS in features, prepares, deletions
+    )
 
 
 class Disputes:
@@ -127,11 +145,17 @@ class Disputes:
         first_row: int = 0,
         vbucket: int = 0,
     ) -> None:
-        """``gaps``: the gaps that the kernel wrote, with the causes ``cause``, and the gaps inside OSO snapshots. ``branches``: by stream,
-        the newest uuid of its failover log, 0 where none is known. ``first_row``: only gaps that end in this row or later. ``vbucket``:
-        only this vbucket and higher ones."""
+        """``gaps``: the gaps that the kernel wrote, with the causes ``cause``, and the gaps inside
+        OSO snapshots. ``branches``: by stream, the newest uuid of its failover log, 0 where none is
+        known. ``first_row``: only gaps that end in this row or later. ``vbucket``: only this
+        vbucket and higher ones.
+        """
         of_kernel, unordered = gaps
-        self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), tables.streams, tables.snapshots
+        self._gaps, self._streams, self._snapshots = (
+            Gaps.joined(gaps),
+            tables.streams,
+            tables.snapshots,
+        )
         cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
         self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
         self._snapshots_of = Grouped(tables.snapshots.stream, len(tables.streams))
@@ -141,7 +165,11 @@ class Disputes:
         late = np.flatnonzero(self._gaps.ends.row >= first_row)
         branches = np.where(tables.streams.vbucket >= vbucket, branches, 0)
         disputed = _disputed(self._gaps[late], cause[late], tables.streams, branches)
-        self.pairs = sorted(pair for gap, other_stream in disputed for pair in zip(late[gap].tolist(), other_stream.tolist(), strict=True))
+        self.pairs = sorted(
+            pair
+            for gap, other_stream in disputed
+            for pair in zip(late[gap].tolist(), other_stream.tolist(), strict=True)
+        )
         """(number of the gap, stream that shows some of its seqnos)."""
 
     @property
@@ -158,15 +186,22 @@ class Disputes:
             snapshot = int(row.snapshot)
             first, last = self._range(snapshot) if snapshot >= 0 else run
             last = max(run[1], last)
-            # from the stream itself: the later versions that came instead, and the collections that its client sees
+            # from the stream itself: the later versions that came instead, and the collections that
+            # its client sees
             intervals.setdefault(int(row.stream), []).append((min(run[0], first), last))
             snapshot_numbers = self._snapshots_of[other_stream]
-            ends = [end for end in (self._range(number)[1] for number in snapshot_numbers.tolist()) if end >= last]
+            ends = [
+                end
+                for end in (self._range(number)[1] for number in snapshot_numbers.tolist())
+                if end >= last
+            ]
             intervals.setdefault(other_stream, []).append((run[0], min(ends, default=last)))
         return EventQuery(self._streams, intervals)
 
     def _range(self, snapshot: int) -> Interval:
-        """Returns the first and last seqno of a snapshot's span; the first is above the last if the span is not known."""
+        """Returns the first and last seqno of a snapshot's span; the first is above the last if the
+        span is not known.
+        """
         row = self._snapshots[snapshot]
         if row.layout > UPR_LAYOUT:
             return int(row.start), int(row.end)
@@ -175,31 +210,46 @@ class Disputes:
         return int(row.before) + 1, int(max(row.last, row.advanced if row.has_advanced else LEAST))
 
     def settled(
-        self, found_events: FoundEvents | None, subscriptions: Mapping[int, Subscription] | Sequence[Subscription]
+        self,
+        found_events: FoundEvents | None,
+        subscriptions: Mapping[int, Subscription] | Sequence[Subscription],
     ) -> dict[int, Comparison]:
-        """Returns what other streams tell, by number of the gap; a gap of which nothing is told is left out.
+        """Returns what other streams tell, by number of the gap; a gap of which nothing is told is
+        left out.
 
-        ``subscriptions``: by stream. ``found_events``: the events; None: the result says that nothing was compared. Gaps have the kernel's
-        numbers; gaps inside OSO snapshots count down from -1.
+        ``subscriptions``: by stream. ``found_events``: the events; None: the result says that
+        nothing was compared. Gaps have the kernel's numbers; gaps inside OSO snapshots count down
+        from -1.
         """
         comparisons: dict[int, Comparison] = {}
         events: dict[int, StreamEvents] = {}
         for gap, other_stream in self.pairs:
             stream, after = self._gaps[gap].stream, self._gaps[gap].after
             name = int(self._numbers[gap])
-            if found_events is None or not (found_events.has_from(stream, after) and found_events.has_from(other_stream, after)):
+            if found_events is None or not (
+                found_events.has_from(stream, after) and found_events.has_from(other_stream, after)
+            ):
                 comparisons.setdefault(name, Comparison(-1, other_stream))
                 continue
             for number in (stream, other_stream):
                 if number not in events:
                     events[number] = StreamEvents(found_events.of(number))
-            comparison = self._judged(gap, other_stream, events[stream], events[other_stream], subscriptions[stream])
+            comparison = self._judged(
+                gap, other_stream, events[stream], events[other_stream], subscriptions[stream]
+            )
             if comparison is not None:
-                comparisons[name] = comparisons[name].or_rather(comparison) if name in comparisons else comparison
+                comparisons[name] = (
+                    comparisons[name].or_rather(comparison) if name in comparisons else comparison
+                )
         return comparisons
 
     def _judged(
-        self, gap: int, other_stream: int, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription
+        self,
+        gap: int,
+        other_stream: int,
+        own_events: StreamEvents,
+        other_events: StreamEvents,
+        subscription: Subscription,
     ) -> Comparison | None:
         after, before = int(self._gaps.after[gap]), int(self._gaps.before[gap])
         inside = other_events.table[other_events.between(after, before)]
@@ -213,7 +263,9 @@ class Disputes:
         explained = np.flatnonzero(reasons >= 0)
         if self._numbers[gap] < 0 or not len(explained):
             return None
-        is_own = bool((reasons[explained] <= COMPLETED).any())  # because of what is sent to whom; else the vbucket has them no more
+        is_own = bool(
+            (reasons[explained] <= COMPLETED).any()
+        )  # because of what is sent to whom; else the vbucket has them no more
         is_all = len(explained) == before - after - 1
         if is_all and reasons.max() <= COMPLETED:
             cause = w.INVISIBLE
@@ -223,41 +275,79 @@ class Disputes:
             return None
         first = int(explained[np.argmin(reasons[explained])])
         is_all &= len(np.unique(reasons)) == 1
-        return replace(self._shown(cause, other_stream, inside[first]), reason=int(reasons[first]), is_all=is_all)
+        return replace(
+            self._shown(cause, other_stream, inside[first]),
+            reason=int(reasons[first]),
+            is_all=is_all,
+        )
 
     def _reasons(
-        self, gap: int, inside: Events, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription
+        self,
+        gap: int,
+        inside: Events,
+        own_events: StreamEvents,
+        other_events: StreamEvents,
+        subscription: Subscription,
     ) -> IntArray:
-        """Returns for each event inside a gap why it did not have to come, -1 where nothing tells."""
+        """Returns for each event inside a gap why it did not have to come, -1 where nothing
+        tells.
+        """
         opcode, number = inside.opcode, int(self._gaps.snapshot[gap])
         is_hidden = np.isin(
-            opcode, (() if subscription.prepares else _PENDING) + (() if subscription.system_events else (Opcode.DCP_SYSTEM_EVENT,))
+            opcode,
+            (() if subscription.prepares else _PENDING)
+            + (() if subscription.system_events else (Opcode.DCP_SYSTEM_EVENT,)),
         )
-        if subscription.collections is not None and not subscription.collections >= EVERYTHING and self._cause[gap] != w.FILTERED:
+        if (
+            subscription.collections is not None
+            and not subscription.collections >= EVERYTHING
+            and self._cause[gap] != w.FILTERED
+        ):
             is_document = np.isin(opcode, (*_VISIBLE, *_PENDING)) & (inside.collection >= 0)
             is_hidden |= is_document & ~np.isin(inside.collection, list(subscription.collections))
         reasons = np.where(is_hidden, HIDDEN, -1)
         if number < 0 or self._cause[gap] not in (w.DEDUPLICATED, w.INVISIBLE):
             return reasons
         snapshot, end = self._snapshots[number], self._range(number)[1]
-        is_disk, is_marked = bool(snapshot.flags & DISK), bool(snapshot.seqnos.present & _HAS_COMPLETED)
+        is_disk, is_marked = (
+            bool(snapshot.flags & DISK),
+            bool(snapshot.seqnos.present & _HAS_COMPLETED),
+        )
         for index in np.flatnonzero(reasons < 0).tolist():
             event = inside[index]
             key = int(event.seqno), int(event.key), int(event.collection)
-            if event.collection >= 0 and (own_events.ended_later(key[0], end, key[2]) or other_events.ended_later(key[0], end, key[2])):
+            if event.collection >= 0 and (
+                own_events.ended_later(key[0], end, key[2])
+                or other_events.ended_later(key[0], end, key[2])
+            ):
                 reasons[index] = DROPPED
             elif is_disk and event.opcode in _DELETIONS:
                 reasons[index] = -1 if own_events.came_later(key[0], end, *key[1:]) else PURGED
             elif is_disk and event.opcode == Opcode.DCP_PREPARE:
-                is_completed = (is_marked and event.seqno <= snapshot.seqnos.high_completed) or other_events.completed(*key)
+                is_completed = (
+                    is_marked and event.seqno <= snapshot.seqnos.high_completed
+                ) or other_events.completed(*key)
                 reasons[index] = COMPLETED if is_completed else -1
         return reasons
 
     def _shown(self, cause: int, other_stream: int, event: ChangeEvent) -> Comparison:
-        return Comparison(cause, other_stream, event, int(self._streams.connection[other_stream]), int(event.seqno), int(event.place.row))
+        return Comparison(
+            cause,
+            other_stream,
+            event,
+            int(self._streams.connection[other_stream]),
+            int(event.seqno),
+            int(event.place.row),
+        )
 
     def _missing(
-        self, gap: int, other_stream: int, inside: Events, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription
+        self,
+        gap: int,
+        other_stream: int,
+        inside: Events,
+        own_events: StreamEvents,
+        other_events: StreamEvents,
+        subscription: Subscription,
     ) -> list[int]:
         """Returns the places, among the events inside the gap, of the events that had to come."""
         number = int(self._gaps.snapshot[gap])
@@ -268,8 +358,11 @@ class Disputes:
             return []
         missing = []
         start, end = self._range(number)
-        # A backfill lacks what compaction purged. A first marker begins at the seqno that the client asked for, not at its first item.
-        is_all_there = snapshot.layout != OSO_LAYOUT and not snapshot.flags & DISK and snapshot.index > 1
+        # A backfill lacks what compaction purged. A first marker begins at the seqno that the
+        # client asked for, not at its first item.
+        is_all_there = (
+            snapshot.layout != OSO_LAYOUT and not snapshot.flags & DISK and snapshot.index > 1
+        )
         columns = (inside.seqno, inside.opcode, inside.key, inside.collection, inside.place.row)
         event_columns = zip(*(column.tolist() for column in columns), strict=True)
         for index, (seqno, opcode, key, collection, row) in enumerate(event_columns):
@@ -285,17 +378,25 @@ class Disputes:
                 continue
             if not is_all_there and not subscription.deletions:
                 continue
-            if not is_all_there and not self._is_latest(other_stream, row, end, other_events, (seqno, key, collection)):
+            if not is_all_there and not self._is_latest(
+                other_stream, row, end, other_events, (seqno, key, collection)
+            ):
                 continue
-            if not own_events.came_later(seqno, end, key, collection) and not other_events.ended_later(seqno, end, collection):
+            if not own_events.came_later(
+                seqno, end, key, collection
+            ) and not other_events.ended_later(seqno, end, collection):
                 missing.append(index)
         return missing
 
-    def _is_latest(self, stream: int, row: int, end: int, theirs: StreamEvents, event: tuple[int, int, int]) -> bool:
-        """Returns whether an event, (seqno, key, collection), in ``row`` of a stream is the latest event of its key up to seqno ``end``.
+    def _is_latest(
+        self, stream: int, row: int, end: int, theirs: StreamEvents, event: tuple[int, int, int]
+    ) -> bool:
+        """Returns whether an event, (seqno, key, collection), in ``row`` of a stream is the latest
+        event of its key up to seqno ``end``.
 
-        A snapshot has one event of a key at most, its latest; a snapshot with history may have more. If the snapshot ends below ``end``,
-        later ones have to be known up to the one that spans ``end``: a later version in it may replace one below ``end``.
+        A snapshot has one event of a key at most, its latest; a snapshot with history may have
+        more. If the snapshot ends below ``end``, later ones have to be known up to the one that
+        spans ``end``: a later version in it may replace one below ``end``.
         """
         seqno, key, collection = event
         snapshot_numbers = self._snapshots_of[stream]  # in order of rows
@@ -311,7 +412,11 @@ class Disputes:
         for number in snapshot_numbers[first_index:].tolist():
             snapshot = self._snapshots[number]
             # A deletion may have been purged from a later snapshot from disk.
-            may_lack = number != snapshot_numbers[first_index] and snapshot.flags & DISK and not _purged_below(snapshot, seqno)
+            may_lack = (
+                number != snapshot_numbers[first_index]
+                and snapshot.flags & DISK
+                and not _purged_below(snapshot, seqno)
+            )
             if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted or may_lack:
                 return False
             reached = self._range(number)[1]
@@ -319,7 +424,11 @@ class Disputes:
                 break
         lost = self._lost[self._lost_of[stream]]
         is_lost = bool(((lost.after < reached) & (lost.before > seqno)).any())
-        return reached >= end and not is_lost and not theirs.came_later(seqno, reached, key, collection)
+        return (
+            reached >= end
+            and not is_lost
+            and not theirs.came_later(seqno, reached, key, collection)
+        )
 
 
 def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
@@ -348,7 +457,9 @@ class StreamEvents:
         self._seqno = np.ascontiguousarray(table.seqno)
         self._ended = np.ascontiguousarray(table.ended)
         self._key = np.ascontiguousarray(table.key)
-        self._collection = np.where(np.isin(table.opcode, _VISIBLE), table.collection, _NO_COLLECTION)
+        self._collection = np.where(
+            np.isin(table.opcode, _VISIBLE), table.collection, _NO_COLLECTION
+        )
 
     def between(self, after: int, before: int) -> slice:
         """Returns the places of the events above seqno ``after`` and below seqno ``before``."""
@@ -356,10 +467,15 @@ class StreamEvents:
         return slice(int(low), int(high))
 
     def _later(self, seqno: int, end: int) -> slice:
-        return slice(int(np.searchsorted(self._seqno, seqno, "right")), int(np.searchsorted(self._seqno, end, "right")))
+        return slice(
+            int(np.searchsorted(self._seqno, seqno, "right")),
+            int(np.searchsorted(self._seqno, end, "right")),
+        )
 
     def came_later(self, seqno: int, end: int, key: int, collection: int) -> bool:
-        """Returns whether, up to seqno ``end``, a later event of the key came or may have come, or the end of its collection."""
+        """Returns whether, up to seqno ``end``, a later event of the key came or may have come, or
+        the end of its collection.
+        """
         later = self._later(seqno, end)
         keys = self._key[later]
         same = (keys == key) & (self._collection[later] == collection)
@@ -369,7 +485,14 @@ class StreamEvents:
         """Returns whether a later event completes the prepare of a key."""
         later = slice(int(np.searchsorted(self._seqno, seqno, "right")), len(self._seqno))
         is_end = np.isin(self.table.opcode[later], (Opcode.DCP_COMMIT, Opcode.DCP_ABORT))
-        return bool((is_end & (self._key[later] == key) & (self.table.collection[later] == collection) & (key >= 0)).any())
+        return bool(
+            (
+                is_end
+                & (self._key[later] == key)
+                & (self.table.collection[later] == collection)
+                & (key >= 0)
+            ).any()
+        )
 
     def ended_later(self, seqno: int, end: int, collection: int) -> bool:
         """Returns whether, up to seqno ``end``, the end of a collection came."""
@@ -387,7 +510,9 @@ def no_spans(streams: int) -> IntArray:
 
 
 def spans_of(gaps: Gaps, cause: IntArray, streams: int) -> IntArray:
-    """Returns two columns by stream: the least seqno before, and the greatest behind, its gaps of which another stream may tell."""
+    """Returns two columns by stream: the least seqno before, and the greatest behind, its gaps of
+    which another stream may tell.
+    """
     spans, open_ = no_spans(streams), ~np.isin(cause, _SETTLED)
     np.minimum.at(spans[:, 0], gaps.stream[open_], gaps.after[open_])
     np.maximum.at(spans[:, 1], gaps.stream[open_], gaps.before[open_])
@@ -395,36 +520,63 @@ def spans_of(gaps: Gaps, cause: IntArray, streams: int) -> IntArray:
 
 
 def disputable(spans: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
-    """Returns a mask of streams that may have gaps in dispute, as far as ``spans`` tells, and of streams that may settle such gaps."""
+    """Returns a mask of streams that may have gaps in dispute, as far as ``spans`` tells, and of
+    streams that may settle such gaps.
+    """
     mask = np.zeros(len(streams), dtype=np.bool_)
     groups = _of_one_branch(streams, branches)
     with_branch = np.flatnonzero(groups.of >= 0)
     if not len(spans) or not len(with_branch):
         return mask
     group = groups.of[with_branch]
-    first, last, (low, high) = _least(streams, with_branch), streams.last[with_branch], spans[with_branch].T
+    first, last, (low, high) = (
+        _least(streams, with_branch),
+        streams.last[with_branch],
+        spans[with_branch].T,
+    )
     has_gaps = low < high
-    is_near = has_gaps & (first < high) & (last > low)  # counts the stream itself, which does not settle its own gap
-    # a stream that begins above a gap, or ends below it, tells nothing of the gap; no stream does both
-    near_streams = _below(group, first, group, high) - _below(group, last, group, low, "right") - is_near
+    is_near = (
+        has_gaps & (first < high) & (last > low)
+    )  # counts the stream itself, which does not settle its own gap
+    # a stream that begins above a gap, or ends below it, tells nothing of the gap; no stream does
+    # both
+    near_streams = (
+        _below(group, first, group, high) - _below(group, last, group, low, "right") - is_near
+    )
     gaps_of = group[has_gaps]
-    shown_gaps = _below(gaps_of, low[has_gaps], group, last) - _below(gaps_of, high[has_gaps], group, first, "right") - is_near
+    shown_gaps = (
+        _below(gaps_of, low[has_gaps], group, last)
+        - _below(gaps_of, high[has_gaps], group, first, "right")
+        - is_near
+    )
     mask[with_branch] = (has_gaps & (near_streams > 0)) | (shown_gaps > 0)
     return mask
 
 
-def _below(groups: IntArray, values: IntArray, group: IntArray, limits: IntArray, side: Literal["left", "right"] = "left") -> IntArray:
-    """Returns how many values of each group are below its limit, for each pair of ``group`` and ``limits``; "right": below or equal."""
+def _below(
+    groups: IntArray,
+    values: IntArray,
+    group: IntArray,
+    limits: IntArray,
+    side: Literal["left", "right"] = "left",
+) -> IntArray:
+    """Returns how many values of each group are below its limit, for each pair of ``group`` and
+    ``limits``; "right": below or equal.
+    """
     different = np.unique(values)
     step = len(different) + 1
     keys = np.sort(groups * step + np.searchsorted(different, values))
     first = np.searchsorted(keys, group * step)
-    counts: IntArray = np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
+    counts: IntArray = (
+        np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
+    )
     return counts
 
 
 def in_dispute(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
-    """Returns a mask of streams to be looked at together: gaps are in dispute, or may be once gaps of other streams are left out."""
+    """Returns a mask of streams to be looked at together: gaps are in dispute, or may be once gaps
+    of other streams are left out.
+    """
     hot = np.zeros(len(streams), dtype=np.bool_)
     for gap, other_stream in _disputed(gaps, cause, streams, branches):
         hot[gaps.stream[gap]] = hot[other_stream] = True
@@ -435,15 +587,24 @@ def in_dispute(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray
     return mask
 
 
-def _disputed(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+def _disputed(
+    gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray
+) -> Iterator[tuple[IntArray, IntArray]]:
     """Yields gaps, and for each another stream that shows some of its seqnos."""
     by_seqno = np.lexsort((gaps.after, gaps.stream))
     open_ = by_seqno[~np.isin(cause, _SETTLED)[by_seqno]]
     asking, begins, counts = np.unique(gaps.stream[open_], return_index=True, return_counts=True)
     if not len(asking):
         return
-    least, greatest = np.minimum.reduceat(gaps.after[open_], begins), np.maximum.reduceat(gaps.before[open_], begins)
-    first, last, gap_lookup = _least(streams, np.arange(len(streams))), streams.last, _GapsOf(gaps, by_seqno)
+    least, greatest = (
+        np.minimum.reduceat(gaps.after[open_], begins),
+        np.maximum.reduceat(gaps.before[open_], begins),
+    )
+    first, last, gap_lookup = (
+        _least(streams, np.arange(len(streams))),
+        streams.last,
+        _GapsOf(gaps, by_seqno),
+    )
     groups = _of_one_branch(streams, branches)
     grouped = np.flatnonzero(groups.of[asking] >= 0)
     sizes = groups.counts[groups.of[asking[grouped]]]
@@ -452,7 +613,9 @@ def _disputed(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray)
         asking_index, position = _spread(sizes[low:high])
         number, other_stream = (
             asking[streams_of_chunk][asking_index],
-            groups.rows[groups.begins[groups.of[asking[streams_of_chunk]]][asking_index] + position],
+            groups.rows[
+                groups.begins[groups.of[asking[streams_of_chunk]]][asking_index] + position
+            ],
         )
         is_near = (
             (first[other_stream] < greatest[streams_of_chunk][asking_index])
@@ -465,7 +628,10 @@ def _disputed(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray)
         for from_pair, to_pair in _chunks(counts[pairs]):
             chosen_pairs = pairs[from_pair:to_pair]
             pair, position = _spread(counts[chosen_pairs])
-            gap, shows = open_[begins[chosen_pairs][pair] + position], other_stream[from_pair:to_pair][pair]
+            gap, shows = (
+                open_[begins[chosen_pairs][pair] + position],
+                other_stream[from_pair:to_pair][pair],
+            )
             meets = (gaps.before[gap] > first[shows]) & (gaps.after[gap] < last[shows])
             gap, shows = gap[meets], shows[meets]
             is_told = ~gap_lookup.contain(shows, gap)
@@ -473,7 +639,9 @@ def _disputed(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray)
 
 
 def _chunks(sizes: IntArray) -> Iterator[tuple[int, int]]:
-    """Yields where each run of items begins and ends, so that the sizes in it are ``_AT_ONCE`` together, or that it is one item."""
+    """Yields where each run of items begins and ends, so that the sizes in it are ``_AT_ONCE``
+    together, or that it is one item.
+    """
     sums = np.cumsum(sizes)
     low = 0
     while low < len(sizes):
@@ -484,7 +652,9 @@ def _chunks(sizes: IntArray) -> Iterator[tuple[int, int]]:
 
 
 def _spread(sizes: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns, for each part of each item, the item and the number of the part in it; ``sizes``: number of parts of each."""
+    """Returns, for each part of each item, the item and the number of the part in it; ``sizes``:
+    number of parts of each.
+    """
     item = np.repeat(np.arange(len(sizes)), sizes)
     return item, np.arange(len(item)) - (np.cumsum(sizes) - sizes)[item]
 
@@ -511,7 +681,8 @@ class _GapsOf:
 
 
 def _least(streams: Streams, numbers: IntArray) -> IntArray:
-    """Returns seqnos that no received seqno is below; the first received one may be inside an OSO snapshot, so it is not always the
-    least."""
+    """Returns seqnos that no received seqno is below; the first received one may be inside an OSO
+    snapshot, so it is not always the least.
+    """
     starts = np.where(streams.request.form[numbers] > 0, streams.request.start[numbers], LEAST)
     return np.minimum(streams.first[numbers], starts)

@@ -1,6 +1,8 @@
-"""The kernel that compares events with earlier events of their stream: of the same key, and of the same collection.
+"""The kernel that compares events with earlier events of their stream: of the same key, and of the
+same collection.
 
-Its memory is a table of entries by (stream, key). An entry says what the latest event of a key was, or what is known of a collection.
+Its memory is a table of entries by (stream, key). An entry says what the latest event of a key was,
+or what is known of a collection.
 """
 
 from __future__ import annotations
@@ -12,7 +14,17 @@ from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import record_numbers as k
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import clear
-from dcpinspect.streams.records import LEAST, Anomalies, Message, MessageRow, Messages, RowCounts, Snapshots, Stream, Streams
+from dcpinspect.streams.records import (
+    LEAST,
+    Anomalies,
+    Message,
+    MessageRow,
+    Messages,
+    RowCounts,
+    Snapshots,
+    Stream,
+    Streams,
+)
 from dcpinspect.streams.seqnos import is_beside
 
 
@@ -42,11 +54,14 @@ class KeyRow(Struct[T]):
     stream: T = number("The stream.")
     key: T = number("A hash; OF_STREAM and below for the stream itself and for collections.")
     row: T = number("Row of the latest event.")
-    snapshot: T = number("Snapshot of the latest change; of a collection, what became of it: NEW and those after it.")
+    snapshot: T = number(
+        "Snapshot of the latest change; of a collection, what became of it: NEW and those after it."
+    )
     seqno: T = number("Seqno of that, biased.")
     cas: T = number("CAS of that, biased; of the stream itself, the uid of its manifest.")
     prepared: T = number(
-        "Seqno of the prepare that is pending, biased, LEAST for none; of the stream itself, of the latest prepare without a key."
+        "Seqno of the prepare that is pending, biased, LEAST for none; of the stream itself, "
+        "of the latest prepare without a key."
     )
     at: MessageRow[T] = nested(MessageRow, "The event that ``seqno`` or ``cas`` is of.")
 
@@ -77,7 +92,9 @@ class KeyTables(Tables):
     """Number of the entry in each slot, by hash; -1 for none."""
     marks: KeyFill
     seed: int
-    """Secret start of hashes: clients choose keys, but must not be able to choose which keys collide."""
+    """Secret start of hashes: clients choose keys, but must not be able to choose which keys
+    collide.
+    """
 
 
 OF_STREAM, OF_COLLECTION = -2, -3
@@ -91,12 +108,16 @@ AT_ONCE = 64
 
 BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
 FIRST_COLLECTION = 8
-"""The first id for collections of users: lower ids are the default collection's and the server's own."""
+"""The first id for collections of users: lower ids are the default collection's and the server's
+own.
+"""
 
 
 @inline
 def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
-    """Returns the slot where the search for an entry begins. Products stay below 2^63, so both forms of a kernel agree."""
+    """Returns the slot where the search for an entry begins. Products stay below 2^63, so both
+    forms of a kernel agree.
+    """
     mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF)
     mixed = (mixed ^ (mixed >> 29) ^ seed) & 0x7FFFFFFF
     mixed = mixed * 0x1B873593 + (stream & 0x7FFFFFFF) * 0x4F6CDD1D
@@ -108,12 +129,16 @@ def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
 @inline
 def entry_of(tables: KeyTables, stream: int, key: int, row: int) -> int:
     """Returns the number of the entry for a key of a stream; adds the entry if it is new."""
-    return int(entry_from(tables, slot_of(stream, key, tables.seed, len(tables.slots)), stream, key, row))
+    return int(
+        entry_from(tables, slot_of(stream, key, tables.seed, len(tables.slots)), stream, key, row)
+    )
 
 
 @inline
 def entry_from(tables: KeyTables, slot: int, stream: int, key: int, row: int) -> int:
-    """Returns the number of the entry for a key of a stream, searched from slot ``slot``; adds the entry if it is new."""
+    """Returns the number of the entry for a key of a stream, searched from slot ``slot``; adds the
+    entry if it is new.
+    """
     while tables.slots[slot] >= 0:
         entry = tables.entries[tables.slots[slot]]
         if entry.key == key and entry.stream == stream:
@@ -139,12 +164,14 @@ def entry_from(tables: KeyTables, slot: int, stream: int, key: int, row: int) ->
 def look_up(tables: KeyTables, start: int, end: int) -> None:
     """Looks up the entries of the keys of some events.
 
-    Nearly every slot and entry is far away in memory. Here the processor waits for many of them at once; ``follow_keys`` would wait for one
-    after the other.
+    Nearly every slot and entry is far away in memory. Here the processor waits for many of them at
+    once; ``follow_keys`` would wait for one after the other.
     """
     for e in range(start, end):
         event = tables.events[e]
-        event.slot = slot_of(tables.messages[event.message].stream, event.key, tables.seed, len(tables.slots))
+        event.slot = slot_of(
+            tables.messages[event.message].stream, event.key, tables.seed, len(tables.slots)
+        )
         event.entry = tables.slots[event.slot]
     for e in range(start, end):
         event = tables.events[e]
@@ -167,7 +194,9 @@ def refill_entries(tables: KeyTables) -> None:
 
 @inline
 def tell(tables: KeyTables, code: int, message: Message, h: int, a: int, b: int) -> None:
-    """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h``, if ``h`` is not -1."""
+    """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h``, if ``h`` is not
+    -1.
+    """
     e = tables.counts.anomalies
     tables.counts.anomalies = e + 1
     anomaly = tables.anomalies[e]
@@ -200,7 +229,8 @@ def on_collection(tables: KeyTables, message: Message, collection: int, h: int) 
     elif entry.snapshot == NEW:
         request = stream.request
         from_zero = request.form > 0 and request.start == LEAST and request.flags & FROM_LATEST == 0
-        # in a snapshot from disk, a later end of the collection, behind this snapshot, may have replaced its beginning
+        # in a snapshot from disk, a later end of the collection, behind this snapshot, may have
+        # replaced its beginning
         is_memory = message.snapshot >= 0 and tables.snapshots[message.snapshot].flags & DISK == 0
         if from_zero and is_memory and remembers_all(tables, stream):
             tell(tables, w.UNKNOWN_COLLECTION, message, -1, collection, 0)
@@ -208,9 +238,15 @@ def on_collection(tables: KeyTables, message: Message, collection: int, h: int) 
 
 
 @inline
-def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, is_certain: bool) -> None:
-    """Handles an event that commits or aborts a prepare of the key of entry ``h``. ``is_certain``: nothing of its stream was lost."""
-    keyless = tables.entries[entry_of(tables, message.stream, OF_STREAM, message.place.row)].prepared
+def on_completion(
+    tables: KeyTables, message: Message, event: KeyEvent, h: int, is_certain: bool
+) -> None:
+    """Handles an event that commits or aborts a prepare of the key of entry ``h``. ``is_certain``:
+    nothing of its stream was lost.
+    """
+    keyless = tables.entries[
+        entry_of(tables, message.stream, OF_STREAM, message.place.row)
+    ].prepared
     entry, prepared = tables.entries[h], event.prepared
     if entry.prepared == prepared:
         entry.prepared = LEAST
@@ -220,16 +256,24 @@ def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, 
     snapshot, stream = tables.snapshots[message.snapshot], tables.streams[message.stream]
     if snapshot.flags & (MEMORY | DISK) != MEMORY:
         return
-    # the prepare need not have been shown if the client had it, if it came from disk, or if the capture lacks its key
+    # the prepare need not have been shown if the client had it, if it came from disk, or if the
+    # capture lacks its key
     request = stream.request
-    is_covered = request.form == 0 or prepared <= request.start or prepared <= snapshot.disk_end or prepared <= keyless
+    is_covered = (
+        request.form == 0
+        or prepared <= request.start
+        or prepared <= snapshot.disk_end
+        or prepared <= keyless
+    )
     if not is_covered and request.flags & FROM_LATEST == 0 and remembers_all(tables, stream):
         tell(tables, w.COMMIT_WITHOUT_PREPARE, message, -1, message.seqno, prepared)
 
 
 @inline
 def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
-    """Handles an event that changes the document of entry ``h``; ``cas`` is LEAST if the event has none."""
+    """Handles an event that changes the document of entry ``h``; ``cas`` is LEAST if the event has
+    none.
+    """
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
     if n >= 0 and is_beside(tables.snapshots[n], seqno):
         n = -1  # the fault is the seqno, not that the key comes twice
@@ -262,9 +306,15 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
         entry.cas = event.uid
         entry.at = message.place
     event_id = event.event
-    if event.collection < 0 or (event_id != BEGIN_COLLECTION and event_id != END_COLLECTION and event_id != MODIFY_COLLECTION):
+    if event.collection < 0 or (
+        event_id != BEGIN_COLLECTION
+        and event_id != END_COLLECTION
+        and event_id != MODIFY_COLLECTION
+    ):
         return
-    collection_entry = tables.entries[entry_of(tables, message.stream, OF_COLLECTION - event.collection, row)]
+    collection_entry = tables.entries[
+        entry_of(tables, message.stream, OF_COLLECTION - event.collection, row)
+    ]
     if collection_entry.snapshot == NEW or message.seqno > collection_entry.seqno:
         collection_entry.snapshot = OVER if event_id == END_COLLECTION else BEGUN
         collection_entry.seqno = message.seqno
@@ -278,7 +328,12 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
     if event.is_outside:
         tell(tables, w.OUTSIDE_FILTER, message, -1, event.collection, 0)
     if event.collection >= FIRST_COLLECTION and is_certain:
-        on_collection(tables, message, event.collection, entry_of(tables, message.stream, OF_COLLECTION - event.collection, row))
+        on_collection(
+            tables,
+            message,
+            event.collection,
+            entry_of(tables, message.stream, OF_COLLECTION - event.collection, row),
+        )
     if event.key < 0:
         if message.kind == k.PREPARE:
             entry = tables.entries[entry_of(tables, message.stream, OF_STREAM, row)]
@@ -298,19 +353,27 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
 
 @kernel("int64(int64, KeyTables)")
 def follow_keys(start: int, tables: KeyTables) -> int:
-    """Handles events from number ``start`` on; returns the number of the first one not handled, for want of room in a table, or their
-    count."""
+    """Handles events from number ``start`` on; returns the number of the first one not handled, for
+    want of room in a table, or their count.
+    """
     looked_up = start
     for e in range(start, len(tables.events)):
         if e == looked_up:
             looked_up = min(e + AT_ONCE, len(tables.events))
             look_up(tables, e, looked_up)
-        if len(tables.entries) - tables.marks.used < ROOM or len(tables.anomalies) - tables.counts.anomalies < ROOM:
+        if (
+            len(tables.entries) - tables.marks.used < ROOM
+            or len(tables.anomalies) - tables.counts.anomalies < ROOM
+        ):
             return e
         event = tables.events[e]
         message = tables.messages[event.message]
         in_oso = message.snapshot >= 0 and tables.snapshots[message.snapshot].layout == k.OSO_LAYOUT
-        is_certain = message.standing & k.IS_SUSPENDED == 0 and not in_oso and message.standing & k.IS_WHOLE != 0
+        is_certain = (
+            message.standing & k.IS_SUSPENDED == 0
+            and not in_oso
+            and message.standing & k.IS_WHOLE != 0
+        )
         if tables.marks.forgotten >= 0 and tables.marks.has_said == 0:
             tables.marks.has_said = 1
             tell(tables, w.KEYS_UNCHECKED, message, -1, len(tables.entries), 0)

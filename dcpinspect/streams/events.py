@@ -1,7 +1,9 @@
-"""Events of streams that are read a second time: which change each seqno was, of which key, in which row.
+"""Events of streams that are read a second time: which change each seqno was, of which key, in
+which row.
 
-None of this is kept while messages pass. Files are read again, and only for the seqnos on which two streams of a vbucket disagree. For a
-reading that cannot be read twice, the latest events are remembered.
+None of this is kept while messages pass. Files are read again, and only for the seqnos on which two
+streams of a vbucket disagree. For a reading that cannot be read twice, the latest events are
+remembered.
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from dcpinspect.protocol.column_types import RowNumbers, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
-from dcpinspect.streams.changes import TOLD_OF_KEY, Change, ChangeEvent, Changes, Events, KeyStart, changes_of
+from dcpinspect.streams.changes import (
+    TOLD_OF_KEY,
+    Change,
+    ChangeEvent,
+    Changes,
+    Events,
+    KeyStart,
+    changes_of,
+)
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.latest_rows import Latest
 from dcpinspect.streams.records import GREATEST, LEAST, Streams
@@ -34,7 +44,9 @@ Interval = tuple[int, int]
 RECENT = 1 << 18
 """Number of events remembered for a reading that cannot be read twice: 59 MB."""
 MOST = 1 << 19
-"""Number of events looked at together to compare streams. Of bare changes, as many as take the same memory."""
+"""Number of events looked at together to compare streams. Of bare changes, as many as take the same
+memory.
+"""
 VBUCKETS = 1 << 16
 """Number of vbuckets: as many as two bytes can tell apart."""
 
@@ -45,7 +57,9 @@ _PRIME = (1 << 31) - 1
 
 
 def new_secrets() -> tuple[int, int]:
-    """Returns two secret numbers by which keys are hashed: clients choose the keys, but must not be able to choose which keys collide."""
+    """Returns two secret numbers by which keys are hashed: clients choose the keys, but must not be
+    able to choose which keys collide.
+    """
     return 2 + secrets.randbelow(_PRIME - 2), 2 + secrets.randbelow(_PRIME - 2)
 
 
@@ -54,20 +68,36 @@ _IS_EVENT = opcodes_with(Trait.EVENT)
 
 
 @kernel("void(octets[::1], int64[::1], int64[::1], int64, int64, int64[::1])")
-def hash_keys(data: ByteArray, start: IntArray, size: IntArray, first_secret: int, second_secret: int, hashes: IntArray) -> None:
-    """Writes a polynomial hash over the prime 2**31 - 1 at two secret points, for each range of bytes [start, start + size).
+def hash_keys(
+    data: ByteArray,
+    start: IntArray,
+    size: IntArray,
+    first_secret: int,
+    second_secret: int,
+    hashes: IntArray,
+) -> None:
+    """Writes a polynomial hash over the prime 2**31 - 1 at two secret points, for each range of
+    bytes [start, start + size).
 
-    The time is linear in the number of bytes. A remainder takes longer than everything else and waits for the one before, so four bytes
-    share one remainder.
+    The time is linear in the number of bytes. A remainder takes longer than everything else and
+    waits for the one before, so four bytes share one remainder.
     """
-    one2, two2 = first_secret * first_secret % 2147483647, second_secret * second_secret % 2147483647
+    one2, two2 = (
+        first_secret * first_secret % 2147483647,
+        second_secret * second_secret % 2147483647,
+    )
     one3, two3 = one2 * first_secret % 2147483647, two2 * second_secret % 2147483647
     one4, two4 = one3 * first_secret % 2147483647, two3 * second_secret % 2147483647
     for i in range(len(start)):
         high, low = 1, 1
         offset, end = start[i], start[i] + size[i]
         while offset + 4 <= end:
-            a, b, c, d = int(data[offset]) + 1, int(data[offset + 1]) + 1, int(data[offset + 2]) + 1, int(data[offset + 3]) + 1
+            a, b, c, d = (
+                int(data[offset]) + 1,
+                int(data[offset + 1]) + 1,
+                int(data[offset + 2]) + 1,
+                int(data[offset + 3]) + 1,
+            )
             high = (high * one4 + (a * one3 + b * one2 + c * first_secret + d)) % 2147483647
             low = (low * two4 + (a * two3 + b * two2 + c * second_secret + d)) % 2147483647
             offset += 4
@@ -81,7 +111,9 @@ def hash_keys(data: ByteArray, start: IntArray, size: IntArray, first_secret: in
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[:,::1])")
 def copy_keys(data: ByteArray, start: IntArray, size: IntArray, first_bytes: ByteArray) -> None:
-    """Writes the first bytes of each range [start, start + size) to a row of ``first_bytes``, as many as fit; the rest stays zero."""
+    """Writes the first bytes of each range [start, start + size) to a row of ``first_bytes``, as
+    many as fit; the rest stays zero.
+    """
     for i in range(len(start)):
         for offset in range(min(size[i], first_bytes.shape[1])):
             first_bytes[i, offset] = data[start[i] + offset]
@@ -97,21 +129,26 @@ def events_of(
 ) -> Events:
     """Returns the events of a batch.
 
-    ``keys``: only events of these streams, numbered as by ``stream_keys``. ``connections``: other numbers to give to the connections of the
-    batch. ``secrets_``: the secret numbers for hashes of keys, and of values if ``with_values``.
+    ``keys``: only events of these streams, numbered as by ``stream_keys``. ``connections``: other
+    numbers to give to the connections of the batch. ``secrets_``: the secret numbers for hashes of
+    keys, and of values if ``with_values``.
     """
     decoded = batch.decoded
     seqnos = decoded.numbers.get("by_seqno")
     if seqnos is None:
         return Events.zeros(0)
-    is_event = _IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
+    is_event = (
+        _IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
+    )
     if seqnos.valid is not None:
         is_event &= seqnos.valid
     rows = np.flatnonzero(is_event)
     connection = batch.connection if connections is None else connections[batch.connection]
     sid = np.where(decoded.sid.known[rows], decoded.sid.values[rows].astype(np.int64), -1)
     if keys is not None and len(rows):
-        is_wanted = np.isin(stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
+        is_wanted = np.isin(
+            stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys
+        )
         rows, sid = rows[is_wanted], sid[is_wanted]
     table = Events.zeros(len(rows))
     if not len(rows):
@@ -123,7 +160,9 @@ def events_of(
     table.seqno = biased(seqnos.values[rows])
     table.opcode = decoded.opcode[rows].astype(np.int64)
     table.collection = collections_of(batch, rows)
-    ends = (table.opcode == Opcode.DCP_SYSTEM_EVENT) & (batch.column("event").values[rows].astype(np.int64) == _END_COLLECTION)
+    ends = (table.opcode == Opcode.DCP_SYSTEM_EVENT) & (
+        batch.column("event").values[rows].astype(np.int64) == _END_COLLECTION
+    )
     table.ended = np.where(ends, table.collection, -1)
     table.key = key_hashes(batch, rows, secrets_)
     table.cas = decoded.cas[rows].view(np.int64)
@@ -138,12 +177,18 @@ def events_of(
     return table
 
 
-def key_hashes(batch: MessageBatch, rows: RowNumbers, secrets_: tuple[int, int] = _SECRETS) -> RowNumbers:
-    """Returns a hash of 62 bits of each message's key, without its collection; -1 where the capture lacks part of the message."""
+def key_hashes(
+    batch: MessageBatch, rows: RowNumbers, secrets_: tuple[int, int] = _SECRETS
+) -> RowNumbers:
+    """Returns a hash of 62 bits of each message's key, without its collection; -1 where the capture
+    lacks part of the message.
+    """
     return _hashes(batch, batch.decoded.key, rows, secrets_)
 
 
-def _hashes(batch: MessageBatch, slices: Slices, rows: RowNumbers, secrets_: tuple[int, int]) -> RowNumbers:
+def _hashes(
+    batch: MessageBatch, slices: Slices, rows: RowNumbers, secrets_: tuple[int, int]
+) -> RowNumbers:
     start, size = np.ascontiguousarray(slices.start[rows]), np.maximum(slices.size[rows], 0)
     hashed: RowNumbers = np.empty(len(rows), dtype=np.int64)
     hash_keys(batch.data, start, size, *secrets_, hashed)
@@ -182,11 +227,17 @@ class Intervals(NamedTuple):
     @classmethod
     def of(cls, intervals: Mapping[int, Sequence[Interval]]) -> Self:
         """Returns the columns of intervals that are given by number of the stream."""
-        rows = [(number, low, high) for number, stream_intervals in intervals.items() for low, high in stream_intervals]
+        rows = [
+            (number, low, high)
+            for number, stream_intervals in intervals.items()
+            for low, high in stream_intervals
+        ]
         return cls(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
     def _without_covered(self) -> Intervals:
-        """Returns the intervals without those that another interval of the same stream covers, if that one covers all of them."""
+        """Returns the intervals without those that another interval of the same stream covers, if
+        that one covers all of them.
+        """
         size = 1 + int(self.stream.max(initial=-1))
         low, high = np.full(size, GREATEST), np.full(size, LEAST)
         np.minimum.at(low, self.stream, self.low)
@@ -195,8 +246,14 @@ class Intervals(NamedTuple):
         is_covered = np.zeros(size, dtype=np.bool_)
         is_covered[self.stream[covers]] = True
         covered_streams, is_uncovered = np.flatnonzero(is_covered), ~is_covered[self.stream]
-        pairs = ((covered_streams, self.stream), (low[covered_streams], self.low), (high[covered_streams], self.high))
-        return Intervals(*(np.concatenate((limit, column[is_uncovered])) for limit, column in pairs))
+        pairs = (
+            (covered_streams, self.stream),
+            (low[covered_streams], self.low),
+            (high[covered_streams], self.high),
+        )
+        return Intervals(
+            *(np.concatenate((limit, column[is_uncovered])) for limit, column in pairs)
+        )
 
     def merged(self) -> Intervals:
         """Returns the intervals sorted; those that overlap are merged into one."""
@@ -206,7 +263,9 @@ class Intervals(NamedTuple):
         highs, rank = np.unique(high, return_inverse=True)
         step = len(highs) + 1
         number = np.cumsum(np.diff(stream, prepend=-1) != 0)
-        reached = np.maximum.accumulate(number * step + rank.reshape(-1))  # ranks of a stream are above ranks of the streams before
+        reached = np.maximum.accumulate(
+            number * step + rank.reshape(-1)
+        )  # ranks of a stream are above ranks of the streams before
         last = highs[reached % step] if len(highs) else high
         is_start = np.ones(len(stream), dtype=np.bool_)
         is_start[1:] = (number[1:] != number[:-1]) | (low[1:] > last[:-1])
@@ -218,18 +277,36 @@ class Intervals(NamedTuple):
 class EventQuery(Portable):
     """A query: which seqnos of which streams somebody needs."""
 
-    def __init__(self, streams: Streams, intervals: Mapping[int, Sequence[Interval]] | Intervals, *, is_brief: bool = False) -> None:
-        """``intervals``: in any order, overlapping or not. ``is_brief``: only the changes of the events are needed."""
+    def __init__(
+        self,
+        streams: Streams,
+        intervals: Mapping[int, Sequence[Interval]] | Intervals,
+        *,
+        is_brief: bool = False,
+    ) -> None:
+        """``intervals``: in any order, overlapping or not. ``is_brief``: only the changes of the
+        events are needed.
+        """
         self.is_brief = is_brief
         self.secrets = _SECRETS
-        """The secret numbers for hashes of keys. Whoever reads keys that are compared with each other uses the same numbers."""
-        self._intervals = (intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)).merged()
+        """The secret numbers for hashes of keys. Whoever reads keys that are compared with each
+        other uses the same numbers.
+        """
+        self._intervals = (
+            intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)
+        ).merged()
         self._numbers = np.unique(self._intervals.stream)
         numbers = self._numbers
-        self.keys: IntArray = stream_keys(streams.connection[numbers], streams.vbucket[numbers], streams.sid[numbers])
+        self.keys: IntArray = stream_keys(
+            streams.connection[numbers], streams.vbucket[numbers], streams.sid[numbers]
+        )
         opened_row, answered_row = streams.opened.row[numbers], streams.answered.row[numbers]
-        # a request may be read before what the server had said earlier, which belongs to the stream before
-        self._first, self._last = np.where(answered_row > 0, answered_row, opened_row), streams.latest.row[numbers]
+        # a request may be read before what the server had said earlier, which belongs to the stream
+        # before
+        self._first, self._last = (
+            np.where(answered_row > 0, answered_row, opened_row),
+            streams.latest.row[numbers],
+        )
         self._by_key = np.argsort(self.keys, kind="stable")
 
     @property
@@ -252,7 +329,8 @@ class EventQuery(Portable):
         is_wanted = np.isin(self.keys >> _CONNECTION_SHIFT, connections)
         some = copy(self)
         some._numbers, some.keys, some._first, some._last = (
-            query_column[is_wanted] for query_column in (self._numbers, self.keys, self._first, self._last)
+            query_column[is_wanted]
+            for query_column in (self._numbers, self.keys, self._first, self._last)
         )
         some._by_key = np.argsort(some.keys, kind="stable")
         has_stream = np.isin(self._intervals.stream, some._numbers)
@@ -276,14 +354,22 @@ class EventQuery(Portable):
         keys = stream_keys(events.connection, events.vbucket, events.sid)
         order = np.lexsort((events.place.row, keys))
         different, starts = np.unique(keys[order], return_index=True)
-        begins, ends = (np.searchsorted(self.keys[self._by_key], different, side).tolist() for side in _SIDES)
+        begins, ends = (
+            np.searchsorted(self.keys[self._by_key], different, side).tolist() for side in _SIDES
+        )
         events_of_streams = []
         for begin, end, event_rows in zip(begins, ends, np.split(order, starts[1:]), strict=True):
             rows = events.place.row[event_rows]
             for index in self._by_key[begin:end].tolist():
-                stream_rows = event_rows[np.searchsorted(rows, self._first[index]) : np.searchsorted(rows, self._last[index], "right")]
+                stream_rows = event_rows[
+                    np.searchsorted(rows, self._first[index]) : np.searchsorted(
+                        rows, self._last[index], "right"
+                    )
+                ]
                 number = int(self._numbers[index])
-                low, high = (int(np.searchsorted(self._intervals.stream, number, side)) for side in _SIDES)
+                low, high = (
+                    int(np.searchsorted(self._intervals.stream, number, side)) for side in _SIDES
+                )
                 lows, highs = self._intervals.low[low:high], self._intervals.high[low:high]
                 seqno = events.seqno[stream_rows]
                 interval = np.searchsorted(lows, seqno, side="right") - 1
@@ -296,11 +382,17 @@ class EventQuery(Portable):
 class FoundEvents(Portable):
     """The wanted events, as far as they were found."""
 
-    def __init__(self, query: EventQuery, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
-        """``forgotten``: by key of the stream, the row of its latest forgotten event, and the greatest forgotten seqno."""
+    def __init__(
+        self, query: EventQuery, forgotten: Mapping[int, tuple[int, int]] | None = None
+    ) -> None:
+        """``forgotten``: by key of the stream, the row of its latest forgotten event, and the
+        greatest forgotten seqno.
+        """
         self.wanted = query
         self.vbuckets = VBUCKETS
-        """The first vbucket whose events are not held: with those of lower vbuckets they would be more than are looked at together."""
+        """The first vbucket whose events are not held: with those of lower vbuckets they would be
+        more than are looked at together.
+        """
         self._forgotten = forgotten or {}
         self._events: dict[int, list[Events]] = {}
         self._changes: dict[int, list[Changes]] = {}
@@ -319,7 +411,11 @@ class FoundEvents(Portable):
         self._limit()
 
     def _limit(self) -> None:
-        most = MOST * ChangeEvent.dtype.itemsize // Change.dtype.itemsize if self.wanted.is_brief else MOST
+        most = (
+            MOST * ChangeEvent.dtype.itemsize // Change.dtype.itemsize
+            if self.wanted.is_brief
+            else MOST
+        )
         if self._counts[: self.vbuckets].sum() > most:
             self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), most, side="right"))
             for number in [*self._events, *self._changes]:
@@ -328,15 +424,28 @@ class FoundEvents(Portable):
                     self._changes.pop(number, None)
 
     def feed(self, batch: MessageBatch, connections: IntArray | None = None) -> None:
-        """Takes the wanted events of a batch that is read again; ``connections``: the numbers that the query has for the batch's
-        connections."""
-        self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets, with_values=self.wanted.is_brief))
+        """Takes the wanted events of a batch that is read again; ``connections``: the numbers that
+        the query has for the batch's connections.
+        """
+        self.take(
+            events_of(
+                batch,
+                self.wanted.keys,
+                connections,
+                self.wanted.secrets,
+                with_values=self.wanted.is_brief,
+            )
+        )
 
     def divided(self, shares: int) -> list[dict[int, Changes]]:
-        """Returns the changes by stream, divided into shares; all changes of a vbucket are in the same share."""
+        """Returns the changes by stream, divided into shares; all changes of a vbucket are in the
+        same share.
+        """
         shares_of_changes: list[dict[int, Changes]] = [{} for _ in range(shares)]
         for number in self._changes:
-            shares_of_changes[vbucket_of(self.wanted.place(number)[0]) % shares][number] = self.changes(number)
+            shares_of_changes[vbucket_of(self.wanted.place(number)[0]) % shares][number] = (
+                self.changes(number)
+            )
         return shares_of_changes
 
     @staticmethod
@@ -361,7 +470,9 @@ class FoundEvents(Portable):
         return changes[np.argsort(changes.seqno, kind="stable")]
 
     def has_from(self, stream: int, after: int) -> bool:
-        """Returns whether every captured event of a stream above a (biased) seqno is still there."""
+        """Returns whether every captured event of a stream above a (biased) seqno is still
+        there.
+        """
         key, first_row = self.wanted.place(stream)
         row, seqno = self._forgotten.get(key, (-1, LEAST))
         return vbucket_of(key) < self.vbuckets and (row < first_row or seqno <= after)
@@ -385,10 +496,14 @@ class RecentEvents:
         self._latest.add(events_of(batch, with_values=with_values))
 
     def forget(self) -> None:
-        """Forgets the older half of the events; of more than ``most`` events, half of ``most`` stay."""
+        """Forgets the older half of the events; of more than ``most`` events, half of ``most``
+        stay.
+        """
         count = len(self) - min(self._most, len(self)) // 2
         old = self._latest.rows[:count]
-        keys, number = np.unique(stream_keys(old.connection, old.vbucket, old.sid), return_inverse=True)
+        keys, number = np.unique(
+            stream_keys(old.connection, old.vbucket, old.sid), return_inverse=True
+        )
         row, seqno = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), LEAST)
         np.maximum.at(row, number.reshape(-1), old.place.row)
         np.maximum.at(seqno, number.reshape(-1), old.seqno)
@@ -397,8 +512,14 @@ class RecentEvents:
         self._latest.drop(count)
 
     def leave(self, connections: set[int]) -> None:
-        """Drops what is known of forgotten events on these connections: nobody asks for it any more."""
-        self._forgotten = {key: forgotten for key, forgotten in self._forgotten.items() if key >> _CONNECTION_SHIFT not in connections}
+        """Drops what is known of forgotten events on these connections: nobody asks for it any
+        more.
+        """
+        self._forgotten = {
+            key: forgotten
+            for key, forgotten in self._forgotten.items()
+            if key >> _CONNECTION_SHIFT not in connections
+        }
 
     def __len__(self) -> int:
         return len(self._latest)

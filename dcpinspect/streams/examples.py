@@ -1,4 +1,5 @@
-"""The few of many occurrences that are told: the first three, the last, and the one that matters most.
+"""The few of many occurrences that are told: the first three, the last, and the one that matters
+most.
 
 A caller that wants to mark all occurrences gets their rows and times besides.
 """
@@ -33,7 +34,9 @@ class Examples(Generic[T]):
     count: int = 0
     _weight: int = 0
     _rows: array[int] | None = None
-    """Three numbers for each occurrence: its row, its time, and the time of what showed it (0: nothing did). None if nobody wants them."""
+    """Three numbers for each occurrence: its row, its time, and the time of what showed it (0:
+    nothing did). None if nobody wants them.
+    """
 
     def add(self, example: T, weight: int = 0) -> None:
         """Adds one occurrence; ``greatest`` is the first of the heaviest."""
@@ -45,7 +48,9 @@ class Examples(Generic[T]):
         self.count += 1
 
     def chosen(self, many: IntArray) -> list[int]:
-        """Returns those of ``many``, in order, that would be kept: the caller need not look at others."""
+        """Returns those of ``many``, in order, that would be kept: the caller need not look at
+        others.
+        """
         first = max(0, FIRST - len(self.first))
         return [*many[:first].tolist(), *many[first:][-1:].tolist()]
 
@@ -55,7 +60,9 @@ class Examples(Generic[T]):
             self.add(example)
         self.count += many - len(new_examples)
 
-    def keep(self, rows: RowNumbers, times: RowNumbers, example_rows: RowNumbers | None = None) -> None:
+    def keep(
+        self, rows: RowNumbers, times: RowNumbers, example_rows: RowNumbers | None = None
+    ) -> None:
         """Keeps rows of occurrences, their times, and the times when something showed them."""
         if self._rows is None:
             self._rows = array("q")
@@ -86,8 +93,12 @@ class Examples(Generic[T]):
     def renamed(self, change: Callable[[T], T]) -> Examples[T]:
         """Returns these examples with each occurrence changed."""
         new = {id(example): change(example) for example in self.told}
-        last, greatest = (None if example is None else new[id(example)] for example in (self.last, self.greatest))
-        return replace(self, first=[new[id(example)] for example in self.first], last=last, greatest=greatest)
+        last, greatest = (
+            None if example is None else new[id(example)] for example in (self.last, self.greatest)
+        )
+        return replace(
+            self, first=[new[id(example)] for example in self.first], last=last, greatest=greatest
+        )
 
     @property
     def told(self) -> list[T]:

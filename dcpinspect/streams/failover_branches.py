@@ -30,17 +30,23 @@ class Branches:
 
     @classmethod
     def of(cls, logs: Sequence[bytes]) -> Self:
-        """Reads failover logs as they stand in answers; bytes behind the last whole entry do not count."""
+        """Reads failover logs as they stand in answers; bytes behind the last whole entry do not
+        count.
+        """
         counts = np.array([len(log) // ENTRY for log in logs], dtype=np.int64)
         log_bytes = b"".join(log[: len(log) // ENTRY * ENTRY] for log in logs)
         numbers = np.frombuffer(log_bytes, ">u8").astype(np.uint64).reshape(-1, 2)
         begins = np.concatenate(([0], np.cumsum(counts)))
         log = np.repeat(np.arange(len(logs)), counts)
-        return cls(begins, log, np.ascontiguousarray(numbers[:, 0]).view(np.int64), biased(numbers[:, 1]))
+        return cls(
+            begins, log, np.ascontiguousarray(numbers[:, 0]).view(np.int64), biased(numbers[:, 1])
+        )
 
     @property
     def newest(self) -> IntArray:
-        """By log, the uuid of its newest branch, 0 without one; the last element is 0, for log number -1, which is none."""
+        """By log, the uuid of its newest branch, 0 without one; the last element is 0, for log
+        number -1, which is none.
+        """
         newest_uuids = np.zeros(len(self.begins), dtype=np.int64)
         has_some = np.flatnonzero(np.diff(self.begins))
         newest_uuids[has_some] = self.uuid[self.begins[has_some]]
@@ -51,13 +57,21 @@ class Branches:
         """By log, whether each branch begins above the one before."""
         in_order_mask = np.ones(len(self.begins) - 1, dtype=np.bool_)
         positions = np.arange(1, len(self.log))
-        is_wrong = (self.log[positions] == self.log[positions - 1]) & (self.seqno[positions - 1] <= self.seqno[positions])
+        is_wrong = (self.log[positions] == self.log[positions - 1]) & (
+            self.seqno[positions - 1] <= self.seqno[positions]
+        )
         in_order_mask[self.log[positions[is_wrong]]] = False
         return in_order_mask
 
     def of_each(self, owners: IntArray, logs: IntArray) -> tuple[IntArray, IntArray]:
-        """Returns the entries of the logs of each owner: the owner of each entry, and the place of each entry."""
+        """Returns the entries of the logs of each owner: the owner of each entry, and the place of
+        each entry.
+        """
         counts = np.diff(self.begins)[logs]
         ends = np.cumsum(counts)
-        entries = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts) + np.repeat(self.begins[logs], counts)
+        entries = (
+            np.arange(int(ends[-1]) if len(ends) else 0)
+            - np.repeat(ends - counts, counts)
+            + np.repeat(self.begins[logs], counts)
+        )
         return np.repeat(owners, counts), entries

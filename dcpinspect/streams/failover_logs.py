@@ -30,13 +30,19 @@ class KnownLog:
     """A failover log in an answer."""
 
     entries: tuple[tuple[int, int], ...]
-    """(uuid, seqno) of each branch, newest first; empty where part of the log is not in the capture."""
+    """(uuid, seqno) of each branch, newest first; empty where part of the log is not in the
+    capture.
+    """
     connection: int
     at: At
 
     def newest_below(self, seqno: int) -> int | None:
         """Returns the uuid of the newest branch that began at or below a seqno."""
-        return max((entry for entry in self.entries if entry[1] <= seqno), key=lambda entry: entry[1], default=(None, 0))[0]
+        return max(
+            (entry for entry in self.entries if entry[1] <= seqno),
+            key=lambda entry: entry[1],
+            default=(None, 0),
+        )[0]
 
     def has(self, uuid: int) -> bool:
         """Returns whether the log names a branch."""
@@ -44,7 +50,9 @@ class KnownLog:
 
 
 def told_at(log: KnownLog) -> tuple[int, int]:
-    """Returns the key that sorts logs. Rows alone do not: a hole holds back the messages that follow it."""
+    """Returns the key that sorts logs. Rows alone do not: a hole holds back the messages that
+    follow it.
+    """
     return log.at.time_ns, log.at.row
 
 
@@ -61,7 +69,9 @@ def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
 class LogsInOrder(Sequence[KnownLog]):
     """Failover logs in the order in which they were told; each is made when it is looked at."""
 
-    def __init__(self, logs: FailoverLogs, rows: IntArray, part_of: tuple[LogsInOrder, int] | None = None) -> None:
+    def __init__(
+        self, logs: FailoverLogs, rows: IntArray, part_of: tuple[LogsInOrder, int] | None = None
+    ) -> None:
         """``part_of``: what these were taken from, and the place where they begin in it."""
         self._logs, self._rows = logs, rows
         self._whole, self._begin = part_of or (self, 0)
@@ -96,7 +106,9 @@ class LogsInOrder(Sequence[KnownLog]):
         return np.concatenate(([0], np.cumsum(self._logs.are_unread[self._rows])))
 
     def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
-        """Returns how many logs were told before a message; "right": those in the message count too."""
+        """Returns how many logs were told before a message; "right": those in the message count
+        too.
+        """
         places = self._logs.told.place
         find = bisect_right if side == "right" else bisect_left
         return find(self._rows, (time_ns, row), key=lambda log: (places.time[log], places.row[log]))
@@ -105,32 +117,53 @@ class LogsInOrder(Sequence[KnownLog]):
 class FailoverLogs:
     """All failover logs of a reading."""
 
-    def __init__(self, streams: Streams, sight: Visibility, conversation: Conversation, links: Sequence[Link]) -> None:
+    def __init__(
+        self, streams: Streams, sight: Visibility, conversation: Conversation, links: Sequence[Link]
+    ) -> None:
         sessions, reports = conversation.sessions, conversation.reports
-        self.origins: Mapping[int, Origin] = {link.number: origin_of(link, sessions.get(link.number) or Session(), sight) for link in links}
+        self.origins: Mapping[int, Origin] = {
+            link.number: origin_of(link, sessions.get(link.number) or Session(), sight)
+            for link in links
+        }
         """The origin of each connection, by number of the connection."""
         self._streams, self._raw = streams, conversation.logs
         self._entries: dict[int, tuple[tuple[int, int], ...]] = {-1: ()}
         self._uuids: dict[int, frozenset[int]] = {}
-        self._latest: dict[int, dict[int, int]] = {}  # by the first log of a vbucket on a server: the last log with a branch
+        self._latest: dict[
+            int, dict[int, int]
+        ] = {}  # by the first log of a vbucket on a server: the last log with a branch
         reported = reports[reports.kind == LOG]
         answered = np.concatenate(
-            (np.flatnonzero(streams.log >= 0), np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)))
+            (
+                np.flatnonzero(streams.log >= 0),
+                np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)),
+            )
         )
         both = (answered, streams), (np.arange(len(reported)), reported)
-        connection, vbucket = (np.concatenate([getattr(table, name)[rows] for rows, table in both]) for name in ("connection", "vbucket"))
+        connection, vbucket = (
+            np.concatenate([getattr(table, name)[rows] for rows, table in both])
+            for name in ("connection", "vbucket")
+        )
         places = streams.answered, reported.place
         time, row = (
-            np.concatenate([getattr(table, name)[rows] for (rows, _), table in zip(both, places, strict=True)]) for name in ("time", "row")
+            np.concatenate(
+                [getattr(table, name)[rows] for (rows, _), table in zip(both, places, strict=True)]
+            )
+            for name in ("time", "row")
         )
-        self._names = NameNumbers(self.origins, 1 + max([int(connection.max(initial=0)), *self.origins]))
+        self._names = NameNumbers(
+            self.origins, 1 + max([int(connection.max(initial=0)), *self.origins])
+        )
         key = self.key(connection, vbucket)
         order = np.lexsort((row, time, key))
         order = order[key[order] >= 0]
         self.told = Reports.zeros(len(order))
         """The logs, sorted by server, by vbucket, and by when they were told."""
         is_answer = order < len(answered)
-        answered_streams, reported_rows = answered[order[is_answer]], order[~is_answer] - len(answered)
+        answered_streams, reported_rows = (
+            answered[order[is_answer]],
+            order[~is_answer] - len(answered),
+        )
         self.told[~is_answer] = reported[reported_rows]
         for name in ("connection", "vbucket", "log"):
             self.told.array[name][is_answer] = getattr(streams, name)[answered_streams]
@@ -138,7 +171,9 @@ class FailoverLogs:
         self._keys = key[order]
 
     def key(self, connection: IntArray, vbucket: IntArray) -> IntArray:
-        """Returns one number for the vbucket of a connection's server; negative if the server is not known."""
+        """Returns one number for the vbucket of a connection's server; negative if the server is
+        not known.
+        """
         return self._names.of[connection] << VBUCKET_BITS | vbucket
 
     def entries(self, log: int) -> tuple[tuple[int, int], ...]:
@@ -161,11 +196,15 @@ class FailoverLogs:
         """Returns whether any log of a vbucket, on whatever server, has a branch."""
         if vbucket not in self._uuids:
             logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
-            self._uuids[vbucket] = frozenset(log_uuid for log in logs for log_uuid, _ in self.entries(log))
+            self._uuids[vbucket] = frozenset(
+                log_uuid for log in logs for log_uuid, _ in self.entries(log)
+            )
         return uuid in self._uuids[vbucket]
 
     def vbuckets_of(self, uuid: int) -> tuple[int, ...]:
-        """Returns the vbuckets in whose logs, on whatever server, a branch is. A branch is of one vbucket: its uuid is a random number."""
+        """Returns the vbuckets in whose logs, on whatever server, a branch is. A branch is of one
+        vbucket: its uuid is a random number.
+        """
         return self._vbuckets.get(uuid, ())
 
     @cached_property
@@ -181,39 +220,51 @@ class FailoverLogs:
         """Whether part of a log is not in the capture, for each place of ``told``."""
         log = self.told.log
         distinct_logs = np.unique(log)
-        is_unread: BoolArray = np.array([not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_)[
-            np.searchsorted(distinct_logs, log)
-        ]
+        is_unread: BoolArray = np.array(
+            [not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_
+        )[np.searchsorted(distinct_logs, log)]
         return is_unread
 
     def names_after(self, stream: int, uuid: int) -> bool:
-        """Returns whether a log that came after the answer of a stream, of its vbucket and on its server, has a branch."""
+        """Returns whether a log that came after the answer of a stream, of its vbucket and on its
+        server, has a branch.
+        """
         logs = self.of(stream)
         if not logs:
             return False
         first = logs.first
         if first not in self._latest:
             every = enumerate(self.told.log[first : first + len(logs)].tolist())
-            self._latest[first] = {log_uuid: position for position, log in every for log_uuid, _ in self.entries(log)}
+            self._latest[first] = {
+                log_uuid: position for position, log in every for log_uuid, _ in self.entries(log)
+            }
         return self._latest[first].get(uuid, -1) >= self._place_after(logs, stream)
 
     def of(self, stream: int) -> LogsInOrder:
-        """Returns the logs of a stream's vbucket on its server, in the order in which they were told."""
+        """Returns the logs of a stream's vbucket on its server, in the order in which they were
+        told.
+        """
         row = self._streams[stream]
         key = self.key(np.array(row.connection), np.array(row.vbucket))
-        return self._every[slice(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right")))]
+        return self._every[
+            slice(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right")))
+        ]
 
     @cached_property
     def _every(self) -> LogsInOrder:
         return LogsInOrder(self, np.arange(len(self.told)))
 
     def newest(self, stream: int) -> int | None:
-        """Returns the uuid of the newest branch in the log with which a stream was accepted; None without a log."""
+        """Returns the uuid of the newest branch in the log with which a stream was accepted; None
+        without a log.
+        """
         log = int(self._streams.log[stream])
         return self.entries(log)[0][0] if log >= 0 else None
 
     def nearest(self, stream: int) -> KnownLog | None:
-        """Returns the log that tells most about a stream's answer: the next one told, else the last one before."""
+        """Returns the log that tells most about a stream's answer: the next one told, else the last
+        one before.
+        """
         logs = self.of(stream)
         return logs[min(self._place_after(logs, stream), len(logs) - 1)] if logs else None
 

@@ -1,11 +1,13 @@
-"""Flow control, message by message: how long windows stay full, what goes beyond them, and which consumers count otherwise.
+"""Flow control, message by message: how long windows stay full, what goes beyond them, and which
+consumers count otherwise.
 
-The producer counts what it sends on streams; the consumer acknowledges what it has taken off its buffer. A consumer that acknowledges after
-whole messages shows how it counts them. Every sum that it acknowledged so far is then the size of so many whole messages, by its way of
-counting. Ways that do not fit are given up one after the other.
+The producer counts what it sends on streams; the consumer acknowledges what it has taken off its
+buffer. A consumer that acknowledges after whole messages shows how it counts them. Every sum that
+it acknowledged so far is then the size of so many whole messages, by its way of counting. Ways that
+do not fit are given up one after the other.
 
-Each message that waits to be acknowledged is remembered as two numbers. There is a limit for each connection and one for all; beyond them
-nothing is said about ways of counting.
+Each message that waits to be acknowledged is remembered as two numbers. There is a limit for each
+connection and one for all; beyond them nothing is said about ways of counting.
 """
 
 from __future__ import annotations
@@ -40,14 +42,25 @@ from dcpinspect.streams.flow_windows import (
     follow_flow,
 )
 from dcpinspect.streams.followers import Follower, PerConnection, Portable
-from dcpinspect.streams.record_numbers import ACK, ANSWER, END, FACT, FACT_WINDOW, NOOP, UNREADABLE, UNREADABLE_ACK
+from dcpinspect.streams.record_numbers import (
+    ACK,
+    ANSWER,
+    END,
+    FACT,
+    FACT_WINDOW,
+    NOOP,
+    UNREADABLE,
+    UNREADABLE_ACK,
+)
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import ReadingState
 from dcpinspect.tables.messages import MessageBatch
 
 MOST, MOST_OF_ALL = 1 << 18, 1 << 21
-"""Greatest numbers of messages remembered that wait to be acknowledged, of one connection and of all; 16 bytes each."""
+"""Greatest numbers of messages remembered that wait to be acknowledged, of one connection and of
+all; 16 bytes each.
+"""
 TOO_SMALL = 100
 """An acknowledgement is small if it is less than this part of the window."""
 
@@ -67,7 +80,9 @@ class Pressure(NamedTuple):
     @classmethod
     def of(cls, event: FlowEvent) -> Pressure:
         """Returns the stall or overrun of an event."""
-        return cls(event.time, event.used, event.window, event.since_ack, At.of(event.at), At.of(event.ack))
+        return cls(
+            event.time, event.used, event.window, event.since_ack, At.of(event.at), At.of(event.ack)
+        )
 
 
 class Watched(Portable):
@@ -81,7 +96,9 @@ class Watched(Portable):
         self.stalls: Examples[Pressure] = Examples()
         self.overruns: Examples[Pressure] = Examples()
         self.excesses: Examples[At] = Examples()
-        """Acknowledgements of more than was counted: only their rows, if somebody wants them. ``window`` has the rest."""
+        """Acknowledgements of more than was counted: only their rows, if somebody wants them.
+        ``window`` has the rest.
+        """
         self.is_limited = False
         """Whether more messages waited to be acknowledged than are remembered."""
 
@@ -98,42 +115,68 @@ class Watched(Portable):
 
     @property
     def fits_nothing(self) -> bool:
-        """Whether the consumer's acknowledgements are no sums of whole messages, by any way of counting."""
-        return not self.is_limited and not self.window.counted_before and not self.ways[TRUE].is_open and self.fit < 0
+        """Whether the consumer's acknowledgements are no sums of whole messages, by any way of
+        counting.
+        """
+        return (
+            not self.is_limited
+            and not self.window.counted_before
+            and not self.ways[TRUE].is_open
+            and self.fit < 0
+        )
 
     def follow(self, messages: FlowMessages, *, keeps_rows: bool = False) -> None:
         """Takes the next messages, for which there is room."""
         tables = FlowTables()
-        tables.messages, tables.window, tables.ways, tables.waiting = messages, self.window, self.ways, self.waiting
+        tables.messages, tables.window, tables.ways, tables.waiting = (
+            messages,
+            self.window,
+            self.ways,
+            self.waiting,
+        )
         tables.events = FlowEvents.zeros(2 + 3 * int((messages.kind == ACK).sum()))
         follow_flow(tables)
         events = tables.events[: self.window.events]
         for event in events:
             if event.code != EXCESS:
-                (self.stalls if event.code == STALL else self.overruns).add(Pressure.of(event), event.time or event.used)
+                (self.stalls if event.code == STALL else self.overruns).add(
+                    Pressure.of(event), event.time or event.used
+                )
         if keeps_rows:
-            for code, examples in ((STALL, self.stalls), (OVERRUN, self.overruns), (EXCESS, self.excesses)):
+            for code, examples in (
+                (STALL, self.stalls),
+                (OVERRUN, self.overruns),
+                (EXCESS, self.excesses),
+            ):
                 position = events[events.code == code].at
                 examples.keep(position.row, position.time)
 
 
 class FlowControl(Follower):
-    """The flow control of all connections. Feed it with every batch, after the tracker's kernel has followed the messages."""
+    """The flow control of all connections. Feed it with every batch, after the tracker's kernel has
+    followed the messages.
+    """
 
     travels = ("watched", "unasked")
 
     def __init__(self, most: int = MOST, most_of_all: int = MOST_OF_ALL) -> None:
-        """``most``, ``most_of_all``: greatest number of messages remembered of one connection, and of all."""
+        """``most``, ``most_of_all``: greatest number of messages remembered of one connection, and
+        of all.
+        """
         self.watched: PerConnection[int, Watched] = PerConnection()
         """The windows of connections that ever had one, by number of the connection."""
         self.unasked: PerConnection[int, Examples[At]] = PerConnection()
-        """Places of acknowledgements on connections without flow control, by number of the connection."""
+        """Places of acknowledgements on connections without flow control, by number of the
+        connection.
+        """
         self._most, self._most_of_all = most, most_of_all
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
         self._has_window = np.zeros(0, dtype=np.bool_)
         self._slowest: IntArray = np.zeros(0, dtype=np.int64)
-        """By connection: how long the slowest answer took before there was a window, in nanoseconds."""
+        """By connection: how long the slowest answer took before there was a window, in
+        nanoseconds.
+        """
         self._total = 0
 
     def feed(self, batch: MessageBatch, state: ReadingState) -> None:
@@ -153,21 +196,38 @@ class FlowControl(Follower):
         self._take_unasked(np.flatnonzero(acks & (messages.window == 0)), state)
         if not self._has_window[connection].any():
             return
-        is_said = acks | is_window | (is_from_producer & ((kind >= END) | (kind == ANSWER) | (kind == NOOP)))
-        flow_messages, connections = self._messages(batch, state, np.flatnonzero(is_said & self._has_window[connection]))
+        is_said = (
+            acks
+            | is_window
+            | (is_from_producer & ((kind >= END) | (kind == ANSWER) | (kind == NOOP)))
+        )
+        flow_messages, connections = self._messages(
+            batch, state, np.flatnonzero(is_said & self._has_window[connection])
+        )
         bounds = np.flatnonzero(np.diff(connections, prepend=-1, append=-1))
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             self._follow(int(connections[low]), flow_messages[low:high])
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops connections, as in ``Follower``."""
-        self._total -= sum(len(watched.waiting) for number, watched in self.watched.items() if number in connections)
+        self._total -= sum(
+            len(watched.waiting)
+            for number, watched in self.watched.items()
+            if number in connections
+        )
         super().leave(connections)
 
     def _time_answers(self, batch: MessageBatch) -> None:
-        """Notes how long answers took on connections without a window: a window that is granted later begins with that tolerance."""
+        """Notes how long answers took on connections without a window: a window that is granted
+        later begins with that tolerance.
+        """
         decoded = batch.decoded
-        rows = np.flatnonzero(decoded.is_response & ~decoded.is_server & decoded.has_magic & ~self._has_window[batch.connection])
+        rows = np.flatnonzero(
+            decoded.is_response
+            & ~decoded.is_server
+            & decoded.has_magic
+            & ~self._has_window[batch.connection]
+        )
         if len(rows):
             rtt = batch.rtt_ns
             rows = rows[rtt.known[rows]]
@@ -178,14 +238,20 @@ class FlowControl(Follower):
         for number in np.unique(connection).tolist():
             unasked = numbers[connection == number]
             examples = self.unasked.setdefault(number, Examples())
-            examples.add_chosen([At.of(state.messages[index].place) for index in examples.chosen(unasked)], len(unasked))
+            examples.add_chosen(
+                [At.of(state.messages[index].place) for index in examples.chosen(unasked)],
+                len(unasked),
+            )
             if self.keeps_rows:
                 places = state.messages.place
                 examples.keep(places.row[unasked], places.time[unasked])
 
-    def _messages(self, batch: MessageBatch, state: ReadingState, indices: RowNumbers) -> tuple[FlowMessages, IntArray]:
-        """Returns (messages for the kernel, connection of each), sorted by connection. ``indices``: numbers of messages that the kernel of
-        streams read."""
+    def _messages(
+        self, batch: MessageBatch, state: ReadingState, indices: RowNumbers
+    ) -> tuple[FlowMessages, IntArray]:
+        """Returns (messages for the kernel, connection of each), sorted by connection. ``indices``:
+        numbers of messages that the kernel of streams read.
+        """
         messages = state.messages[indices]
         index = batch.index_of(messages.place.row)
         other_messages, other_kind = self._others(batch, index, state)
@@ -194,7 +260,11 @@ class FlowControl(Follower):
         acknowledged = slice(0, len(index))
         kind = np.concatenate((messages.kind, other_kind))
         flow_messages.kind = kind
-        flow_messages.size[acknowledged], flow_messages.balance[acknowledged], flow_messages.window[acknowledged] = (
+        (
+            flow_messages.size[acknowledged],
+            flow_messages.balance[acknowledged],
+            flow_messages.window[acknowledged],
+        ) = (
             messages.size,
             messages.balance,
             messages.window,
@@ -207,19 +277,32 @@ class FlowControl(Follower):
         flow_messages.rtt = np.where(is_timed, rtt.values[rows], 0)
         uncounted = answers & (kind != FACT)
         flow_messages.size[uncounted] = batch.length[rows[uncounted]]
-        flow_messages.detail = kind | np.minimum(batch.decoded.framing_size[rows], 0xFFFF) << 8 | _surplus(batch, rows) << 32
+        flow_messages.detail = (
+            kind
+            | np.minimum(batch.decoded.framing_size[rows], 0xFFFF) << 8
+            | _surplus(batch, rows) << 32
+        )
         put_places(flow_messages.place, batch, rows)
         connections = batch.connection[rows]
         order = np.lexsort((rows, connections))
         return flow_messages[order], connections[order]
 
-    def _others(self, batch: MessageBatch, index: RowNumbers, state: ReadingState) -> tuple[RowNumbers, RowNumbers]:
+    def _others(
+        self, batch: MessageBatch, index: RowNumbers, state: ReadingState
+    ) -> tuple[RowNumbers, RowNumbers]:
         """Returns (rows, kinds) of answers that the kernel of streams does not read."""
         decoded = batch.decoded
-        is_other = decoded.is_response & ~decoded.is_server & decoded.has_magic & self._has_window[batch.connection]
+        is_other = (
+            decoded.is_response
+            & ~decoded.is_server
+            & decoded.has_magic
+            & self._has_window[batch.connection]
+        )
         is_other[index] = False
         rows: RowNumbers = np.flatnonzero(is_other)
-        is_dcp = _OF_DCP[decoded.opcode[rows]] & (batch.direction[rows] == state.producers(batch.connection[rows], batch.row[rows]))
+        is_dcp = _OF_DCP[decoded.opcode[rows]] & (
+            batch.direction[rows] == state.producers(batch.connection[rows], batch.row[rows])
+        )
         return rows, np.where(is_dcp, OTHER_ANSWER, 0)
 
     def _follow(self, number: int, messages: FlowMessages) -> None:
@@ -252,15 +335,21 @@ class FlowControl(Follower):
             watched.is_limited, window.is_followed, window.waiting = True, 0, 0
             self._total -= capacity - size
             kept_messages, capacity = kept_messages[:0], size
-        watched.waiting = WaitingMessages.joined([kept_messages, WaitingMessages.zeros(capacity - len(kept_messages))])
+        watched.waiting = WaitingMessages.joined(
+            [kept_messages, WaitingMessages.zeros(capacity - len(kept_messages))]
+        )
 
 
 def _surplus(batch: MessageBatch, rows: RowNumbers) -> IntArray:
-    """Returns how many bytes the value of each message grows when decompressed, as the preamble of snappy says."""
+    """Returns how many bytes the value of each message grows when decompressed, as the preamble of
+    snappy says.
+    """
     decoded = batch.decoded
     surplus = np.zeros(len(rows), dtype=np.int64)
     size = decoded.value.size[rows]
-    packed = np.flatnonzero((decoded.datatype[rows] & SNAPPY != 0) & (size > 0) & ~decoded.is_response[rows])
+    packed = np.flatnonzero(
+        (decoded.datatype[rows] & SNAPPY != 0) & (size > 0) & ~decoded.is_response[rows]
+    )
     if not len(packed):
         return surplus
     size = size[packed]

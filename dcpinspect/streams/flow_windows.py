@@ -1,4 +1,6 @@
-"""The kernel that follows the flow-control window of a connection: stalls, overruns, and ways of counting."""
+"""The kernel that follows the flow-control window of a connection: stalls, overruns, and ways of
+counting.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,20 @@ WAYS = (
 )
 """Ways of counting, the right one first."""
 TRUE = 0
-_FLEX, _ADVANCED, _END, _MARKER, _OSO, _SYSTEM, _PREPARE, _HEADER, _INFLATED, _STREAM_ANSWERS, _ANSWERS, _NOOPS = range(1, len(WAYS))
+(
+    _FLEX,
+    _ADVANCED,
+    _END,
+    _MARKER,
+    _OSO,
+    _SYSTEM,
+    _PREPARE,
+    _HEADER,
+    _INFLATED,
+    _STREAM_ANSWERS,
+    _ANSWERS,
+    _NOOPS,
+) = range(1, len(WAYS))
 OVER = range(_INFLATED, len(WAYS))
 """The ways of counting by which a consumer acknowledges too much."""
 
@@ -64,9 +79,12 @@ STALL, OVERRUN, EXCESS = range(3)
 class FlowMessage(Struct[T]):
     """A message, with what flow control needs of it."""
 
-    kind: T = number("What it is: see ``kinds``; OTHER_ANSWER; 0 for an answer that no way of counting counts.")
+    kind: T = number(
+        "What it is: see ``kinds``; OTHER_ANSWER; 0 for an answer that no way of counting counts."
+    )
     size: T = number(
-        "Bytes that flow control counts; of a message that it does not count, its length; of a granted window, the bytes counted before."
+        "Bytes that flow control counts; of a message that it does not count, its length; of a "
+        "granted window, the bytes counted before."
     )
     given: T = number("Of an acknowledgement: bytes that the client has processed.")
     rtt: T = number("Of an answer: nanoseconds since its request, 0 if unknown.")
@@ -85,12 +103,15 @@ class Waiting(Struct[T]):
 
     size: T = number("Its bytes.")
     detail: T = number(
-        "Its kind; the size of its framing extras from bit 8 up; from bit 32 up, by how much its value is longer without compression."
+        "Its kind; the size of its framing extras from bit 8 up; from bit 32 up, by how much "
+        "its value is longer without compression."
     )
 
 
 class WaitingMessages(Waiting[IntArray], StructRows[Waiting]):
-    """The messages of a connection that wait to be acknowledged, by one way of counting at least."""
+    """The messages of a connection that wait to be acknowledged, by one way of counting at
+    least.
+    """
 
 
 class Way(Struct[T]):
@@ -136,7 +157,9 @@ class Window(Struct[T]):
     balance: T = number("Bytes that wait for an acknowledgement.")
     counted: T = number("Bytes that were counted since it was granted.")
     counted_before: T = number("Bytes that the producer had counted before it was granted.")
-    tolerance: T = number("Longest time that an answer took, by which the two directions may be out of step.")
+    tolerance: T = number(
+        "Longest time that an answer took, by which the two directions may be out of step."
+    )
     acks: T = number("Acknowledgements.")
     acked: T = number("Bytes that they acknowledged.")
     after_ack: T = number("Balance after the latest acknowledgement.")
@@ -147,10 +170,14 @@ class Window(Struct[T]):
     is_exempt: T = number("It became smaller than what was used.")
     is_followed: T = number("Ways of counting are held against acknowledgements.")
     waiting: T = number("Rows in use of the messages that wait.")
-    fit: T = number("Way of counting that was found before the window was granted again, or -1.", reset=-1)
+    fit: T = number(
+        "Way of counting that was found before the window was granted again, or -1.", reset=-1
+    )
     latest: MessageRow[T] = nested(MessageRow, "The latest counted message.")
     latest_ack: MessageRow[T] = nested(MessageRow, "The latest acknowledgement.")
-    missed: MessageRow[T] = nested(MessageRow, "The first acknowledgement that is no sum of whole messages.")
+    missed: MessageRow[T] = nested(
+        MessageRow, "The first acknowledgement that is no sum of whole messages."
+    )
     excess: Excess[T] = nested(Excess, "Acknowledgements of more than was counted.")
     overrun: Overrun[T] = nested(Overrun, "What goes beyond it.")
     events: T = number("Rows in use of the events of the messages that the kernel took last.")
@@ -159,13 +186,22 @@ class Window(Struct[T]):
 class FlowEvent(Struct[T]):
     """A stall, an overrun or an excess of a window."""
 
-    code: T = number("STALL: the window was full. OVERRUN: a message began although it was. EXCESS: more was acknowledged than counted.")
+    code: T = number(
+        "STALL: the window was full. OVERRUN: a message began although it was. EXCESS: more "
+        "was acknowledged than counted."
+    )
     time: T = number("Of a stall: how long it was full, in nanoseconds.")
     used: T = number("Bytes in use, of an overrun at last.")
     window: T = number("Bytes of the window.")
-    since_ack: T = number("Of a stall: from the acknowledgement before to its end, in nanoseconds, -1 for never.")
-    at: MessageRow[T] = nested(MessageRow, "The message that filled the window, or went beyond it; or the acknowledgement.")
-    ack: MessageRow[T] = nested(MessageRow, "The acknowledgement that ended the stall; of an overrun, the one before.")
+    since_ack: T = number(
+        "Of a stall: from the acknowledgement before to its end, in nanoseconds, -1 for never."
+    )
+    at: MessageRow[T] = nested(
+        MessageRow, "The message that filled the window, or went beyond it; or the acknowledgement."
+    )
+    ack: MessageRow[T] = nested(
+        MessageRow, "The acknowledgement that ended the stall; of an overrun, the one before."
+    )
 
 
 class FlowEvents(FlowEvent[IntArray], StructRows[FlowEvent]):
@@ -190,7 +226,11 @@ def size_by(way_number: int, size: int, detail: int) -> int:
     if kind < END or kind > UNREADABLE:  # flow control does not count it
         if kind == NOOP:
             return size if way_number == _NOOPS else 0
-        return size if way_number == _ANSWERS or (way_number == _STREAM_ANSWERS and kind == ANSWER) else 0
+        return (
+            size
+            if way_number == _ANSWERS or (way_number == _STREAM_ANSWERS and kind == ANSWER)
+            else 0
+        )
     if way_number == _FLEX:
         return size - ((detail >> 8) & 0xFFFF)
     if way_number == _PREPARE:
@@ -211,7 +251,9 @@ def size_by(way_number: int, size: int, detail: int) -> int:
 
 @inline
 def hold_against(tables: FlowTables, acked: int) -> int:
-    """Compares a sum of acknowledgements with all ways of counting, and returns how many ways are still possible."""
+    """Compares a sum of acknowledgements with all ways of counting, and returns how many ways are
+    still possible.
+    """
     remaining = 0
     for w in range(len(tables.ways)):
         way_row = tables.ways[w]
@@ -219,8 +261,13 @@ def hold_against(tables: FlowTables, acked: int) -> int:
             continue
         while way_row.messages < tables.window.waiting:
             waiting = tables.waiting[way_row.messages]
-            counted, true = size_by(w, waiting.size, waiting.detail), size_by(TRUE, waiting.size, waiting.detail)
-            if counted and way_row.bytes >= acked:  # a message that this way leaves out is never acknowledged, so it is passed over
+            counted, true = (
+                size_by(w, waiting.size, waiting.detail),
+                size_by(TRUE, waiting.size, waiting.detail),
+            )
+            if (
+                counted and way_row.bytes >= acked
+            ):  # a message that this way leaves out is never acknowledged, so it is passed over
                 break
             way_row.bytes += counted
             way_row.less += true - counted
@@ -228,7 +275,9 @@ def hold_against(tables: FlowTables, acked: int) -> int:
             way_row.messages += 1
         if way_row.bytes == acked:
             way_row.landed += 1
-        elif w != TRUE or way_row.bytes > acked:  # by the right way, the message that was acknowledged may still have to be read
+        elif (
+            w != TRUE or way_row.bytes > acked
+        ):  # by the right way, the message that was acknowledged may still have to be read
             way_row.is_open = 0
         remaining += way_row.is_open
     return remaining
@@ -236,7 +285,9 @@ def hold_against(tables: FlowTables, acked: int) -> int:
 
 @inline
 def fit_of(window: Window, ways: Ways) -> int:
-    """Returns the way of counting that fits every acknowledgement if the right way does not; -1 for none."""
+    """Returns the way of counting that fits every acknowledgement if the right way does not; -1 for
+    none.
+    """
     acks = window.acks
     if window.fit >= 0:
         return int(window.fit)
@@ -251,7 +302,9 @@ def fit_of(window: Window, ways: Ways) -> int:
 
 @inline
 def grant(tables: FlowTables, message: FlowMessage) -> None:
-    """Handles another window. If nothing waits to be acknowledged, everything is counted from here on."""
+    """Handles another window. If nothing waits to be acknowledged, everything is counted from here
+    on.
+    """
     window = tables.window
     if message.balance == 0:
         fit = fit_of(window, tables.ways)
@@ -302,7 +355,9 @@ def tell(tables: FlowTables, code: int, used: int) -> int:
 
 @inline
 def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
-    """Handles an overrun at an acknowledgement: it makes room for what seemed to go beyond the window, or it came too late."""
+    """Handles an overrun at an acknowledgement: it makes room for what seemed to go beyond the
+    window, or it came too late.
+    """
     window, overrun = tables.window, tables.window.overrun
     if overrun.before == 0:
         return
@@ -387,8 +442,9 @@ def on_counted(tables: FlowTables, message: FlowMessage) -> None:
 
 @inline
 def settle_excess(time_ns: int, window: Window) -> None:
-    """Settles an excess once the producer's messages have come to ``time_ns``: bytes acknowledged before and not sent by now never were
-    sent."""
+    """Settles an excess once the producer's messages have come to ``time_ns``: bytes acknowledged
+    before and not sent by now never were sent.
+    """
     excess = window.excess
     if excess.needed == 0 or time_ns <= excess.at.time + window.tolerance:
         return

@@ -1,4 +1,6 @@
-"""The one sequential pass over messages: what each message does to its stream and its connection."""
+"""The one sequential pass over messages: what each message does to its stream and its
+connection.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +56,16 @@ SUCCESS, ROLLBACK = 0, 0x23
 
 
 END_ON_CLOSE_SIZE, OSO_SIZE, HISTORY_SIZE, WINDOW_SIZE = (24 + size for size in (42, 33, 18, 23))
-"""Size in bytes of the shortest control for each of these: header, key and value. Acknowledgements, the messages most often lost, are
-shorter."""
+"""Size in bytes of the shortest control for each of these: header, key and value. Acknowledgements,
+the messages most often lost, are shorter.
+"""
 
 
 @inline
 def forget(connection: ConnectionRow, lost: int) -> None:
-    """Marks controls as unknown if they are not known to be on: ``lost`` bytes of the consumer's may have held their requests."""
+    """Marks controls as unknown if they are not known to be on: ``lost`` bytes of the consumer's
+    may have held their requests.
+    """
     if lost >= END_ON_CLOSE_SIZE:
         connection.end_on_close = connection.end_on_close or -1
     if lost >= OSO_SIZE:
@@ -72,7 +77,9 @@ def forget(connection: ConnectionRow, lost: int) -> None:
 
 
 @inline
-def know_producer(state: ReadingState, message: Message, connection: ConnectionRow, direction: int) -> None:
+def know_producer(
+    state: ReadingState, message: Message, connection: ConnectionRow, direction: int
+) -> None:
     """Sets the direction of the producer, as a message shows it."""
     if connection.producer == direction:
         return
@@ -119,7 +126,9 @@ def on_request(state: ReadingState, message: Message) -> None:
     is_cut = message.sid < -1
     if is_cut:
         message.sid = -1
-        connection.orphans += 1  # as far as is known, the stream has an id that nobody was seen to ask for
+        connection.orphans += (
+            1  # as far as is known, the stream has an id that nobody was seen to ask for
+        )
     key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
     late = is_late(state, message)
     if late and losses_of(connection) > 0:
@@ -131,7 +140,11 @@ def on_request(state: ReadingState, message: Message) -> None:
     st = -1
     if late and (r < 0 or state.early_answers[r].status == SUCCESS):
         st = implicit_stream(state, message, key.live)
-        if st >= 0 and r >= 0 and is_answered_between(state, state.early_answers[r], state.streams[st]):
+        if (
+            st >= 0
+            and r >= 0
+            and is_answered_between(state, state.early_answers[r], state.streams[st])
+        ):
             st = -1
     is_new = st < 0
     if is_new:
@@ -168,12 +181,23 @@ def ask(state: ReadingState, row: int, st: int) -> None:
 
 
 @inline
-def take_early_answer(state: ReadingState, message: Message, key: StreamKey, stream: Stream, answer: EarlyAnswer, is_new: bool) -> None:
-    """Takes an answer that was read before its request; ``message`` is the request of the stream."""
+def take_early_answer(
+    state: ReadingState,
+    message: Message,
+    key: StreamKey,
+    stream: Stream,
+    answer: EarlyAnswer,
+    is_new: bool,
+) -> None:
+    """Takes an answer that was read before its request; ``message`` is the request of the
+    stream.
+    """
     answer.connection = TAKEN
     copy_answer(stream, answer)
     has_passed = key.live >= 0 and state.streams[key.live].latest.time > stream.answered.time
-    if is_new and stream.status == SUCCESS and has_passed:  # another stream was taken for the next one
+    if (
+        is_new and stream.status == SUCCESS and has_passed
+    ):  # another stream was taken for the next one
         stream.answer = w.A_ACCEPTED
         t.set_state(stream, t.LEFT)
         key.pending = -1
@@ -202,13 +226,18 @@ def stream_of_request(state: ReadingState, row: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return int(state.questions[low].stream) if low < state.counts.questions and state.questions[low].row == row else -1
+    return (
+        int(state.questions[low].stream)
+        if low < state.counts.questions and state.questions[low].row == row
+        else -1
+    )
 
 
 @inline
 def keep_answer(state: ReadingState, message: Message, answer: StreamAnswer) -> int:
-    """Writes an answer to the next slot of early answers, and returns the slot. An answer whose request is known is copied from there
-    too."""
+    """Writes an answer to the next slot of early answers, and returns the slot. An answer whose
+    request is known is copied from there too.
+    """
     r = state.counts.early_answers % len(state.early_answers)
     early_answer = state.early_answers[r]
     early_answer.connection = message.connection
@@ -243,7 +272,12 @@ def on_answer(state: ReadingState, message: Message) -> None:
         early_answer.connection = TAKEN - message.connection
         state.counts.early_answers += 1
     copy_answer(stream, early_answer)
-    take_answer(state, message, state.keys[find_key(state, message.connection, stream.vbucket, stream.sid)], stream)
+    take_answer(
+        state,
+        message,
+        state.keys[find_key(state, message.connection, stream.vbucket, stream.sid)],
+        stream,
+    )
     if stream.state == t.ACCEPTED:
         stream.is_whole = 1
 
@@ -255,10 +289,13 @@ def answered_stream(state: ReadingState, message: Message, answer: StreamAnswer)
     if st < 0:
         return -1
     stream = state.streams[st]
-    was_taken = stream.state != t.REQUESTED  # there was an answer, or messages of the stream came, whose answer came before them
+    was_taken = (
+        stream.state != t.REQUESTED
+    )  # there was an answer, or messages of the stream came, whose answer came before them
     if not was_taken and not has_doubt(state, stream):
         return int(st)
-    # its own answer may have been lost, and this may be the answer to the next request with the same opaque
+    # its own answer may have been lost, and this may be the answer to the next request with the
+    # same opaque
     pending = state.keys[find_key(state, message.connection, stream.vbucket, stream.sid)].pending
     is_before = pending > st and state.streams[pending].opened.time <= message.place.time
     if is_before and state.streams[pending].opaque == message.opaque:
@@ -268,7 +305,9 @@ def answered_stream(state: ReadingState, message: Message, answer: StreamAnswer)
 
 @inline
 def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
-    """Changes the stream as its answer says; ``message`` is the answer, or the request if that was read later."""
+    """Changes the stream as its answer says; ``message`` is the answer, or the request if that was
+    read later.
+    """
     was_newest = key.pending == stream.number
     if was_newest:
         key.pending = -1
@@ -294,12 +333,18 @@ def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: S
 
 @inline
 def refuse(state: ReadingState, message: Message, stream: Stream) -> None:
-    """Handles an answer other than SUCCESS: the server refuses the stream, or has the client ask again from another seqno."""
+    """Handles an answer other than SUCCESS: the server refuses the stream, or has the client ask
+    again from another seqno.
+    """
     stream.answer = w.A_ROLLBACK if stream.status == ROLLBACK else w.A_REFUSED
     if stream.state == t.REQUESTED:
         t.set_state(stream, t.NOT_ACCEPTED)
     is_asked = stream.request.form > 0 and stream.request.flags & FROM_LATEST == 0
-    if stream.status == ROLLBACK and is_asked and stream.request.start < stream.rollback < UNREAD_SEQNO:
+    if (
+        stream.status == ROLLBACK
+        and is_asked
+        and stream.request.start < stream.rollback < UNREAD_SEQNO
+    ):
         note(state, w.ROLLBACK_ABOVE, message, stream.number, stream.rollback, stream.request.start)
 
 
@@ -310,8 +355,14 @@ def may_run(state: ReadingState, connection: ConnectionRow, key: StreamKey) -> b
         return False
     live = state.streams[key.live]
     # the request to close it may be lost, or be from before the capture
-    may_be_closing = connection.losses[1 - connection.producer] > 0 or (connection.is_known == 0 and live.request.form == 0)
-    return t.ACCEPTED <= live.state <= t.STREAMING and not may_be_closing and not has_doubt(state, live)
+    may_be_closing = connection.losses[1 - connection.producer] > 0 or (
+        connection.is_known == 0 and live.request.form == 0
+    )
+    return (
+        t.ACCEPTED <= live.state <= t.STREAMING
+        and not may_be_closing
+        and not has_doubt(state, live)
+    )
 
 
 @inline
@@ -322,14 +373,20 @@ def on_close(state: ReadingState, message: Message) -> None:
         return
     key = state.keys[number]
     st = key.live
-    is_lives = st >= 0 and t.is_open(state.streams[st].state) and state.streams[st].opaque == message.opaque
+    is_lives = (
+        st >= 0
+        and t.is_open(state.streams[st].state)
+        and state.streams[st].opaque == message.opaque
+    )
     is_pendings = key.pending >= 0 and state.streams[key.pending].opened.time <= message.place.time
     if is_pendings and (state.streams[key.pending].opaque == message.opaque or not is_lives):
         st = key.pending
     for _ in range(BACK):
         if st < 0 or state.streams[st].opened.time <= message.place.time:
             break
-        st = state.streams[st].previous  # that stream's request was sent after this close, but was read before it
+        st = state.streams[
+            st
+        ].previous  # that stream's request was sent after this close, but was read before it
     if st < 0:
         return
     stream = state.streams[st]
@@ -353,8 +410,14 @@ def on_close_answer(state: ReadingState, message: Message) -> None:
         return
     key = state.keys[number]
     request = asked_before(state, message, key.pending)
-    if request >= 0 and state.streams[request].closed_row >= 0 and has_doubt(state, state.streams[request]):
-        take_place(state, message, key, state.streams[request])  # the server only closes what is open: the answer was lost
+    if (
+        request >= 0
+        and state.streams[request].closed_row >= 0
+        and has_doubt(state, state.streams[request])
+    ):
+        take_place(
+            state, message, key, state.streams[request]
+        )  # the server only closes what is open: the answer was lost
     if key.live < 0:
         return
     stream = state.streams[key.live]
@@ -384,8 +447,12 @@ def on_end(state: ReadingState, message: Message, stream: Stream, reason: int) -
 
 
 @inline
-def on_window(state: ReadingState, message: Message, connection: ConnectionRow, window: int) -> None:
-    """Handles a message that grants another window. A connection that had none begins with no bytes to be acknowledged."""
+def on_window(
+    state: ReadingState, message: Message, connection: ConnectionRow, window: int
+) -> None:
+    """Handles a message that grants another window. A connection that had none begins with no bytes
+    to be acknowledged.
+    """
     before = connection.window
     if window == 0 or before <= 0:
         connection.is_based = 1 if window == 0 or before == 0 else 0
@@ -400,14 +467,18 @@ def on_window(state: ReadingState, message: Message, connection: ConnectionRow, 
 
 @inline
 def say_balance(message: Message, connection: ConnectionRow) -> None:
-    """Writes the connection's window and the bytes in use, as they are after the message, to the message."""
+    """Writes the connection's window and the bytes in use, as they are after the message, to the
+    message.
+    """
     message.window = connection.window
     message.balance = connection.counted - connection.acked if connection.is_based == 1 else LEAST
 
 
 @inline
 def settled(before: int, reported: int) -> int:
-    """Returns what a setting is after a fact about it: 1 for on, 0 for off, -1 for unknown. The answer to who asked may be lost."""
+    """Returns what a setting is after a fact about it: 1 for on, 0 for off, -1 for unknown. The
+    answer to who asked may be lost.
+    """
     if reported == k.ASKED:
         return before or -1
     if reported == k.REFUSED:
@@ -452,7 +523,9 @@ def on_connection(state: ReadingState, message: Message) -> None:
     elif message.kind == k.NOOP_ANSWER:
         connection.noops_answered += 1
         if connection.noop_row >= 0:
-            connection.noop_slowest = max(connection.noop_slowest, message.place.time - connection.noop_time)
+            connection.noop_slowest = max(
+                connection.noop_slowest, message.place.time - connection.noop_time
+            )
         connection.noop_row = -1
     elif message.kind == k.MARKER_ANSWER:
         connection.markers_acked += 1
@@ -517,7 +590,9 @@ def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
         on_marker(state, message, stream)
     elif message.kind == k.OSO:
         on_oso(state, message, stream)
-    elif message.kind == k.CACHE and stream.request.form > 0 and message.seqno > stream.request.start:
+    elif (
+        message.kind == k.CACHE and stream.request.form > 0 and message.seqno > stream.request.start
+    ):
         note(state, w.CACHED_ABOVE, message, stream.number, message.seqno, stream.request.start)
     elif message.kind == k.END:
         on_end(state, message, stream, state.extras[message.detail].end_reason)
@@ -527,7 +602,9 @@ def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
 
 @inline
 def is_of_producer(state: ReadingState, message: Message) -> bool:
-    """Returns whether a message comes from the side that alone may send it. The first such message shows the producer's direction."""
+    """Returns whether a message comes from the side that alone may send it. The first such message
+    shows the producer's direction.
+    """
     connection = state.connections[message.connection]
     producer = message.direction if message.kind >= k.NOOP else 1 - message.direction
     if connection.producer < 0:
@@ -537,8 +614,8 @@ def is_of_producer(state: ReadingState, message: Message) -> bool:
 
 @kernel("int64(int64, ReadingState)")
 def follow_messages(start: int, state: ReadingState) -> int:
-    """Handles messages from number ``start`` on. Returns the number of the first one not handled, for want of room in a table, or their
-    count.
+    """Handles messages from number ``start`` on. Returns the number of the first one not handled,
+    for want of room in a table, or their count.
 
     The work for a message is constant, but for the search of a request among the streams.
     """
@@ -552,7 +629,9 @@ def follow_messages(start: int, state: ReadingState) -> int:
             continue
         connection.last_row[message.direction] = message.place.row
         connection.last_frame[message.direction] = message.place.frame
-        connection.time[message.direction] = max(connection.time[message.direction], message.place.time)
+        connection.time[message.direction] = max(
+            connection.time[message.direction], message.place.time
+        )
         if message.kind >= k.REQUEST and not is_of_producer(state, message):
             note(state, w.ROLE_VIOLATION, message, -1, message.kind, 0)
         elif message.kind < k.END:

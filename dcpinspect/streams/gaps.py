@@ -1,6 +1,8 @@
-"""The table of gaps: seqnos that a stream did not deliver, the first cause that holds, and what shows that cause.
+"""The table of gaps: seqnos that a stream did not deliver, the first cause that holds, and what
+shows that cause.
 
-A jump in seqnos alone is never an error: servers de-duplicate, filter and skip what a client cannot see.
+A jump in seqnos alone is never an error: servers de-duplicate, filter and skip what a client cannot
+see.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class StreamFacts:
     """Facts about streams that causes of gaps depend on; each is a mask by stream."""
 
     is_asked: BoolArray
-    """The request of the stream was captured with its value, or could not have left out collections."""
+    """The request of the stream was captured with its value, or could not have left out
+    collections.
+    """
     is_opened: BoolArray
     """The open of the stream's connection was captured."""
     has_filter: BoolArray
@@ -104,10 +108,14 @@ class Missing:
 
 
 GapName = tuple[int, int, int]
-"""Names a gap among all gaps: its stream, the row of the message that ends it, and the seqno before it."""
+"""Names a gap among all gaps: its stream, the row of the message that ends it, and the seqno before
+it.
+"""
 
 Amounts = tuple[IntArray, npt.NDArray[np.float64]]
-"""Number of gaps, and number of seqnos in them, by stream and cause. The seqnos are floats: damaged seqnos may exceed 64 bits."""
+"""Number of gaps, and number of seqnos in them, by stream and cause. The seqnos are floats: damaged
+seqnos may exceed 64 bits.
+"""
 
 
 def whole(seqnos: npt.NDArray[np.float64]) -> IntArray:
@@ -127,11 +135,20 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     has_visible = has_snapshot & ((table.seqnos.present[number] & 1) != 0) & (visible > LEAST)
     filtered = facts.has_filter[stream]
     skips = facts.skips_deletes[stream] & (marked & DISK != 0)
-    keeps_all = (marked & HISTORY != 0) & _has(flags, BOTH_EVENTS) & ~filtered & ~skips & ~facts.lacks_history[stream]
-    # if a request or an open was not captured, nobody knows whether it leaves out collections or deletions
+    keeps_all = (
+        (marked & HISTORY != 0)
+        & _has(flags, BOTH_EVENTS)
+        & ~filtered
+        & ~skips
+        & ~facts.lacks_history[stream]
+    )
+    # if a request or an open was not captured, nobody knows whether it leaves out collections or
+    # deletions
     is_placed = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
     is_unclear = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
-    is_empty = gaps.before - 1 <= gaps.after  # what was taken to be missing has come, or nobody knows yet where the stream began
+    is_empty = (
+        gaps.before - 1 <= gaps.after
+    )  # what was taken to be missing has come, or nobody knows yet where the stream began
     conditions = [
         (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER) | is_empty),
         (w.ADVANCED, _has(flags, IS_ADVANCED)),
@@ -143,7 +160,11 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
         (w.FILTERED, skips),
         (w.DEDUPLICATED, is_placed),
     ]
-    return np.select([holds for _, holds in conditions], [cause for cause, _ in conditions], default=w.UNEXPLAINED)
+    return np.select(
+        [holds for _, holds in conditions],
+        [cause for cause, _ in conditions],
+        default=w.UNEXPLAINED,
+    )
 
 
 def _has(flags: IntArray, bit: int) -> BoolArray:
@@ -162,42 +183,73 @@ class ExplainedGaps:
         facts: StreamFacts,
         sessions: Mapping[int, Session],
     ) -> None:
-        """``extras``: gaps that the kernel did not write, those inside OSO snapshots first. ``comparisons``: what another stream says of a
-        gap, by its number as in ``disputes``. ``sessions``: by connection."""
+        """``extras``: gaps that the kernel did not write, those inside OSO snapshots first.
+        ``comparisons``: what another stream says of a gap, by its number as in ``disputes``.
+        ``sessions``: by connection.
+        """
         self._facts, self._sessions = facts, sessions
         self.files: Sequence[str] = ()
         """The captures, if frames are named with theirs."""
         self.table = gaps = tables.gaps
         """The gaps that the kernel wrote, in its order."""
         self._extras = extras
-        self._streams, self._snapshots, self._losses = tables.streams, tables.snapshots, tables.losses
-        self._told = {number if number >= 0 else len(gaps) - 1 - number: tale for number, tale in comparisons.items()}
+        self._streams, self._snapshots, self._losses = (
+            tables.streams,
+            tables.snapshots,
+            tables.losses,
+        )
+        self._told = {
+            number if number >= 0 else len(gaps) - 1 - number: tale
+            for number, tale in comparisons.items()
+        }
         cause = np.concatenate((cause, np.array([gap.cause for gap in extras], dtype=np.int64)))
         for number, tale in self._told.items():
             if tale.cause >= 0:
                 cause[number] = tale.cause
         self._kernel_cause = cause[: len(gaps)]
-        after = np.concatenate((gaps.after, np.array([gap.after for gap in extras], dtype=np.int64)))
-        before = np.concatenate((gaps.before, np.array([gap.before for gap in extras], dtype=np.int64)))
-        row = np.concatenate((gaps.ends.row, np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
-        self._frame = np.concatenate((gaps.begins.frame, np.array([gap.frame for gap in extras], dtype=np.int64)))
+        after = np.concatenate(
+            (gaps.after, np.array([gap.after for gap in extras], dtype=np.int64))
+        )
+        before = np.concatenate(
+            (gaps.before, np.array([gap.before for gap in extras], dtype=np.int64))
+        )
+        row = np.concatenate(
+            (gaps.ends.row, np.array([gap.rows[-1] for gap in extras], dtype=np.int64))
+        )
+        self._frame = np.concatenate(
+            (gaps.begins.frame, np.array([gap.frame for gap in extras], dtype=np.int64))
+        )
         extra_times = np.array([gap.times for gap in extras], dtype=np.int64).reshape(-1, 2)
-        begins = np.where(gaps.begins.time > 0, gaps.begins.time, tables.streams.opened.time[gaps.stream])
-        self._times = [np.concatenate((times, extra_times[:, side])) for side, times in enumerate((begins, gaps.ends.time))]
+        begins = np.where(
+            gaps.begins.time > 0, gaps.begins.time, tables.streams.opened.time[gaps.stream]
+        )
+        self._times = [
+            np.concatenate((times, extra_times[:, side]))
+            for side, times in enumerate((begins, gaps.ends.time))
+        ]
         order = np.lexsort((after, row))
         self._order = order[before[order] - 1 > after[order]]
         self.after, self.before = after[self._order], before[self._order]
         self.last_time = self._times[1][self._order]
-        self.stream = np.concatenate((gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
+        self.stream = np.concatenate(
+            (gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64))
+        )[self._order]
         self.cause = cause[self._order]
-        self.snapshot = np.concatenate((gaps.snapshot, np.array([gap.snapshot for gap in extras], dtype=np.int64)))[self._order]
+        self.snapshot = np.concatenate(
+            (gaps.snapshot, np.array([gap.snapshot for gap in extras], dtype=np.int64))
+        )[self._order]
 
     def __len__(self) -> int:
         return len(self._order)
 
     def named(self) -> dict[GapName, Comparison]:
-        """Returns what other streams tell of gaps, without events, by the names of the gaps, which hold in any reading."""
-        return {self._name(number): replace(tale, event=None, seqnos=()) for number, tale in self._told.items()}
+        """Returns what other streams tell of gaps, without events, by the names of the gaps, which
+        hold in any reading.
+        """
+        return {
+            self._name(number): replace(tale, event=None, seqnos=())
+            for number, tale in self._told.items()
+        }
 
     def _name(self, number: int) -> GapName:
         if number < len(self.table):
@@ -215,9 +267,20 @@ class ExplainedGaps:
     @property
     def unexplained(self) -> Unexplained:
         """The gaps that nothing explains."""
-        unexplained = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
-        missing = [self._missing(number, tale, tale.event) for number, tale in unexplained if tale.event is not None]
-        numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _ in unexplained])
+        unexplained = [
+            (number, self._told[number])
+            for number in sorted(self._told)
+            if self._told[number].cause == w.UNEXPLAINED
+        ]
+        missing = [
+            self._missing(number, tale, tale.event)
+            for number, tale in unexplained
+            if tale.event is not None
+        ]
+        numbers = np.setdiff1d(
+            np.flatnonzero(self._kernel_cause == w.UNEXPLAINED),
+            [number for number, _ in unexplained],
+        )
         flags = self.table.flags[numbers]
         is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
         return Unexplained(numbers[is_history], missing, numbers[~is_history])
@@ -230,8 +293,13 @@ class ExplainedGaps:
         return Missing(extra.stream, tale.stream, event, tale.seqnos, None, extra.snapshot)
 
     def of_cause(self, cause: int) -> list[Extra]:
-        """Returns the gaps between streams that have this cause, in order of the row that ends each."""
-        return sorted((gap for gap in self._extras if gap.cause == cause), key=lambda gap: (gap.rows[-1], gap.after))
+        """Returns the gaps between streams that have this cause, in order of the row that ends
+        each.
+        """
+        return sorted(
+            (gap for gap in self._extras if gap.cause == cause),
+            key=lambda gap: (gap.rows[-1], gap.after),
+        )
 
     def records(self) -> Records:
         """Returns the table of gaps."""
@@ -254,14 +322,23 @@ class ExplainedGaps:
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
     def _usual(self, indices: RowNumbers) -> tuple[BoolArray, RowNumbers]:
-        """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers of the gaps for which this holds."""
+        """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers
+        of the gaps for which this holds.
+        """
         numbers = self._order[indices]
-        is_usual = (self.cause[indices] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, list(self._told))
+        is_usual = (
+            (self.cause[indices] == w.DEDUPLICATED)
+            & (numbers < len(self.table))
+            & ~np.isin(numbers, list(self._told))
+        )
         return is_usual, numbers[is_usual]
 
     def _evidence(self, indices: RowNumbers) -> list[str]:
         is_usual, numbers = self._usual(indices)
-        usual, other_texts = iter(self._deduplicated(numbers).texts()), map(self._one_evidence, indices[~is_usual].tolist())
+        usual, other_texts = (
+            iter(self._deduplicated(numbers).texts()),
+            map(self._one_evidence, indices[~is_usual].tolist()),
+        )
         return [next(usual if is_usual_row else other_texts) for is_usual_row in is_usual.tolist()]
 
     def _evidence_in_arrow(self, indices: RowNumbers) -> Any:
@@ -279,11 +356,24 @@ class ExplainedGaps:
         is_from_start = gaps.flags[numbers] & FROM_START != 0
         is_from_disk = snapshots.flags[snapshot] & DISK != 0
         position = np.where(is_within, 0, np.where(is_from_start, 1, 2))
-        seqnos = {"last": unbiased(after), "first": unbiased(start), "end": unbiased(snapshots.end[snapshot])}
-        connections, place_of = np.unique(self._streams.connection[gaps.stream[numbers]], return_inverse=True)
-        hides = [self._sessions.get(number, _NOTHING_SAID).may_hide_seqnos for number in connections.tolist()]
+        seqnos = {
+            "last": unbiased(after),
+            "first": unbiased(start),
+            "end": unbiased(snapshots.end[snapshot]),
+        }
+        connections, place_of = np.unique(
+            self._streams.connection[gaps.stream[numbers]], return_inverse=True
+        )
+        hides = [
+            self._sessions.get(number, _NOTHING_SAID).may_hide_seqnos
+            for number in connections.tolist()
+        ]
         may_hide = np.array(hides, dtype=np.bool_)[place_of.reshape(-1)]
-        return Sentences(_DEDUPLICATED, 4 * position + 2 * is_from_disk + may_hide, {**seqnos, "row": snapshots.place.row[snapshot]})
+        return Sentences(
+            _DEDUPLICATED,
+            4 * position + 2 * is_from_disk + may_hide,
+            {**seqnos, "row": snapshots.place.row[snapshot]},
+        )
 
     def _rows(self, indices: RowNumbers) -> list[list[int]]:
         is_usual, numbers = self._usual(indices)
@@ -298,11 +388,19 @@ class ExplainedGaps:
 
         is_usual, numbers = self._usual(indices)
         rows, ends = self._deduplicated_rows(numbers)
-        other_rows = pa.array(map(self._one_rows, indices[~is_usual].tolist()), pa.list_(pa.int64()))
-        return _put_together(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows)), other_rows, is_usual)
+        other_rows = pa.array(
+            map(self._one_rows, indices[~is_usual].tolist()), pa.list_(pa.int64())
+        )
+        return _put_together(
+            pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows)),
+            other_rows,
+            is_usual,
+        )
 
     def _deduplicated_rows(self, numbers: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
-        """Returns the rows that show the gaps, one gap after the other, and the bounds of each gap among these rows."""
+        """Returns the rows that show the gaps, one gap after the other, and the bounds of each gap
+        among these rows.
+        """
         gaps, snapshot = self.table, self.table.snapshot[numbers]
         first, last = gaps.begins.row[numbers], gaps.ends.row[numbers]
         marker = np.where(snapshot >= 0, self._snapshots.place.row[snapshot], first)
@@ -332,11 +430,16 @@ class ExplainedGaps:
             return [marker, last]
         if cause == w.FILTERED and self._has_filter(gap):
             return [int(self._streams.opened.row[gap.stream]), last]
-        return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
+        return (
+            sorted({marker, first, last})
+            if cause in (w.INVISIBLE, w.DEDUPLICATED)
+            else [first, last]
+        )
 
     def _advanced(self, gap: Gap) -> int:
-        """Returns the row of the SeqnoAdvanced that ends a gap. Inside an OSO snapshot, a SeqnoAdvanced counts only when the snapshot
-        ends."""
+        """Returns the row of the SeqnoAdvanced that ends a gap. Inside an OSO snapshot, a
+        SeqnoAdvanced counts only when the snapshot ends.
+        """
         snapshot = self._snapshots[gap.snapshot] if gap.snapshot >= 0 else None
         if snapshot is not None and snapshot.layout == OSO_LAYOUT:
             return int(snapshot.advanced_row)
@@ -348,14 +451,24 @@ class ExplainedGaps:
         if tale is not None and tale.row:
             return self._tale(tale)
         is_extra = number >= len(self.table)
-        evidence = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(index, number)
+        evidence = (
+            self._extra_evidence(self._extras[number - len(self.table)])
+            if is_extra
+            else self._own_evidence(index, number)
+        )
         return evidence if tale is None else f"{evidence}; other streams not compared"
 
     def _tale(self, tale: Comparison) -> str:
         sent_text = f"connection {tale.connection} was sent {_plain(tale.seqno)} in row {tale.row}"
         if tale.cause == w.UNEXPLAINED:
-            return f"{sent_text}, and this stream got neither that nor a later version before the snapshot was complete"
-        return f"{sent_text}, {_REASONS[tale.reason]}{'' if tale.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
+            return (
+                f"{sent_text}, and this stream got neither that nor a later version before the "
+                "snapshot was complete"
+            )
+        return (
+            f"{sent_text}, "
+            f"{_REASONS[tale.reason]}{'' if tale.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
+        )
 
     def _own_evidence(self, index: int, number: int) -> str:
         gap = self.table[number]
@@ -372,21 +485,34 @@ class ExplainedGaps:
                 return f"de-duplicated or left out, because {self._untold(gap)} was not captured"
             return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
         if cause == w.ADVANCED:
-            return f"SeqnoAdvanced in row {self._advanced(gap)}, and nothing before it is visible to this client"
+            return (
+                f"SeqnoAdvanced in row {self._advanced(gap)}, and nothing before it is visible "
+                "to this client"
+            )
         if cause == w.UNEXPLAINED:
             return f"{rows}: {self._no_cause(gap)}"
         if cause == w.FILTERED and not self._has_filter(gap):
-            return "filtered or de-duplicated, because the connection was opened without deletions of the first backfill"
+            return (
+                "filtered or de-duplicated, because the connection was opened without deletions "
+                "of the first backfill"
+            )
         if cause == w.FILTERED:
             request_row = self._streams.opened.row[gap.stream]
-            return f"the request in row {request_row} asks for some collections only, so they are filtered or de-duplicated"
+            return (
+                f"the request in row {request_row} asks for some collections only, so they are "
+                "filtered or de-duplicated"
+            )
         return self._in_snapshot(gap, cause)
 
     def _untold(self, gap: Gap) -> str:
         if self._facts.is_asked[gap.stream]:
             return "the open of the connection"
         stream = self._streams[gap.stream]
-        return f"the value of the request in row {stream.opened.row}" if stream.request.form else "the request"
+        return (
+            f"the value of the request in row {stream.opened.row}"
+            if stream.request.form
+            else "the request"
+        )
 
     def _has_filter(self, gap: Gap) -> bool:
         return bool(self._facts.has_filter[gap.stream])
@@ -416,7 +542,9 @@ class ExplainedGaps:
         return f"{self._marker(gap)} is of history, which has every change"
 
     def _loss(self, loss: int, count: int, seqnos: int = 0) -> str:
-        """Returns in words what was lost in ``count`` losses, the last of which is ``loss``, and whether it had room for so many seqnos."""
+        """Returns in words what was lost in ``count`` losses, the last of which is ``loss``, and
+        whether it had room for so many seqnos.
+        """
         if loss < 0:
             return "bytes between the two messages were not captured"
         start, end = self._losses[loss].start, self._losses[loss].end
@@ -428,14 +556,26 @@ class ExplainedGaps:
             most += most_events(int(self._losses.end[first] - self._losses.start[first]))
         start = self._losses[first].start
         direction = DIRECTIONS[int(self._losses.direction[loss])]
-        between = self._between(int(self._losses[first].before_frame), int(self._losses.after_frame[loss]))
+        between = self._between(
+            int(self._losses[first].before_frame), int(self._losses.after_frame[loss])
+        )
         lost_text = "bytes" if count <= 1 else f"{count} stretches within bytes"
-        room_text = f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
-        return f"{lost_text} {start}-{max(start, end - 1)} of {direction} could not be read, {between}{room_text}"
+        room_text = (
+            f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
+        )
+        return (
+            f"{lost_text} {start}-{max(start, end - 1)} of {direction} could not be read, "
+            f"{between}{room_text}"
+        )
 
     def _between(self, before: int, after: int) -> str:
-        """Returns in words the frames around a loss, and their files if there are several; ``before``: 0 if there is none."""
-        files = [f" of {escape(self.files[offset >> FILE_SHIFT])}" if self.files else "" for offset in (before, after)]
+        """Returns in words the frames around a loss, and their files if there are several;
+        ``before``: 0 if there is none.
+        """
+        files = [
+            f" of {escape(self.files[offset >> FILE_SHIFT])}" if self.files else ""
+            for offset in (before, after)
+        ]
         numbers = before & _FRAME, after & _FRAME
         if not before:
             return f"before frame {numbers[1]}{files[1]}"
@@ -445,17 +585,25 @@ class ExplainedGaps:
 
     def _extra_evidence(self, gap: Extra) -> str:
         if gap.cause == w.ROLLBACK:
-            return f"the request in row {gap.rows[0]} was answered with a rollback in row {gap.rows[-1]}"
+            return (
+                f"the request in row {gap.rows[0]} was answered with a rollback in row "
+                f"{gap.rows[-1]}"
+            )
         if gap.cause == w.RESUMED:
             after = _plain(gap.before) - 1
-            return f"the client had received what came up to row {gap.rows[0]}, and asked in row {gap.rows[-1]} for what follows {after}"
+            return (
+                f"the client had received what came up to row {gap.rows[0]}, and asked in row "
+                f"{gap.rows[-1]} for what follows {after}"
+            )
         if gap.cause == w.LOSS:
             return f"{self._loss(gap.loss, 1)}, inside the OSO snapshot"
         return f"the OSO snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
 
 
 def _put_together(usual: Any, other_values: Any, is_usual: BoolArray) -> Any:
-    """Returns one array for Arrow of the values of usual and of other gaps, in the order of all gaps."""
+    """Returns one array for Arrow of the values of usual and of other gaps, in the order of all
+    gaps.
+    """
     import pyarrow as pa  # deferred, as above
 
     order = np.empty(len(is_usual), np.int64)
@@ -472,7 +620,8 @@ _REASONS = (
     "a deletion, which compaction may have purged",
     "of a collection that ends in this snapshot",
 )
-"""Why an event that another stream shows did not have to come, as ``disputes`` numbers the reasons."""
+"""Why an event that another stream shows did not have to come, as ``disputes`` numbers the reasons.
+"""
 _MARKER = "the marker {first}-{end} in row {row}"
 _DEDUPLICATED = [
     f"{place}{how}"

@@ -1,4 +1,6 @@
-"""Gaps between the streams of one client: what a rollback took back, and what a resumed stream left out."""
+"""Gaps between the streams of one client: what a rollback took back, and what a resumed stream left
+out.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,29 @@ MOST = 1000
 
 
 def rollback_gaps(streams: Streams) -> list[Extra]:
-    """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a gap from r to S."""
+    """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a
+    gap from r to S.
+    """
     gaps = []
-    rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start))
+    rolled = np.flatnonzero(
+        (streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start)
+    )
     for number in rolled.tolist():
         start = int(streams.request.start[number])
         before = min(start + 1, GREATEST)
         rows = (int(streams.opened.row[number]), int(streams.answered.row[number]))
         times = (int(streams.opened.time[number]), int(streams.answered.time[number]))
-        gaps.append(Extra(number, int(streams.rollback[number]), before, w.ROLLBACK, rows, int(streams.opened.frame[number]), times))
+        gaps.append(
+            Extra(
+                number,
+                int(streams.rollback[number]),
+                before,
+                w.ROLLBACK,
+                rows,
+                int(streams.opened.frame[number]),
+                times,
+            )
+        )
     return gaps
 
 
@@ -45,7 +61,9 @@ class Client:
     """Name of the consumer, over all its connections."""
     host: str
     is_named: bool
-    """Whether the consumer is known. False: the start of the connection was not captured, so it may be any consumer's on that host."""
+    """Whether the consumer is known. False: the start of the connection was not captured, so it may
+    be any consumer's on that host.
+    """
 
 
 def resumed_gaps(
@@ -56,7 +74,9 @@ def resumed_gaps(
     unread: UnreadRequests,
     sight: Visibility,
 ) -> list[Extra]:
-    """Returns the gaps before accepted streams that start above what the same client's stream before had received; both captured whole."""
+    """Returns the gaps before accepted streams that start above what the same client's stream
+    before had received; both captured whole.
+    """
     gaps = []
     incomplete = _incomplete(sight, clients, links)
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~unread.streams
@@ -66,11 +86,16 @@ def resumed_gaps(
     order = np.argsort(streams.opened.time, kind="stable")
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
     client_groups = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
-    before_of, of_host = client_groups.previous, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
+    before_of, of_host = (
+        client_groups.previous,
+        Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order),
+    )
     went_on = _latest_before(streams, client_groups)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
-    may_skip = (streams.answer[later] == w.A_ACCEPTED) & (streams.request.flags[later] & FROM_LATEST == 0)
+    may_skip = (streams.answer[later] == w.A_ACCEPTED) & (
+        streams.request.flags[later] & FROM_LATEST == 0
+    )
     may_skip &= (streams.has_position[old_of] != 0) & (streams.in_oso[old_of] < 0)
     may_skip &= streams.position[old_of] < streams.request.start[later]
     for number in later[may_skip].tolist():
@@ -78,30 +103,62 @@ def resumed_gaps(
         client, old = clients[stream.connection], streams[before]
         between = of_host.before(number, MOST)
         between = between[: between.index(before)] if before in between else between
-        if any(not (client.is_named and clients[int(streams.connection[row])].is_named) for row in between):
-            continue  # a stream that an unknown client of the host had since may have been this client's
+        if any(
+            not (client.is_named and clients[int(streams.connection[row])].is_named)
+            for row in between
+        ):
+            # a stream that an unknown client of the host had since may have been this client's
+            continue
         time_ns = int(stream.opened.time)
         if unread.asked_between(client.name, stream.vbucket, int(old.opened.time), time_ns):
             continue
         if went_on[before] > old.opened.time:
             continue  # it received more of the vbucket beside ``old``, as from another node
         # what the client may have asked for where nobody captured it came from the producer, too
-        if sight.may_move(int(old.connection), old, snapshots, int(old.position_losses)) or not _is_over(old, time_ns, links):
+        if sight.may_move(
+            int(old.connection), old, snapshots, int(old.position_losses)
+        ) or not _is_over(old, time_ns, links):
             continue
-        if sight.between(int(old.connection), sight.consumer(int(old.connection)), int(old.at.time), time_ns, REQUEST) == "lost":
+        if (
+            sight.between(
+                int(old.connection),
+                sight.consumer(int(old.connection)),
+                int(old.at.time),
+                time_ns,
+                REQUEST,
+            )
+            == "lost"
+        ):
             continue  # a stream from the latest seqno moves a client without a message
-        # between the two, the client may have received more on a connection of which something is missing
-        spans = [link for link in (*incomplete[client.name], *incomplete[client.host]) if link.number != old.connection]
+        # between the two, the client may have received more on a connection of which something is
+        # missing
+        spans = [
+            link
+            for link in (*incomplete[client.name], *incomplete[client.host])
+            if link.number != old.connection
+        ]
         spans = [link for link in spans if link.first_ns <= time_ns and link.last_ns >= old.at.time]
         if any(sight.may_stream(link.number, int(old.at.time), time_ns) for link in spans):
             continue
         rows = (int(old.at.row), int(stream.opened.row))
         end = min(int(stream.request.start) + 1, GREATEST)
-        gaps.append(Extra(number, int(old.position), end, w.RESUMED, rows, int(old.at.frame), (int(old.at.time), time_ns)))
+        gaps.append(
+            Extra(
+                number,
+                int(old.position),
+                end,
+                w.RESUMED,
+                rows,
+                int(old.at.frame),
+                (int(old.at.time), time_ns),
+            )
+        )
     return gaps
 
 
-def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:
+def _incomplete(
+    sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]
+) -> dict[str, list[Link]]:
     """Returns incomplete connections by name of the client; by host if the client is not known."""
     links_of_client: dict[str, list[Link]] = defaultdict(list)
     for number, client in clients.items():
@@ -112,11 +169,15 @@ def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping
 
 
 def _latest_before(streams: Streams, groups: Groups) -> IntArray:
-    """Returns, for each stream of the groups, the latest time of all streams before it in its group; ``LEAST`` for none."""
+    """Returns, for each stream of the groups, the latest time of all streams before it in its
+    group; ``LEAST`` for none.
+    """
     rows, latest_seqnos = groups.rows, np.full(len(streams), LEAST, dtype=np.int64)
     latest = streams.latest.time[rows]
     rank = np.argsort(np.argsort(latest, kind="stable"), kind="stable")
-    above = np.repeat(np.arange(len(groups)), groups.counts) * len(rows)  # so that the greatest rank so far begins anew with each group
+    above = np.repeat(np.arange(len(groups)), groups.counts) * len(
+        rows
+    )  # so that the greatest rank so far begins anew with each group
     greatest = np.maximum.accumulate(rank + above) - above
     has_before = np.ones(len(rows), dtype=np.bool_)
     has_before[groups.begins] = False
@@ -126,7 +187,9 @@ def _latest_before(streams: Streams, groups: Groups) -> IntArray:
 
 
 def _is_over(stream: Stream, time_ns: int, links: Mapping[int, Link]) -> bool:
-    """Returns whether a stream or its connection had ended by a time. If a connection just vanished, nobody knows what came last."""
+    """Returns whether a stream or its connection had ended by a time. If a connection just
+    vanished, nobody knows what came last.
+    """
     if stream.state in (ENDED, DRAINING):
         return bool(stream.finished.time <= time_ns)
     link = links.get(int(stream.connection))

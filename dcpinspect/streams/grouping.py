@@ -32,16 +32,22 @@ class NameNumbers:
 
 
 class Groups:
-    """Rows of a table grouped by the values of some columns; groups are in order of their first rows."""
+    """Rows of a table grouped by the values of some columns; groups are in order of their first
+    rows.
+    """
 
     def __init__(self, columns: Sequence[IntArray], rows: IntArray | None = None) -> None:
-        """``columns``: one at least. ``rows``: the rows to group, in the order wanted in each group; all rows if not given."""
+        """``columns``: one at least. ``rows``: the rows to group, in the order wanted in each
+        group; all rows if not given.
+        """
         size = len(columns[0])
         rows = np.arange(size) if rows is None else rows
         order = np.lexsort([column[rows] for column in reversed(columns)])
         by_group = rows[order]
         is_first = np.ones(len(rows), dtype=np.bool_)
-        is_first[1:] = np.logical_or.reduce([column[by_group[1:]] != column[by_group[:-1]] for column in columns])
+        is_first[1:] = np.logical_or.reduce(
+            [column[by_group[1:]] != column[by_group[:-1]] for column in columns]
+        )
         starts = np.flatnonzero(is_first)
         number = np.empty(len(starts), dtype=np.int64)
         number[np.argsort(order[starts], kind="stable")] = np.arange(len(starts))
@@ -72,7 +78,9 @@ class Groups:
     def before(self, row: int, most: int) -> list[int]:
         """Returns the rows before a row in its group, at most so many, the nearest first."""
         position = int(self._places[row])
-        earlier_rows: list[int] = self.rows[max(int(self.begins[self.of[row]]), position - most) : position][::-1].tolist()
+        earlier_rows: list[int] = self.rows[
+            max(int(self.begins[self.of[row]]), position - most) : position
+        ][::-1].tolist()
         return earlier_rows
 
     @cached_property
@@ -97,11 +105,16 @@ class Groups:
 
     def greatest(self, values: IntArray) -> IntArray:
         """Returns the greatest of the values of each group's rows."""
-        maxima: IntArray = np.maximum.reduceat(values[self.rows], self.begins) if len(self) else np.zeros(0, dtype=np.int64)
+        maxima: IntArray = (
+            np.maximum.reduceat(values[self.rows], self.begins)
+            if len(self)
+            else np.zeros(0, dtype=np.int64)
+        )
         return maxima
 
     def greatest_later(self, values: IntArray, otherwise: int) -> IntArray:
-        """Returns, for each row, the greatest value of the rows behind it in its group; ``otherwise`` if there are none.
+        """Returns, for each row, the greatest value of the rows behind it in its group;
+        ``otherwise`` if there are none.
 
         No value is below ``otherwise``.
         """
@@ -109,7 +122,9 @@ class Groups:
         backwards = self.rows[::-1]
         group = self.of[backwards]
         distinct_values, rank = np.unique(values[backwards], return_inverse=True)
-        above = (len(self) - group) * len(distinct_values)  # so that the greatest value so far begins anew with each group
+        above = (len(self) - group) * len(
+            distinct_values
+        )  # so that the greatest value so far begins anew with each group
         greatest = distinct_values[np.maximum.accumulate(rank + above) - above]
         is_same = group[1:] == group[:-1]
         later_maxima[backwards[1:][is_same]] = greatest[:-1][is_same]

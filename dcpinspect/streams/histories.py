@@ -1,7 +1,9 @@
-"""Streams of one history that contradict each other: same branch of a vbucket, same seqno, but another change.
+"""Streams of one history that contradict each other: same branch of a vbucket, same seqno, but
+another change.
 
-Failover logs say which branch each seqno is of. A branch begins above the seqno of its entry and reaches up to the seqno of the next newer
-entry. Nothing is compared beyond the least such end in any known log: a stream may outlive a failover that its own log does not know.
+Failover logs say which branch each seqno is of. A branch begins above the seqno of its entry and
+reaches up to the seqno of the next newer entry. Nothing is compared beyond the least such end in
+any known log: a stream may outlive a failover that its own log does not know.
 """
 
 from __future__ import annotations
@@ -38,15 +40,19 @@ ROUNDS = 4
 _AT_ONCE = 1 << 18
 """Number of changes that are compared at once."""
 _NEAR = 4 * MOST_OTHERS
-"""Number of preceding streams among which partners for the comparison of a stream are looked for."""
+"""Number of preceding streams among which partners for the comparison of a stream are looked for.
+"""
 
 AS_STORED = 0x004 | 0x008 | 0x040 | 0x100
-"""Flags of an open that change how values are shown: extended attributes, those of deletions too, no values, only datatypes."""
+"""Flags of an open that change how values are shown: extended attributes, those of deletions too,
+no values, only datatypes.
+"""
 HAS_CAS = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_PREPARE)
 HAS_BODY = (Opcode.DCP_MUTATION, Opcode.DCP_PREPARE)
 STATES = np.zeros(256, dtype=np.int64)
-"""Bits by opcode: as what a change may be shown. A client without sync writes gets the document, or its deletion, instead of a commit. A
-client that did not ask for expirations gets a deletion."""
+"""Bits by opcode: as what a change may be shown. A client without sync writes gets the document, or
+its deletion, instead of a commit. A client that did not ask for expirations gets a deletion.
+"""
 for _opcode, _state in {
     Opcode.DCP_MUTATION: 1,
     Opcode.DCP_DELETION: 2,
@@ -74,9 +80,14 @@ class Contradiction:
     """Rows of all messages that differ; empty unless somebody wants them."""
 
     def add(self, seqnos: Sequence[int], count: int) -> None:
-        """Adds ``count`` differences. ``seqnos`` are in order, and hold at least the first ones and the last one."""
+        """Adds ``count`` differences. ``seqnos`` are in order, and hold at least the first ones and
+        the last one.
+        """
         self.count += count
-        self.seqnos = [*(*self.seqnos[:SHOWN], *seqnos[:SHOWN])[:SHOWN], *([seqnos[-1]] if self.count > SHOWN else [])]
+        self.seqnos = [
+            *(*self.seqnos[:SHOWN], *seqnos[:SHOWN])[:SHOWN],
+            *([seqnos[-1]] if self.count > SHOWN else []),
+        ]
 
 
 class StreamPair(Struct[T]):
@@ -94,28 +105,41 @@ class StreamPairs(StreamPair[IntArray], Table[StreamPair]):
 
 
 Differ = Callable[[EventQuery, StreamPairs], tuple[Sequence[Contradiction], int]]
-"""Compares the wanted changes. Returns the contradictions, and the first vbucket for which there was no room."""
+"""Compares the wanted changes. Returns the contradictions, and the first vbucket for which there
+was no room.
+"""
 
 
 def contradictions(
-    changes: Callable[[int], Changes], pairs: StreamPairs, since: int = 0, *, keeps_rows: bool = False
+    changes: Callable[[int], Changes],
+    pairs: StreamPairs,
+    since: int = 0,
+    *,
+    keeps_rows: bool = False,
 ) -> list[Contradiction]:
     """Returns how streams differ, without events.
 
-    ``changes``: returns the changes of a stream. ``since``: of two differing messages, one at least comes after this row.
+    ``changes``: returns the changes of a stream. ``since``: of two differing messages, one at least
+    comes after this row.
     """
     contradiction_of: dict[tuple[int, int, str], Contradiction] = {}
     for block in _blocks(changes, pairs):
         for pair, cause, own_changes, other_changes in block.differences(since):
-            contradiction = contradiction_of.setdefault((pair.first, pair.second, cause), Contradiction((pair.first, pair.second), cause))
+            contradiction = contradiction_of.setdefault(
+                (pair.first, pair.second, cause), Contradiction((pair.first, pair.second), cause)
+            )
             contradiction.add(own_changes.seqno.tolist(), len(own_changes))
             if keeps_rows:
-                contradiction.rows = np.concatenate((contradiction.rows, own_changes.row, other_changes.row))
+                contradiction.rows = np.concatenate(
+                    (contradiction.rows, own_changes.row, other_changes.row)
+                )
     return list(contradiction_of.values())
 
 
 class _Block:
-    """Pairs that are compared at once, with the changes of their streams: many pairs have only few changes each."""
+    """Pairs that are compared at once, with the changes of their streams: many pairs have only few
+    changes each.
+    """
 
     def __init__(self, pairs: StreamPairs, changes: Mapping[int, Changes]) -> None:
         """``changes``: the changes by stream."""
@@ -129,8 +153,13 @@ class _Block:
         bounds = np.cumsum([0, *map(len, tables)])
         seqnos, rank = np.unique(changes.seqno, return_inverse=True)
         key = np.repeat(np.arange(len(tables)), np.diff(bounds)) * (len(seqnos) + 1) + rank  # rises
-        ones, twos, lows, highs, alike = (getattr(self.pairs, name) for name in ("first", "second", "low", "high", "are_alike"))
-        ones, twos = (np.array([table_number[stream] for stream in column.tolist()]) for column in (ones, twos))
+        ones, twos, lows, highs, alike = (
+            getattr(self.pairs, name) for name in ("first", "second", "low", "high", "are_alike")
+        )
+        ones, twos = (
+            np.array([table_number[stream] for stream in column.tolist()])
+            for column in (ones, twos)
+        )
         step = len(seqnos) + 1
         first = np.searchsorted(key, ones * step + np.searchsorted(seqnos, lows))
         count = np.searchsorted(key, ones * step + np.searchsorted(seqnos, highs, "right")) - first
@@ -144,20 +173,36 @@ class _Block:
         is_new = np.maximum(first_changes.row, second_changes.row) > since
         cause = np.full(len(pair), -1)
         for number, differs in enumerate(_differing(first_changes, second_changes)):
-            is_chosen = is_new & differs & (cause < 0) & (alike[pair] != 0 if CAUSES[number] == "value" else True)
+            is_chosen = (
+                is_new
+                & differs
+                & (cause < 0)
+                & (alike[pair] != 0 if CAUSES[number] == "value" else True)
+            )
             cause[is_chosen] = number
         differing = np.flatnonzero(cause >= 0)
         group = pair[differing] * len(CAUSES) + cause[differing]
         order = np.argsort(group, kind="stable")
         groups, starts = np.unique(group[order], return_index=True)
-        for code, rows in zip(groups.tolist(), np.split(differing[order], starts[1:]), strict=True) if len(groups) else ():
-            yield self.pairs[code // len(CAUSES)], CAUSES[code % len(CAUSES)], first_changes[rows], second_changes[rows]
+        for code, rows in (
+            zip(groups.tolist(), np.split(differing[order], starts[1:]), strict=True)
+            if len(groups)
+            else ()
+        ):
+            yield (
+                self.pairs[code // len(CAUSES)],
+                CAUSES[code % len(CAUSES)],
+                first_changes[rows],
+                second_changes[rows],
+            )
 
 
 def _blocks(changes: Callable[[int], Changes], pairs: StreamPairs) -> Iterator[_Block]:
     changes_of: dict[int, Changes] = {}
     begin = size = 0
-    for pair_number, both in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+    for pair_number, both in enumerate(
+        zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)
+    ):
         for stream in both:
             if stream not in changes_of:
                 changes_of[stream] = changes(stream)
@@ -188,9 +233,17 @@ class Histories:
         return [self._found[key] for key in sorted(self._found)]
 
     def renumber(self, streams: IntArray) -> None:
-        """Gives streams other numbers; ``streams``: new number by old number, -1 for streams that left."""
+        """Gives streams other numbers; ``streams``: new number by old number, -1 for streams that
+        left.
+        """
         contradictions = [
-            replace(contradiction, streams=(int(streams[contradiction.streams[0]]), int(streams[contradiction.streams[1]])))
+            replace(
+                contradiction,
+                streams=(
+                    int(streams[contradiction.streams[0]]),
+                    int(streams[contradiction.streams[1]]),
+                ),
+            )
             for contradiction in self._found.values()
         ]
         self._found = {
@@ -212,7 +265,8 @@ class Histories:
         vbucket: int = 0,
         differ: Differ | None = None,
     ) -> int:
-        """Compares streams of vbuckets from ``vbucket`` on by their events. Returns the first vbucket for whose events there was no room.
+        """Compares streams of vbuckets from ``vbucket`` on by their events. Returns the first
+        vbucket for whose events there was no room.
 
         ``differ``: compares the streams instead, so that their events are needed in no other place.
         """
@@ -222,57 +276,109 @@ class Histories:
         if not len(pairs):
             return VBUCKETS
         both = np.concatenate((pairs.first, pairs.second))
-        query = EventQuery(streams, Intervals(both, np.tile(pairs.low, 2), np.tile(pairs.high, 2)), is_brief=True)
+        query = EventQuery(
+            streams, Intervals(both, np.tile(pairs.low, 2), np.tile(pairs.high, 2)), is_brief=True
+        )
         if differ is None:
             events = look(query)
-            differences: Sequence[Contradiction] = contradictions(events.changes, pairs, row, keeps_rows=self.keeps_rows)
+            differences: Sequence[Contradiction] = contradictions(
+                events.changes, pairs, row, keeps_rows=self.keeps_rows
+            )
             behind = events.vbuckets
         else:
             differences, behind = differ(query, pairs)
         fresh: dict[int, list[Interval]] = defaultdict(list)
         for difference in differences:
             contradiction = self._found.setdefault(
-                (*difference.streams, difference.cause), Contradiction(difference.streams, difference.cause)
+                (*difference.streams, difference.cause),
+                Contradiction(difference.streams, difference.cause),
             )
             contradiction.add(difference.seqnos, difference.count)
             contradiction.rows = np.concatenate((contradiction.rows, difference.rows))
             for stream in difference.streams:
-                fresh[stream] += [(seqno, seqno) for seqno in contradiction.seqnos if seqno not in contradiction.events]
+                fresh[stream] += [
+                    (seqno, seqno)
+                    for seqno in contradiction.seqnos
+                    if seqno not in contradiction.events
+                ]
         if fresh:
             self._keep_events(look(EventQuery(streams, fresh)))
         return behind
 
-    def look_back(self, look: Callable[[EventQuery], FoundEvents], streams: Streams, conversation: Conversation, row: int) -> None:
-        """Compares the remembered events up to a row. What was compared before is not counted again."""
+    def look_back(
+        self,
+        look: Callable[[EventQuery], FoundEvents],
+        streams: Streams,
+        conversation: Conversation,
+        row: int,
+    ) -> None:
+        """Compares the remembered events up to a row. What was compared before is not counted
+        again.
+        """
         self.compare(look, streams, conversation)
         self._compared_row = row
 
     def _keep_events(self, found_events: FoundEvents) -> None:
         for contradiction in self._found.values():
-            first_events, second_events = ({event.seqno: event for event in found_events.of(stream)} for stream in contradiction.streams)
+            first_events, second_events = (
+                {event.seqno: event for event in found_events.of(stream)}
+                for stream in contradiction.streams
+            )
             events = {
                 **contradiction.events,
-                **{seqno: (first_events[seqno], second_events[seqno]) for seqno in first_events.keys() & second_events.keys()},
+                **{
+                    seqno: (first_events[seqno], second_events[seqno])
+                    for seqno in first_events.keys() & second_events.keys()
+                },
             }
-            contradiction.events = {seqno: events[seqno] for seqno in contradiction.seqnos if seqno in events}
+            contradiction.events = {
+                seqno: events[seqno] for seqno in contradiction.seqnos if seqno in events
+            }
 
 
-def _differing(first: Changes, second: Changes) -> tuple[BoolArray, BoolArray, BoolArray, BoolArray]:
-    """Returns masks of changes that differ in key, in state, in CAS, in value; unknown parts do not differ."""
+def _differing(
+    first: Changes, second: Changes
+) -> tuple[BoolArray, BoolArray, BoolArray, BoolArray]:
+    """Returns masks of changes that differ in key, in state, in CAS, in value; unknown parts do not
+    differ.
+    """
     states = STATES[first.opcode], STATES[second.opcode]
-    is_document = (first.opcode != Opcode.DCP_SYSTEM_EVENT) & (second.opcode != Opcode.DCP_SYSTEM_EVENT)
-    names_key = is_document & (first.collection >= 0) & (second.collection >= 0) & (first.key >= 0) & (second.key >= 0)
+    is_document = (first.opcode != Opcode.DCP_SYSTEM_EVENT) & (
+        second.opcode != Opcode.DCP_SYSTEM_EVENT
+    )
+    names_key = (
+        is_document
+        & (first.collection >= 0)
+        & (second.collection >= 0)
+        & (first.key >= 0)
+        & (second.key >= 0)
+    )
     keys = names_key & ((first.collection != second.collection) | (first.key != second.key))
     is_same = (states[0] == states[1]) & np.isin(first.opcode, HAS_CAS)
     cas = is_same & (first.cas != 0) & (second.cas != 0) & (first.cas != second.cas)
-    is_plain = (first.datatype == second.datatype) & (first.datatype & SNAPPY == 0) & (first.opcode == second.opcode)
-    has_body = np.isin(first.opcode, HAS_BODY)  # only some servers left part of a body in a deletion
-    values = is_same & is_plain & has_body & (first.value >= 0) & (second.value >= 0) & (first.value != second.value)
+    is_plain = (
+        (first.datatype == second.datatype)
+        & (first.datatype & SNAPPY == 0)
+        & (first.opcode == second.opcode)
+    )
+    has_body = np.isin(
+        first.opcode, HAS_BODY
+    )  # only some servers left part of a body in a deletion
+    values = (
+        is_same
+        & is_plain
+        & has_body
+        & (first.value >= 0)
+        & (second.value >= 0)
+        & (first.value != second.value)
+    )
     return keys, states[0] & states[1] == 0, cas, values
 
 
 def _shown_as(conversation: Conversation, connections: int) -> RowNumbers:
-    """Returns, by connection, the flags of its open that change how values are shown; -1 where they are not known."""
+    """Returns, by connection, the flags of its open that change how values are shown; -1 where they
+    are not known.
+    """
     flags = np.full(connections, -1, dtype=np.int64)
     for number, session in conversation.sessions.items():
         if number < connections and session.open_flags is not None:
@@ -281,10 +387,14 @@ def _shown_as(conversation: Conversation, connections: int) -> RowNumbers:
 
 
 def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> StreamPairs:
-    """Returns pairs of streams, from a vbucket on, that may share seqnos of one branch, and these seqnos."""
+    """Returns pairs of streams, from a vbucket on, that may share seqnos of one branch, and these
+    seqnos.
+    """
     has_log = (streams.log >= 0) & (streams.seen > 0)
     vbuckets, counts = np.unique(streams.vbucket[has_log], return_counts=True)
-    numbers = np.flatnonzero(has_log & np.isin(streams.vbucket, vbuckets[(counts > 1) & (vbuckets >= vbucket)]))
+    numbers = np.flatnonzero(
+        has_log & np.isin(streams.vbucket, vbuckets[(counts > 1) & (vbuckets >= vbucket)])
+    )
     if not len(numbers):
         return StreamPairs.zeros(0)
     reports = conversation.reports
@@ -292,7 +402,10 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Stream
     log_reports = reports[(reports.kind == LOG) & (reports.log >= 0)]
     answers = streams.log >= 0
     logs = np.concatenate(
-        (streams.log[answers] << VBUCKET_BITS | streams.vbucket[answers], log_reports.log << VBUCKET_BITS | log_reports.vbucket)
+        (
+            streams.log[answers] << VBUCKET_BITS | streams.vbucket[answers],
+            log_reports.log << VBUCKET_BITS | log_reports.vbucket,
+        )
     )
     logs = np.unique(logs)
     logs, of_logs = logs >> VBUCKET_BITS, logs & ((1 << VBUCKET_BITS) - 1)
@@ -309,22 +422,32 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Stream
     ends = np.full(len(of_branch), GREATEST)
     np.minimum.at(ends, of_branch.of[~is_part], branches.seqno[ending - 1])
     branch, start = of_branch.of[is_part], branches.seqno[entry]
-    low, high = np.maximum(start + (start < GREATEST), streams.first[stream]), np.minimum(streams.last[stream], ends[branch])
+    low, high = (
+        np.maximum(start + (start < GREATEST), streams.first[stream]),
+        np.minimum(streams.last[stream], ends[branch]),
+    )
     is_there = (branches.uuid[entry] != 0) & (low <= high) & (start < GREATEST)
     branch_ranges = np.column_stack((branch, stream, low, high))[is_there]
-    return _overlaps(branch_ranges[np.argsort(branch_ranges[:, 0], kind="stable")], streams, conversation)
+    return _overlaps(
+        branch_ranges[np.argsort(branch_ranges[:, 0], kind="stable")], streams, conversation
+    )
 
 
-def _overlaps(branch_ranges: RowNumbers, streams: Streams, conversation: Conversation) -> StreamPairs:
-    """Returns the pairs of each part and near parts before it that overlap; not those of two buckets known to differ.
+def _overlaps(
+    branch_ranges: RowNumbers, streams: Streams, conversation: Conversation
+) -> StreamPairs:
+    """Returns the pairs of each part and near parts before it that overlap; not those of two
+    buckets known to differ.
 
-    ``branch_ranges``: sorted by branch; columns are the branch, the stream, and the first and last seqno of the branch that the stream may
-    have.
+    ``branch_ranges``: sorted by branch; columns are the branch, the stream, and the first and last
+    seqno of the branch that the stream may have.
     """
     branch, stream, low, high = branch_ranges.T
     connections = 1 + int(streams.connection.max(initial=0))
     bucket_of = {
-        number: session.bucket for number, session in conversation.sessions.items() if number < connections and session.bucket is not None
+        number: session.bucket
+        for number, session in conversation.sessions.items()
+        if number < connections and session.bucket is not None
     }
     connection = streams.connection[stream]
     bucket = NameNumbers(bucket_of, connections).of[connection]
@@ -341,7 +464,9 @@ def _overlaps(branch_ranges: RowNumbers, streams: Streams, conversation: Convers
         near[later[meets]] += 1
         overlapping.append((later[meets], earlier[meets]))
     later, earlier = (
-        (np.concatenate([NO_ROWS, *column]) for column in zip(*overlapping, strict=True)) if overlapping else (NO_ROWS, NO_ROWS)
+        (np.concatenate([NO_ROWS, *column]) for column in zip(*overlapping, strict=True))
+        if overlapping
+        else (NO_ROWS, NO_ROWS)
     )
     order = np.argsort(later, kind="stable")
     later, earlier = later[order], earlier[order]
@@ -349,6 +474,9 @@ def _overlaps(branch_ranges: RowNumbers, streams: Streams, conversation: Convers
     flags, other_flags = shown_flags[connection[earlier]], shown_flags[connection[later]]
     pairs = StreamPairs.zeros(len(earlier))
     pairs.first, pairs.second = stream[earlier], stream[later]
-    pairs.low, pairs.high = np.maximum(low[earlier], low[later]), np.minimum(high[earlier], high[later])
+    pairs.low, pairs.high = (
+        np.maximum(low[earlier], low[later]),
+        np.minimum(high[earlier], high[later]),
+    )
     pairs.are_alike = (flags >= 0) & (flags == other_flags)
     return pairs

@@ -1,4 +1,6 @@
-"""The events of one vbucket, seqno by seqno as far as memory allows: pictures of its streams are drawn from them."""
+"""The events of one vbucket, seqno by seqno as far as memory allows: pictures of its streams are
+drawn from them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
-"""Number of entries kept. With more, neighbours become one entry: so many events between two seqnos."""
+"""Number of entries kept. With more, neighbours become one entry: so many events between two
+seqnos.
+"""
 
 
 class EventRow(Struct[T]):
@@ -51,9 +55,13 @@ class Own(NamedTuple):
 
 
 class VbucketItems:
-    """Collects the events of a vbucket. Feed it with every batch of a reading, or with the columns of all messages of the vbucket."""
+    """Collects the events of a vbucket. Feed it with every batch of a reading, or with the columns
+    of all messages of the vbucket.
+    """
 
-    def __init__(self, vbucket: int, connections: Sequence[range] = (), *, most: int = MOST) -> None:
+    def __init__(
+        self, vbucket: int, connections: Sequence[range] = (), *, most: int = MOST
+    ) -> None:
         """``connections``: only events of these connections; of all if empty."""
         self.last_rows: dict[int, int] = {}
         """Row of the vbucket's latest message on each connection."""
@@ -66,14 +74,24 @@ class VbucketItems:
         self._requests: dict[int, int] = {}
 
     def feed(self, batch: MessageBatch) -> column_types.RowNumbers:
-        """Takes the next messages of the reading. Returns the places of the vbucket's messages in the batch."""
+        """Takes the next messages of the reading. Returns the places of the vbucket's messages in
+        the batch.
+        """
         is_own: BoolArray = (batch.vbucket.values == self._vbucket) & batch.vbucket.known
         if self._connections:
-            is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
+            is_own &= np.any(
+                [
+                    (batch.connection >= span.start) & (batch.connection < span.stop)
+                    for span in self._connections
+                ],
+                axis=0,
+            )
         own_rows: column_types.RowNumbers = np.flatnonzero(is_own)
         if len(own_rows):
             decoded = batch.decoded
-            seqno = decoded.numbers.get("by_seqno", column_types.NumberColumn(np.zeros(len(batch), np.uint64), None))
+            seqno = decoded.numbers.get(
+                "by_seqno", column_types.NumberColumn(np.zeros(len(batch), np.uint64), None)
+            )
             own_columns = (
                 kinds(batch)[0][own_rows],
                 batch.connection[own_rows],
@@ -91,7 +109,9 @@ class VbucketItems:
         for connection in np.unique(messages.connection).tolist():
             is_on_connection = messages.connection == connection
             self.last_rows[connection] = int(messages.row[is_on_connection][-1])
-            request_rows = np.flatnonzero(is_on_connection & ((kind == REQUEST) | (kind == UNREADABLE_REQUEST)))
+            request_rows = np.flatnonzero(
+                is_on_connection & ((kind == REQUEST) | (kind == UNREADABLE_REQUEST))
+            )
             events = np.flatnonzero(is_on_connection & (kind >= EVENT) & (kind <= ABORT))
             before = self._requests.get(connection, 0)
             self._requests[connection] = before + len(request_rows)
@@ -119,13 +139,19 @@ class VbucketItems:
         self._size += len(table)
 
     def _merge(self) -> None:
-        """Merges pairs of neighbours in seqno until half of the entries are free; entries of different streams are never merged."""
+        """Merges pairs of neighbours in seqno until half of the entries are free; entries of
+        different streams are never merged.
+        """
         table = self.table
         while len(table) > self._most // 2:
             table = table[np.lexsort((table.first, table.requests, table.sid, table.connection))]
-            changes = [np.diff(column) != 0 for column in (table.connection, table.sid, table.requests)]
+            changes = [
+                np.diff(column) != 0 for column in (table.connection, table.sid, table.requests)
+            ]
             begins = np.concatenate(([True], np.any(changes, axis=0)))
-            position = np.arange(len(table)) - np.maximum.accumulate(np.where(begins, np.arange(len(table)), 0))
+            position = np.arange(len(table)) - np.maximum.accumulate(
+                np.where(begins, np.arange(len(table)), 0)
+            )
             starts = np.flatnonzero(position % 2 == 0)
             merged = table[starts]
             merged.row = np.minimum.reduceat(table.row, starts)

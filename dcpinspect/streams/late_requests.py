@@ -6,16 +6,24 @@ from dcpinspect.kernels.kernel import inline
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.lookup import BACK, losses_of, open_stream
 from dcpinspect.streams.record_numbers import BY_START, IS_LOST
-from dcpinspect.streams.records import CUT_VALUE, ConnectionRow, EarlyAnswer, Message, Stream, StreamKey
+from dcpinspect.streams.records import (
+    CUT_VALUE,
+    ConnectionRow,
+    EarlyAnswer,
+    Message,
+    Stream,
+    StreamKey,
+)
 from dcpinspect.streams.state import ReadingState
 
 
 @inline
 def question_before_answer(state: ReadingState, message: Message, key: StreamKey) -> int:
-    """Returns the question before a late request, with its key and opaque, whose answer came after the late request; -1 for none.
+    """Returns the question before a late request, with its key and opaque, whose answer came after
+    the late request; -1 for none.
 
-    A client that asks again under an opaque has had its first answer. So that first answer was lost, and the answer given to the question
-    belongs to the late request.
+    A client that asks again under an opaque has had its first answer. So that first answer was
+    lost, and the answer given to the question belongs to the late request.
     """
     time = message.place.time
     for back in range(1, BACK + 1):
@@ -32,7 +40,9 @@ def question_before_answer(state: ReadingState, message: Message, key: StreamKey
 
 @inline
 def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -> None:
-    """Puts a request in the place of question ``q``, which becomes a stream of its own with an unknown answer."""
+    """Puts a request in the place of question ``q``, which becomes a stream of its own with an
+    unknown answer.
+    """
     number = state.questions[q].stream
     old = state.streams[number]
     st = open_stream(state, message, key)
@@ -55,14 +65,24 @@ def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -
 
 @inline
 def implicit_stream(state: ReadingState, message: Message, st: int) -> int:
-    """Returns the first stream, from ``st`` backwards, that may have begun with a request that was not read by then; -1 for none."""
+    """Returns the first stream, from ``st`` backwards, that may have begun with a request that was
+    not read by then; -1 for none.
+    """
     stream_number = -1
     for _ in range(BACK):
         if st < 0:
             break
         stream = state.streams[st]
-        is_unasked = stream.request.form == 0 and stream.request.filter != CUT_VALUE and stream.opaque == message.opaque
-        if is_unasked and stream.latest.time > message.place.time and not 0 < stream.finished.time < message.place.time:
+        is_unasked = (
+            stream.request.form == 0
+            and stream.request.filter != CUT_VALUE
+            and stream.opaque == message.opaque
+        )
+        if (
+            is_unasked
+            and stream.latest.time > message.place.time
+            and not 0 < stream.finished.time < message.place.time
+        ):
             stream_number = st
         st = stream.previous
     return int(stream_number)
@@ -70,7 +90,9 @@ def implicit_stream(state: ReadingState, message: Message, st: int) -> int:
 
 @inline
 def begin_late(state: ReadingState, message: Message, stream: Stream) -> None:
-    """The stream had begun by the time its request was read: what it did not bring from the seqno asked for on is a gap all the same."""
+    """The stream had begun by the time its request was read: what it did not bring from the seqno
+    asked for on is a gap all the same.
+    """
     if stream.request.form == 0 or stream.request.flags & FROM_LATEST != 0:
         return
     losses = losses_by(state, state.connections[stream.connection], message.place.time)
@@ -103,10 +125,14 @@ def losses_by(state: ReadingState, connection: ConnectionRow, time: int) -> int:
 
 @inline
 def is_answered_between(state: ReadingState, answer: EarlyAnswer, stream: Stream) -> bool:
-    """Returns whether another request with its opaque was answered after this answer and before the stream began."""
+    """Returns whether another request with its opaque was answered after this answer and before the
+    stream began.
+    """
     for r in range(len(state.early_answers)):
         early_answer = state.early_answers[r]
-        is_same = early_answer.connection == answer.connection and early_answer.opaque == answer.opaque
+        is_same = (
+            early_answer.connection == answer.connection and early_answer.opaque == answer.opaque
+        )
         if is_same and answer.place.row < early_answer.place.row < stream.opened.row:
             return True
     return False
@@ -114,11 +140,19 @@ def is_answered_between(state: ReadingState, answer: EarlyAnswer, stream: Stream
 
 @inline
 def first_answer_after(state: ReadingState, message: Message) -> int:
-    """Returns the first answer after a request, with its opaque, among answers that found no request; -1 for none."""
+    """Returns the first answer after a request, with its opaque, among answers that found no
+    request; -1 for none.
+    """
     answer_number = -1
     for r in range(len(state.early_answers)):
         answer = state.early_answers[r]
-        is_its = answer.connection == message.connection and answer.opaque == message.opaque and answer.place.time > message.place.time
-        if is_its and (answer_number < 0 or answer.place.row < state.early_answers[answer_number].place.row):
+        is_its = (
+            answer.connection == message.connection
+            and answer.opaque == message.opaque
+            and answer.place.time > message.place.time
+        )
+        if is_its and (
+            answer_number < 0 or answer.place.row < state.early_answers[answer_number].place.row
+        ):
             answer_number = r
     return answer_number

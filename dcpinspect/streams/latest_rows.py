@@ -11,7 +11,9 @@ Table = TypeVar("Table", bound=StructRows[Any])
 
 
 class Latest(Generic[Table]):
-    """Rows are added at the end, and dropped at the beginning. Memory is at most twice that of the rows that were there at once."""
+    """Rows are added at the end, and dropped at the beginning. Memory is at most twice that of the
+    rows that were there at once.
+    """
 
     def __init__(self, kind: type[Table]) -> None:
         self._table = kind.zeros(0)
@@ -34,8 +36,9 @@ class Latest(Generic[Table]):
         self._end = end
 
     def drop(self, count: int) -> None:
-        """Drops the oldest rows. The others move to the front as soon as they fit there, so a row is moved at most once for each row
-        dropped."""
+        """Drops the oldest rows. The others move to the front as soon as they fit there, so a row
+        is moved at most once for each row dropped.
+        """
         self._start += count
         remaining = len(self)
         if self._start >= remaining:

@@ -1,7 +1,8 @@
 """What leaves the tables: records that are over and can be part of no finding any more.
 
-Records leave in a reading without an end, and in readings of parts that are joined later. Of each stream these snapshots stay: the first,
-the newest ones, those that say most, and whatever is not as it should be. Gaps stay that nothing explains. The rest is only counted.
+Records leave in a reading without an end, and in readings of parts that are joined later. Of each
+stream these snapshots stay: the first, the newest ones, those that say most, and whatever is not as
+it should be. Gaps stay that nothing explains. The rest is only counted.
 """
 
 from __future__ import annotations
@@ -22,12 +23,20 @@ from dcpinspect.streams.records import Gaps, Keys, SeqnoLosses, Snapshots, Strea
 from dcpinspect.streams.rollbacks import BACK
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
-from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, NOT_ACCEPTED
+from dcpinspect.streams.transitions import (
+    COMPLETE,
+    COMPLETE_ADVANCED,
+    DRAINING,
+    ENDED,
+    LEFT,
+    NOT_ACCEPTED,
+)
 
 T = TypeVar("T", bound=np.generic)
 
 MOST_UNUSUAL = 1 << 16
-"""Greatest numbers of finished snapshots, unexplained gaps and losses that stay: the latest ones."""
+"""Greatest numbers of finished snapshots, unexplained gaps and losses that stay: the latest ones.
+"""
 _AFTER_ALL = np.iinfo(np.int64).max
 _HAS_PURGE = 4
 _OVER = (DRAINING, ENDED, LEFT, NOT_ACCEPTED)
@@ -39,19 +48,30 @@ class Left(Portable):
     def __init__(self) -> None:
         self.streams = self.connections = 0
         """Numbers of streams and connections that have left."""
-        self._gone: IntArray = np.zeros(2, dtype=np.int64)  # snapshots and gaps of streams that left
+        self._gone: IntArray = np.zeros(
+            2, dtype=np.int64
+        )  # snapshots and gaps of streams that left
         self._snapshots: IntArray = np.zeros(0, dtype=np.int64)  # by stream
-        self._gaps: Amounts = np.zeros((0, len(w.CAUSES)), dtype=np.int64), np.zeros((0, len(w.CAUSES)))
+        self._gaps: Amounts = (
+            np.zeros((0, len(w.CAUSES)), dtype=np.int64),
+            np.zeros((0, len(w.CAUSES))),
+        )
 
     @classmethod
     def joined(cls, readings: Sequence[Left], streams: Sequence[IntArray]) -> Self:
-        """Joins the counts of readings of different connections; no stream may have left them. ``streams``: for each reading, the new
-        numbers of its streams."""
+        """Joins the counts of readings of different connections; no stream may have left them.
+        ``streams``: for each reading, the new numbers of its streams.
+        """
         joined_tables, count = cls(), sum(map(len, streams))
-        joined_tables._snapshots, joined_tables._gaps = joined_tables.snapshots_of(count), joined_tables.gaps(count)
+        joined_tables._snapshots, joined_tables._gaps = (
+            joined_tables.snapshots_of(count),
+            joined_tables.gaps(count),
+        )
         for reading, new_numbers in zip(readings, streams, strict=True):
             joined_tables._snapshots[new_numbers] = reading.snapshots_of(len(new_numbers))
-            for all_, gap_column in zip(joined_tables._gaps, reading.gaps(len(new_numbers)), strict=True):
+            for all_, gap_column in zip(
+                joined_tables._gaps, reading.gaps(len(new_numbers)), strict=True
+            ):
                 all_[new_numbers] = gap_column
         return joined_tables
 
@@ -64,7 +84,10 @@ class Left(Portable):
         """Lets streams leave; streams that stay get new numbers in the same order."""
         before, (counts, seqnos) = self.counts, self.gaps(len(staying))
         self.streams += int((~staying).sum())
-        self._snapshots, self._gaps = self.snapshots_of(len(staying))[staying], (counts[staying], seqnos[staying])
+        self._snapshots, self._gaps = (
+            self.snapshots_of(len(staying))[staying],
+            (counts[staying], seqnos[staying]),
+        )
         self._gone += before - self.counts
 
     def gaps(self, streams: int) -> Amounts:
@@ -77,7 +100,9 @@ class Left(Portable):
 
     def take(self, streams: int, snapshots: Snapshots, gaps: Gaps, cause: IntArray) -> None:
         """Counts snapshots and gaps that leave; ``cause``: the cause of each gap."""
-        self._snapshots = _padded(self._snapshots, streams) + np.bincount(snapshots.stream, minlength=streams)
+        self._snapshots = _padded(self._snapshots, streams) + np.bincount(
+            snapshots.stream, minlength=streams
+        )
         counts, seqnos = self.gaps(streams)
         width = unbiased(gaps.before) - unbiased(gaps.after) - np.uint64(1)
         np.add.at(counts, (gaps.stream, cause), width > 0)
@@ -93,18 +118,26 @@ def _padded(table: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
 
 
 def stale_gaps(gaps: Gaps, cause: IntArray, before_row: int, most: int) -> BoolArray:
-    """Returns a mask of gaps that ended before a row and whose cause is certain: they may leave. ``most``: greatest number of others that
-    stay."""
+    """Returns a mask of gaps that ended before a row and whose cause is certain: they may leave.
+    ``most``: greatest number of others that stay.
+    """
     is_old = gaps.ends.row < before_row
     unexplained = is_old & (cause == w.UNEXPLAINED)
     return is_old & ~_latest(unexplained, gaps.ends.row, most)
 
 
-def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, other_streams: IntArray, before_row: int, most: int) -> BoolArray:
+def stale_snapshots(
+    snapshots: Snapshots,
+    streams: Streams,
+    gaps: Gaps,
+    other_streams: IntArray,
+    before_row: int,
+    most: int,
+) -> BoolArray:
     """Returns a mask of snapshots that were over before a row and that nothing needs any more.
 
-    ``gaps``: the gaps that stay. ``other_streams``: numbers of snapshots that somebody else needs. ``most``: greatest number of unusual
-    snapshots that stay.
+    ``gaps``: the gaps that stay. ``other_streams``: numbers of snapshots that somebody else needs.
+    ``most``: greatest number of unusual snapshots that stay.
     """
     count = len(snapshots)
     order = np.lexsort((snapshots.place.row, snapshots.stream))
@@ -124,12 +157,17 @@ def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, other_st
         & (ordered.flags & ACK == 0)
     )
     kind = types(ordered)
-    is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[:-1]  # the server may have fallen back to disk
+    is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[
+        :-1
+    ]  # the server may have fallen back to disk
     unusual = ~is_plain
     unusual[1:] |= ~is_plain[:-1]
     unusual[:-1] |= ~is_plain[1:]
     says_most = np.zeros(count, dtype=np.bool_)
-    for value, has in ((ordered.end, ordered.layout > 0), (ordered.seqnos.purge, ordered.seqnos.present & _HAS_PURGE != 0)):
+    for value, has in (
+        (ordered.end, ordered.layout > 0),
+        (ordered.seqnos.purge, ordered.seqnos.present & _HAS_PURGE != 0),
+    ):
         by_value = np.lexsort((value, has, stream))
         says_most[by_value[np.append(stream[by_value][1:] != stream[by_value][:-1], True)]] = True
     is_over = (until < before_row) & (ends - position >= BACK) & ~is_first & ~says_most
@@ -161,19 +199,30 @@ def _latest(mask: BoolArray, row: IntArray, most: int) -> BoolArray:
 def stale_losses(losses: SeqnoLosses, most: int) -> BoolArray:
     """Returns a mask of losses that leave.
 
-    The first losses of each direction stay, and the latest of all. Those between become the last of them, which casts the doubt of all.
+    The first losses of each direction stay, and the latest of all. Those between become the last of
+    them, which casts the doubt of all.
     """
     count, owner = len(losses), 2 * losses.connection + losses.direction
     if count <= most:
         return np.zeros(count, dtype=np.bool_)
     order, position = np.argsort(owner, kind="stable"), np.arange(count)
     ordered_owners = owner[order]
-    begins = np.maximum.accumulate(np.where(np.append(True, ordered_owners[1:] != ordered_owners[:-1]), position, 0))
+    begins = np.maximum.accumulate(
+        np.where(np.append(True, ordered_owners[1:] != ordered_owners[:-1]), position, 0)
+    )
     is_between = (order < count - most) & (position - begins >= FIRST)
-    goes_on = is_between & np.append(is_between[1:] & (ordered_owners[1:] == ordered_owners[:-1]), False)
+    goes_on = is_between & np.append(
+        is_between[1:] & (ordered_owners[1:] == ordered_owners[:-1]), False
+    )
     first = order[is_between & ~np.append(False, goes_on[:-1])]
     last = order[is_between & ~goes_on]
-    for column in (losses.start, losses.before_row, losses.before_frame, losses.before_time, losses.previous):
+    for column in (
+        losses.start,
+        losses.before_row,
+        losses.before_frame,
+        losses.before_time,
+        losses.previous,
+    ):
         column[last] = column[first]
     mask = np.zeros(count, dtype=np.bool_)
     mask[order[goes_on]] = True
@@ -181,18 +230,25 @@ def stale_losses(losses: SeqnoLosses, most: int) -> BoolArray:
 
 
 def stale_streams(streams: Streams, keys: Keys, most: int) -> BoolArray:
-    """Returns a mask of old streams that their key no longer refers to: they are over, or were asked for again. The newest ones stay."""
+    """Returns a mask of old streams that their key no longer refers to: they are over, or were
+    asked for again. The newest ones stay.
+    """
     is_over = np.ones(len(streams), dtype=np.bool_)
     for numbers in (keys.live, keys.pending, keys.with_sid):
         is_over[numbers[numbers >= 0]] = False
     over = np.flatnonzero(is_over)
     mask = np.zeros(len(streams), dtype=np.bool_)
-    mask[over[np.argsort(streams.latest.row[over], kind="stable")[: max(0, len(over) - most)]]] = True
+    mask[over[np.argsort(streams.latest.row[over], kind="stable")[: max(0, len(over) - most)]]] = (
+        True
+    )
     return mask
 
 
-def before_those(mask: BoolArray, streams: Streams, hosts: Mapping[int, str], closed: IntArray) -> BoolArray:
-    """Returns a mask of finished streams that the same host opened before a chosen one, for the same vbucket and stream-id.
+def before_those(
+    mask: BoolArray, streams: Streams, hosts: Mapping[int, str], closed: IntArray
+) -> BoolArray:
+    """Returns a mask of finished streams that the same host opened before a chosen one, for the
+    same vbucket and stream-id.
 
     ``closed``: connections whose end also ends their streams.
     """

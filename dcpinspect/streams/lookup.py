@@ -1,4 +1,6 @@
-"""Finds the stream of a message by (connection, vbucket, stream-id), also where a gap in the capture may have hidden something."""
+"""Finds the stream of a message by (connection, vbucket, stream-id), also where a gap in the
+capture may have hidden something.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,21 @@ from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import records
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.record_numbers import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
+from dcpinspect.streams.record_numbers import (
+    BY_START,
+    EVENT,
+    MARKER,
+    OSO,
+    SEQNO_ADVANCED,
+    UPR_LAYOUT,
+)
 from dcpinspect.streams.records import ConnectionRow, Message, MessageRow, Stream, StreamKey
 from dcpinspect.streams.state import ReadingState
 
 BACK = 16
-"""The greatest number of streams of a vbucket that are searched for the stream of a message that was read late."""
+"""The greatest number of streams of a vbucket that are searched for the stream of a message that
+was read late.
+"""
 
 reset_key = inline(records.StreamKey.resetter())
 reset_stream = inline(records.Stream.resetter())
@@ -20,7 +31,9 @@ reset_stream = inline(records.Stream.resetter())
 
 @inline
 def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> int:
-    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms of a kernel agree."""
+    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms
+    of a kernel agree.
+    """
     mixed = (connection & 0x7FFFFFFF) * 0x2545F491 + (vbucket << 17) + sid + 1
     mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
     mixed = mixed * 0x1B873593 + seed * 0x4F6CDD1D
@@ -81,7 +94,9 @@ def clear(place: MessageRow) -> None:
 
 @inline
 def note(state: ReadingState, code: int, message: Message, st: int, a: int, b: int) -> None:
-    """Writes an anomaly: a message is not as the protocol allows. ``st``: the stream of the message, -1 for none."""
+    """Writes an anomaly: a message is not as the protocol allows. ``st``: the stream of the
+    message, -1 for none.
+    """
     e = state.counts.anomalies
     state.counts.anomalies = e + 1
     anomaly = state.anomalies[e]
@@ -111,7 +126,11 @@ def open_stream(state: ReadingState, message: Message, key: StreamKey) -> int:
     st = state.counts.streams
     state.counts.streams = st + 1
     key.count += 1
-    if connection.streams and connection.opaque == message.opaque and connection.opaque_key != key.number:
+    if (
+        connection.streams
+        and connection.opaque == message.opaque
+        and connection.opaque_key != key.number
+    ):
         connection.shares_opaques = 1
     connection.opaque = message.opaque
     connection.opaque_key = key.number
@@ -136,7 +155,9 @@ def open_stream(state: ReadingState, message: Message, key: StreamKey) -> int:
 
 @inline
 def has_doubt(state: ReadingState, stream: Stream) -> bool:
-    """Returns whether something lost since a stream's latest message may have ended the stream, or begun the next one."""
+    """Returns whether something lost since a stream's latest message may have ended the stream, or
+    begun the next one.
+    """
     connection = state.connections[stream.connection]
     return bool(stream.losses != losses_of(connection) or stream.orphans != connection.orphans)
 
@@ -145,13 +166,18 @@ def has_doubt(state: ReadingState, stream: Stream) -> bool:
 def key_of_message(state: ReadingState, message: Message) -> int:
     """Returns the number of the key that a producer's message is for, below 0 for none.
 
-    If a stream-id is missing, or should not be there, the opaque tells the stream, provided that only one stream has it.
+    If a stream-id is missing, or should not be there, the opaque tells the stream, provided that
+    only one stream has it.
     """
     k = find_key(state, message.connection, message.vbucket, message.sid)
     if message.sid >= 0 and k < 0:
         plain = find_key(state, message.connection, message.vbucket, -1)
         live = state.keys[plain].live if plain >= 0 else -1
-        if live >= 0 and state.streams[live].opaque == message.opaque and not has_doubt(state, state.streams[live]):
+        if (
+            live >= 0
+            and state.streams[live].opaque == message.opaque
+            and not has_doubt(state, state.streams[live])
+        ):
             return plain
     elif message.sid < 0 and k >= 0 and state.keys[k].live < 0 and state.keys[k].pending < 0:
         st, stream_number, count = state.keys[k].with_sid, -1, 0
@@ -170,7 +196,9 @@ def key_of_message(state: ReadingState, message: Message) -> int:
 
 @inline
 def note_sid(state: ReadingState, message: Message, stream: Stream) -> None:
-    """Enters a stream with a stream-id, opened by the message, as the newest one of its vbucket too."""
+    """Enters a stream with a stream-id, opened by the message, as the newest one of its vbucket
+    too.
+    """
     if message.sid >= 0:
         plain = state.keys[key_of(state, message.connection, message.vbucket, -1)]
         stream.with_sid_before = plain.with_sid
@@ -179,12 +207,16 @@ def note_sid(state: ReadingState, message: Message, stream: Stream) -> None:
 
 @inline
 def is_backwards(state: ReadingState, message: Message, stream: Stream) -> bool:
-    """Returns whether a message lies before what the stream already has, as the beginning of another stream would."""
+    """Returns whether a message lies before what the stream already has, as the beginning of
+    another stream would.
+    """
     if stream.has_position == 0 or stream.in_oso >= 0:
         return False
     if message.kind == MARKER:
         marker = state.markers[message.detail]
-        if stream.position_by == BY_START:  # its first snapshot may begin below, and reach above what the client had
+        if (
+            stream.position_by == BY_START
+        ):  # its first snapshot may begin below, and reach above what the client had
             return bool(marker.layout != UPR_LAYOUT and marker.end <= stream.position)
         if marker.layout == UPR_LAYOUT or marker.start > stream.position:
             return False
@@ -202,7 +234,9 @@ def is_backwards(state: ReadingState, message: Message, stream: Stream) -> bool:
 
 @inline
 def asked_before(state: ReadingState, message: Message, pending: int) -> int:
-    """Returns the newest unanswered stream whose request is older than the message, from ``pending`` backwards; -1 for none."""
+    """Returns the newest unanswered stream whose request is older than the message, from
+    ``pending`` backwards; -1 for none.
+    """
     for _ in range(BACK):
         if pending < 0:
             break
@@ -215,14 +249,20 @@ def asked_before(state: ReadingState, message: Message, pending: int) -> int:
 
 @inline
 def is_asked_once(state: ReadingState, stream: Stream) -> bool:
-    """Returns whether at most one answer without a request came since the stream's request: a second one answers a lost request.
+    """Returns whether at most one answer without a request came since the stream's request: a
+    second one answers a lost request.
 
-    An answer other than SUCCESS may be the stream's own, and then what follows belongs to another stream; so it counts as two.
+    An answer other than SUCCESS may be the stream's own, and then what follows belongs to another
+    stream; so it counts as two.
     """
     answers = 0
     for r in range(len(state.early_answers)):
         answer = state.early_answers[r]
-        if answer.connection == stream.connection and answer.opaque == stream.opaque and answer.place.time >= stream.opened.time:
+        if (
+            answer.connection == stream.connection
+            and answer.opaque == stream.opaque
+            and answer.place.time >= stream.opened.time
+        ):
             answers += 1 if answer.status == 0 else 2
     return answers <= 1
 
@@ -231,8 +271,8 @@ def is_asked_once(state: ReadingState, stream: Stream) -> bool:
 def may_begin(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether a message may be the first of the stream after ``stream``.
 
-    The first message is no event, unless something before it was lost. Where two streams share an opaque, it is no marker that starts
-    beyond the position that the client resumed from.
+    The first message is no event, unless something before it was lost. Where two streams share an
+    opaque, it is no marker that starts beyond the position that the client resumed from.
     """
     connection = state.connections[stream.connection]
     if message.kind == MARKER:
@@ -240,12 +280,16 @@ def may_begin(state: ReadingState, message: Message, stream: Stream) -> bool:
             return True
         is_at_start = stream.has_position == 0 or stream.position_by == BY_START
         return bool(is_at_start or state.markers[message.detail].start <= stream.position)
-    return bool(stream.losses != losses_of(connection) or not EVENT <= message.kind <= SEQNO_ADVANCED)
+    return bool(
+        stream.losses != losses_of(connection) or not EVENT <= message.kind <= SEQNO_ADVANCED
+    )
 
 
 @inline
 def is_reopened(state: ReadingState, stream: Stream) -> bool:
-    """Returns whether an uncaptured request with the opaque of a stream was accepted since the stream's latest message."""
+    """Returns whether an uncaptured request with the opaque of a stream was accepted since the
+    stream's latest message.
+    """
     remaining = state.connections[stream.connection].orphans - stream.orphans
     number = state.counts.early_answers
     least = max(0, number - len(state.early_answers))
@@ -264,7 +308,9 @@ def is_reopened(state: ReadingState, stream: Stream) -> bool:
 
 @inline
 def unanswered(state: ReadingState, st: int) -> int:
-    """Returns the newest stream without an answer, from ``st`` backwards in order of requests; -1 for none."""
+    """Returns the newest stream without an answer, from ``st`` backwards in order of requests; -1
+    for none.
+    """
     for _ in range(BACK):
         if st < 0 or state.streams[st].state == t.REQUESTED:
             break
@@ -274,9 +320,11 @@ def unanswered(state: ReadingState, st: int) -> int:
 
 @inline
 def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
-    """Returns whether bytes lost since the stream's latest message may have asked for the stream again.
+    """Returns whether bytes lost since the stream's latest message may have asked for the stream
+    again.
 
-    That is so if a request for its vbucket, with its opaque and an unknown stream-id, has no answer.
+    That is so if a request for its vbucket, with its opaque and an unknown stream-id, has no
+    answer.
     """
     if stream.sid < 0 or stream.losses == losses_of(state.connections[stream.connection]):
         return False
@@ -287,7 +335,11 @@ def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
         if request < 0 or state.streams[request].opened.time < stream.latest.time:
             break
         pending_request = state.streams[request]
-        if pending_request.opened.time <= message.place.time and pending_request.opaque == stream.opaque and pending_request.orphans < 0:
+        if (
+            pending_request.opened.time <= message.place.time
+            and pending_request.opaque == stream.opaque
+            and pending_request.orphans < 0
+        ):
             return True
         request = pending_request.asked_before
     return False
@@ -295,14 +347,17 @@ def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
 
 @inline
 def may_be_closed(state: ReadingState, message: Message, stream: Stream) -> bool:
-    """Returns whether bytes lost since the stream's latest message may have ended it, so that the next stream with its opaque began.
+    """Returns whether bytes lost since the stream's latest message may have ended it, so that the
+    next stream with its opaque began.
 
     That is so if the client closed the stream, or some stream that is not known.
     """
     connection = state.connections[stream.connection]
     if stream.losses == losses_of(connection):
         return False
-    is_closing = t.CLOSING <= stream.state <= t.DRAINING and stream.closed_time <= message.place.time
+    is_closing = (
+        t.CLOSING <= stream.state <= t.DRAINING and stream.closed_time <= message.place.time
+    )
     return bool(is_closing or connection.closed_time >= stream.latest.time)
 
 
@@ -310,9 +365,10 @@ def may_be_closed(state: ReadingState, message: Message, stream: Stream) -> bool
 def route(state: ReadingState, message: Message) -> int:
     """Returns the stream that a producer's message belongs to; -1 if the message changes nothing.
 
-    A stream that nobody was seen to ask for begins implicitly where its request may not have been captured. That is on a connection that
-    began before the capture, after a loss in the producer's direction, or after the answer to a missing request. Nothing else is needed: an
-    answer precedes the messages of its stream, in the same direction.
+    A stream that nobody was seen to ask for begins implicitly where its request may not have been
+    captured. That is on a connection that began before the capture, after a loss in the producer's
+    direction, or after the answer to a missing request. Nothing else is needed: an answer precedes
+    the messages of its stream, in the same direction.
     """
     k = key_of_message(state, message)
     live = state.keys[k].live if k >= 0 else -1
@@ -324,12 +380,22 @@ def route(state: ReadingState, message: Message) -> int:
         if same:
             return int(live)
         before = state.streams[live].previous
-        if before >= 0 and state.streams[before].opaque == message.opaque and state.streams[before].closed_row >= 0:
-            return -1  # a message of the stream before, under way when the client closed that stream
+        if (
+            before >= 0
+            and state.streams[before].opaque == message.opaque
+            and state.streams[before].closed_row >= 0
+        ):
+            return (
+                -1
+            )  # a message of the stream before, under way when the client closed that stream
         note(state, w.OPAQUE_MISMATCH, message, live, message.opaque, state.streams[live].opaque)
         return int(live)
     request = asked_before(state, message, pending)
-    is_its = request >= 0 and state.streams[request].opaque == message.opaque and has_doubt(state, state.streams[request])
+    is_its = (
+        request >= 0
+        and state.streams[request].opaque == message.opaque
+        and has_doubt(state, state.streams[request])
+    )
     if is_its and is_asked_once(state, state.streams[request]):
         take_place(state, message, state.keys[k], state.streams[request])
         return int(request)
@@ -338,8 +404,17 @@ def route(state: ReadingState, message: Message) -> int:
     if not runs and not doubt:
         is_over = live >= 0
         connection = state.connections[message.connection]
-        if is_over or (connection.is_known == 1 and connection.orphans == 0 and losses_of(connection) == 0):
-            note(state, w.AFTER_END if is_over else w.WITHOUT_STREAM, message, live, message.opaque, message.kind)
+        if is_over or (
+            connection.is_known == 1 and connection.orphans == 0 and losses_of(connection) == 0
+        ):
+            note(
+                state,
+                w.AFTER_END if is_over else w.WITHOUT_STREAM,
+                message,
+                live,
+                message.opaque,
+                message.kind,
+            )
             return -1
     key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
     leave(state, key)
@@ -353,7 +428,9 @@ def route(state: ReadingState, message: Message) -> int:
 
 @inline
 def may_be_another(state: ReadingState, message: Message, stream: Stream) -> bool:
-    """Returns whether a message with the stream's opaque may be of a later stream whose beginning the capture lacks."""
+    """Returns whether a message with the stream's opaque may be of a later stream whose beginning
+    the capture lacks.
+    """
     return (
         (may_begin(state, message, stream) and is_reopened(state, stream))
         or may_be_asked(state, message, stream)
@@ -364,7 +441,9 @@ def may_be_another(state: ReadingState, message: Message, stream: Stream) -> boo
 
 @inline
 def take_place(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
-    """Makes an unanswered stream the live one of its key: only a live stream can have the message."""
+    """Makes an unanswered stream the live one of its key: only a live stream can have the
+    message.
+    """
     leave(state, key)
     key.live = stream.number
     if key.pending == stream.number:
@@ -374,8 +453,12 @@ def take_place(state: ReadingState, message: Message, key: StreamKey, stream: St
 
 @inline
 def is_late(state: ReadingState, message: Message) -> bool:
-    """Returns whether a gap held a message back until later messages of the other side had been read."""
-    return bool(state.connections[message.connection].time[1 - message.direction] > message.place.time)
+    """Returns whether a gap held a message back until later messages of the other side had been
+    read.
+    """
+    return bool(
+        state.connections[message.connection].time[1 - message.direction] > message.place.time
+    )
 
 
 @inline

@@ -1,4 +1,6 @@
-"""Kernel steps for snapshot markers, OSO snapshots and the end of streams: how snapshots begin and end."""
+"""Kernel steps for snapshot markers, OSO snapshots and the end of streams: how snapshots begin and
+end.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
 
 @inline
 def begin_snapshot(state: ReadingState, message: Message, stream: Stream) -> int:
-    """Opens a snapshot of the stream at a message and returns its number; the caller fills in what the message says."""
+    """Opens a snapshot of the stream at a message and returns its number; the caller fills in what
+    the message says.
+    """
     n = state.counts.snapshots
     state.counts.snapshots = n + 1
     stream.markers += 1
@@ -39,7 +43,9 @@ def begin_snapshot(state: ReadingState, message: Message, stream: Stream) -> int
 
 @inline
 def miss_tail(state: ReadingState, message: Message, stream: Stream, snapshot: Snapshot) -> None:
-    """Writes a gap for the end of a snapshot that is over: what it promised behind the position never came."""
+    """Writes a gap for the end of a snapshot that is over: what it promised behind the position
+    never came.
+    """
     if stream.has_position == 0 or snapshot.end <= stream.position:
         return
     before = snapshot.end + 1 if snapshot.end < GREATEST else snapshot.end
@@ -49,7 +55,9 @@ def miss_tail(state: ReadingState, message: Message, stream: Stream, snapshot: S
 
 @inline
 def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promised: bool) -> None:
-    """Ends the current snapshot before its end came. ``promised``: everything up to its end should have come."""
+    """Ends the current snapshot before its end came. ``promised``: everything up to its end should
+    have come.
+    """
     if stream.snapshot < 0:
         return
     snapshot = state.snapshots[stream.snapshot]
@@ -57,7 +65,9 @@ def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promis
     if snapshot.state != t.OPEN:
         return
     # what came last in it is known if nothing was lost since, whatever was lost before
-    is_sure = stream.position_in == stream.snapshot and stream.position_losses == losses_of(state.connections[stream.connection])
+    is_sure = stream.position_in == stream.snapshot and stream.position_losses == losses_of(
+        state.connections[stream.connection]
+    )
     is_sure = is_sure and stream.position_by != k.BY_START and snapshot.seen > 0
     is_tainted = snapshot.is_tainted != 0 or stream.suspended != 0
     if (is_tainted and not is_sure) or snapshot.layout == k.UPR_LAYOUT:
@@ -81,7 +91,9 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     marker = state.markers[message.detail]
     suspended = stream.suspended != 0
     is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end
-    is_strange = is_inverted or message.opaque != stream.opaque  # nobody knows what it announces, or to which stream
+    is_strange = (
+        is_inverted or message.opaque != stream.opaque
+    )  # nobody knows what it announces, or to which stream
     if marker.layout != k.UPR_LAYOUT and not suspended and not is_strange:
         take_back(stream, marker.end)
     position = position_of(stream, marker)
@@ -89,8 +101,14 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     old = stream.snapshot
     if old >= 0 and state.snapshots[old].layout != k.UPR_LAYOUT and marker.layout != k.UPR_LAYOUT:
         before = state.snapshots[old]
-        if not (marker.start == before.start and marker.end == before.end and marker.flags & HISTORY != 0):
-            is_merged = meet_snapshot(state, message, stream, before, not suspended and not is_strange)
+        if not (
+            marker.start == before.start
+            and marker.end == before.end
+            and marker.flags & HISTORY != 0
+        ):
+            is_merged = meet_snapshot(
+                state, message, stream, before, not suspended and not is_strange
+            )
         elif not suspended:  # else the range may belong to another stream, whose request is lost
             position = before.position
             if before.state == t.OPEN:
@@ -103,13 +121,20 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     snapshot.position = position
     say_marker(snapshot, marker)
     if stream.disorder != 0:
-        stream.has_position = 0  # lower seqnos came: a request for another stream may be lost, or what came in an OSO snapshot
+        # lower seqnos came: a request for another stream may be lost, or what came in an OSO
+        # snapshot
+        stream.has_position = 0
     begin_order(stream, snapshot.number, -1)
     if is_strange:
         stream.suspended = 1
         snapshot.is_tainted = 1
     is_from_latest = stream.request.flags & FROM_LATEST != 0
-    if position == w.FIRST and stream.has_position == 0 and is_from_latest and marker.layout != k.UPR_LAYOUT:
+    if (
+        position == w.FIRST
+        and stream.has_position == 0
+        and is_from_latest
+        and marker.layout != k.UPR_LAYOUT
+    ):
         move(state, message, stream, marker.start, k.BY_START)
 
 
@@ -120,19 +145,31 @@ def position_of(stream: Stream, marker: Marker) -> int:
         return w.PERHAPS_FIRST if stream.suspended != 0 or stream.request.form == 0 else w.FIRST
     if stream.suspended == 0:
         return w.LATER
-    return w.PERHAPS_FIRST if marker.flags & HISTORY != 0 else w.PERHAPS_LATER  # the prologue may be lost
+    return (
+        w.PERHAPS_FIRST if marker.flags & HISTORY != 0 else w.PERHAPS_LATER
+    )  # the prologue may be lost
 
 
 @inline
-def meet_snapshot(state: ReadingState, message: Message, stream: Stream, before: Snapshot, is_sure: bool) -> int:
-    """Notes a marker that overlaps the snapshot before it, or lies behind what came. Returns 1 if they overlap. ``is_sure``: nothing is
-    lost that may explain it."""
+def meet_snapshot(
+    state: ReadingState, message: Message, stream: Stream, before: Snapshot, is_sure: bool
+) -> int:
+    """Notes a marker that overlaps the snapshot before it, or lies behind what came. Returns 1 if
+    they overlap. ``is_sure``: nothing is lost that may explain it.
+    """
     marker = state.markers[message.detail]
     is_behind = stream.has_position != 0 and marker.end <= stream.position
     if marker.start <= before.end:
         before.is_overlapped = 1
         if is_sure:
-            note(state, w.BEHIND if is_behind else w.OVERLAP, message, stream.number, marker.start, marker.end)
+            note(
+                state,
+                w.BEHIND if is_behind else w.OVERLAP,
+                message,
+                stream.number,
+                marker.start,
+                marker.end,
+            )
         return 1
     if is_sure and is_behind:
         note(state, w.BEHIND, message, stream.number, marker.start, marker.end)
@@ -151,7 +188,9 @@ def say_marker(snapshot: Snapshot, marker: Marker) -> None:
 
 @inline
 def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
-    """Goes on with a snapshot, or with an OSO snapshot: losses before it no longer matter to what comes."""
+    """Goes on with a snapshot, or with an OSO snapshot: losses before it no longer matter to what
+    comes.
+    """
     if stream.state < t.STREAMING:
         t.set_state(stream, t.STREAMING)
     stream.snapshot = snapshot

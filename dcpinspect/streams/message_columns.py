@@ -1,4 +1,6 @@
-"""Messages as the kernel reads them: only messages that matter to streams, with what each says as whole numbers."""
+"""Messages as the kernel reads them: only messages that matter to streams, with what each says as
+whole numbers.
+"""
 
 from __future__ import annotations
 
@@ -56,24 +58,40 @@ _ANSWERS[Opcode.DCP_CLOSE_STREAM] = k.CLOSE_ANSWER
 _ANSWERS[Opcode.DCP_NOOP] = k.NOOP_ANSWER
 _ANSWERS[Opcode.DCP_SNAPSHOT_MARKER] = k.MARKER_ANSWER
 
-_LAYOUT_WORDS = {word: number for number, word in enumerate(SNAPSHOT_LAYOUTS)} | {"v2.2-short": SNAPSHOT_LAYOUTS.index("v2.2")}
-_MARKER_LAYOUTS = np.array([_LAYOUT_WORDS.get(layout.generation, 0) for layout in LAYOUTS] + [0, 0], dtype=np.int64)
-_UPR_REQUESTS = np.array([layout.generation == "upr" for layout in LAYOUTS] + [False, False], dtype=np.bool_)
+_LAYOUT_WORDS = {word: number for number, word in enumerate(SNAPSHOT_LAYOUTS)} | {
+    "v2.2-short": SNAPSHOT_LAYOUTS.index("v2.2")
+}
+_MARKER_LAYOUTS = np.array(
+    [_LAYOUT_WORDS.get(layout.generation, 0) for layout in LAYOUTS] + [0, 0], dtype=np.int64
+)
+_UPR_REQUESTS = np.array(
+    [layout.generation == "upr" for layout in LAYOUTS] + [False, False], dtype=np.bool_
+)
 _MARKER_SEQNOS = ("max_visible_seqno", "high_completed_seqno", "purge_seqno", "high_prepared_seqno")
 PREPARE_SURPLUS = 2
-"""Bytes that both ends of a connection between nodes count for a prepare in addition to its size."""
+"""Bytes that both ends of a connection between nodes count for a prepare in addition to its size.
+"""
 
 
 _SEQNO_SIZE = 8
 
 
 def _seqno_end(layout: Layout) -> int:
-    """Returns the bytes of extras up to the end of the seqno; 8 as in most layouts, if the layout has no seqno."""
-    return next((field.offset for field in layout.extras if "by_seqno" in (field.name, field.alias)), 0) + _SEQNO_SIZE
+    """Returns the bytes of extras up to the end of the seqno; 8 as in most layouts, if the layout
+    has no seqno.
+    """
+    return (
+        next(
+            (field.offset for field in layout.extras if "by_seqno" in (field.name, field.alias)), 0
+        )
+        + _SEQNO_SIZE
+    )
 
 
 class MessageColumns:
-    """Makes the kernel's tables of a batch; remembers the stream-ids of close requests until these are answered."""
+    """Makes the kernel's tables of a batch; remembers the stream-ids of close requests until these
+    are answered.
+    """
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -104,7 +122,9 @@ class MessageColumns:
         return messages, details
 
     def _zeros(self, size: int) -> r.Messages:
-        """Returns an empty table for so many messages. Its memory is that of the last batch's table, which nobody reads any more."""
+        """Returns an empty table for so many messages. Its memory is that of the last batch's
+        table, which nobody reads any more.
+        """
         if len(self._room) < size:
             self._room = r.Messages.zeros(size)
         else:
@@ -114,14 +134,30 @@ class MessageColumns:
     def _note_unread(self, batch: MessageBatch, kind: RowNumbers) -> None:
         """Remembers the stream requests whose bytes cannot be read."""
         decoded = batch.decoded
-        is_asked = (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
-        for row in np.flatnonzero(is_asked & ((kind == 0) | (kind == k.UNREADABLE_REQUEST))).tolist():
+        is_asked = (
+            (decoded.opcode == Opcode.DCP_STREAM_REQ)
+            & ~decoded.is_response
+            & ~decoded.is_server
+            & decoded.has_magic
+        )
+        for row in np.flatnonzero(
+            is_asked & ((kind == 0) | (kind == k.UNREADABLE_REQUEST))
+        ).tolist():
             session = self._conversation.of(int(batch.connection[row]))
             session.unread_requests.append((int(decoded.specific[row]), int(batch.time_ns[row])))
 
-    def _fill(self, batch: MessageBatch, rows: RowNumbers, kind: RowNumbers, index: RowNumbers, messages: r.Messages) -> None:
+    def _fill(
+        self,
+        batch: MessageBatch,
+        rows: RowNumbers,
+        kind: RowNumbers,
+        index: RowNumbers,
+        messages: r.Messages,
+    ) -> None:
         decoded, numbers = batch.decoded, batch.decoded.numbers
-        vbucket = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[rows].astype(np.int64)
+        vbucket = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[
+            rows
+        ].astype(np.int64)
         vbucket[decoded.is_response[rows] & ~batch.vbucket.known[rows]] = -1
         sid = np.where(decoded.sid.known, decoded.sid.values.astype(np.int64), -1)[rows]
         prepared = decoded.opcode[rows] == Opcode.DCP_PREPARE
@@ -129,9 +165,17 @@ class MessageColumns:
         acknowledged = kind == k.SEQNO_ACK
         if acknowledged.any():
             seqno[acknowledged] = biased(numbers["prepared_seqno"].values[rows[acknowledged]])
-        cached = np.flatnonzero((decoded.opcode[rows] == Opcode.DCP_CACHE_TRANSFER) & ~decoded.is_response[rows] & readable(batch)[rows])
+        cached = np.flatnonzero(
+            (decoded.opcode[rows] == Opcode.DCP_CACHE_TRANSFER)
+            & ~decoded.is_response[rows]
+            & readable(batch)[rows]
+        )
         if len(cached):
-            seqno[cached] = biased(np.array([_greatest_cached(batch, row) for row in rows[cached].tolist()], dtype=np.uint64))
+            seqno[cached] = biased(
+                np.array(
+                    [_greatest_cached(batch, row) for row in rows[cached].tolist()], dtype=np.uint64
+                )
+            )
         for close in np.flatnonzero((kind == k.CLOSE) | (kind == k.CLOSE_ANSWER)).tolist():
             row = int(rows[close])
             if kind[close] == k.CLOSE:
@@ -139,7 +183,9 @@ class MessageColumns:
                     self._closing[int(batch.row[row])] = int(sid[close])
             else:
                 sid[close] = self._closing.pop(int(batch.request_row.values[row]), -1)
-        put = index if len(messages) > len(rows) else slice(None)  # without losses, messages stand one after the other
+        put = (
+            index if len(messages) > len(rows) else slice(None)
+        )  # without losses, messages stand one after the other
         messages.kind[put] = kind
         messages.connection[put] = batch.connection[rows]
         messages.direction[put] = batch.direction[rows]
@@ -147,7 +193,9 @@ class MessageColumns:
         messages.sid[put] = sid
         messages.opaque[put] = decoded.opaque[rows]
         messages.seqno[put] = seqno
-        messages.size[put] = np.where(kind >= k.END, batch.length[rows] + PREPARE_SURPLUS * prepared, 0)
+        messages.size[put] = np.where(
+            kind >= k.END, batch.length[rows] + PREPARE_SURPLUS * prepared, 0
+        )
         put_places(messages.place, batch, rows, put)
 
     def _requests(self, stream_messages: StreamMessages, messages: r.Messages) -> r.Requests:
@@ -182,13 +230,17 @@ class MessageColumns:
             has_rollback = (status == Status.ROLLBACK) & readable(batch)[answered] & rollback.known
             table.rollback = np.where(has_rollback, biased(rollback.values), r.UNREAD_SEQNO)
             table.request = batch.request_row.values[answered]
-            table.rtt = np.where(batch.request_row.values[answered] >= 0, batch.rtt_ns.values[answered], 0)
+            table.rtt = np.where(
+                batch.request_row.values[answered] >= 0, batch.rtt_ns.values[answered], 0
+            )
             granted = (status == 0) & readable(batch)[answered]
             table.log[:] = -1
             table.log[granted] = _failover_logs(batch, answered[granted], self._conversation)
         return table
 
-    def _extras(self, stream_messages: StreamMessages, messages: r.Messages, facts: list[Fact]) -> r.Extras:
+    def _extras(
+        self, stream_messages: StreamMessages, messages: r.Messages, facts: list[Fact]
+    ) -> r.Extras:
         """Returns what messages of other kinds carry."""
         indices, rows = stream_messages.of(*_WITH_EXTRAS)
         table = r.Extras.zeros(len(indices))
@@ -196,7 +248,10 @@ class MessageColumns:
         if not len(indices):
             return table
         kind, decoded = stream_messages.kind[indices], stream_messages.batch.decoded
-        for of_kind, column, name in ((k.ACK, table.ack_bytes, "ack_bytes"), (k.OSO, table.oso_flags, "flags")):
+        for of_kind, column, name in (
+            (k.ACK, table.ack_bytes, "ack_bytes"),
+            (k.OSO, table.oso_flags, "flags"),
+        ):
             if (kind == of_kind).any():
                 column[kind == of_kind] = decoded.numbers[name].values[rows[kind == of_kind]]
         table.end_reason[kind == k.END] = _reasons(stream_messages.batch, rows[kind == k.END])
@@ -223,7 +278,9 @@ class StreamMessages:
 
     def of(self, *kinds: int) -> tuple[RowNumbers, RowNumbers]:
         """Returns (places of the messages of these kinds, their rows in the batch)."""
-        indices = np.flatnonzero(_among(*kinds)[self.kind] if len(kinds) > 1 else self.kind == kinds[0])
+        indices = np.flatnonzero(
+            _among(*kinds)[self.kind] if len(kinds) > 1 else self.kind == kinds[0]
+        )
         return indices, self.rows[indices]
 
 
@@ -233,9 +290,13 @@ def request_kinds(opcode: Array) -> RowNumbers:
 
 
 def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
-    """Returns (kind of every message, rows of messages that are captured too partly to tell their stream)."""
+    """Returns (kind of every message, rows of messages that are captured too partly to tell their
+    stream).
+    """
     decoded = batch.decoded
-    kind: RowNumbers = np.where(decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode])
+    kind: RowNumbers = np.where(
+        decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode]
+    )
     kind[decoded.is_server | ~decoded.has_magic] = 0
     for name, kinds in _NEEDED.items():
         is_wanted = _among(*kinds)[kind]
@@ -243,16 +304,26 @@ def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
         if lacks.any():
             kind[lacks] = _UNREADABLE[kind[lacks]]
     markers = (kind == k.MARKER) & ~decoded.extras_fit
-    markers |= (kind == k.MARKER) & ~batch.column("start_seqno").known & (_MARKER_LAYOUTS[decoded.layout] != k.UPR_LAYOUT)
+    markers |= (
+        (kind == k.MARKER)
+        & ~batch.column("start_seqno").known
+        & (_MARKER_LAYOUTS[decoded.layout] != k.UPR_LAYOUT)
+    )
     kind[markers] = k.UNREADABLE
     missing = batch.missing
     if not len(missing.row):
         return kind, np.empty(0, dtype=np.int64)
     framing_end = HEADER_SIZE + decoded.framing_size[missing.row]
     extras_end = framing_end + decoded.extras_size[missing.row]
-    is_v2 = (decoded.opcode[missing.row] == Opcode.DCP_SNAPSHOT_MARKER) & (decoded.value.size[missing.row] > 0)
+    is_v2 = (decoded.opcode[missing.row] == Opcode.DCP_SNAPSHOT_MARKER) & (
+        decoded.value.size[missing.row] > 0
+    )
     needed = np.where(is_v2, extras_end + _RANGE_SIZE, extras_end)
-    needed = np.where(np.isin(kind[missing.row], _ONLY_SEQNO), framing_end + _SEQNO_ENDS[decoded.layout[missing.row]], needed)
+    needed = np.where(
+        np.isin(kind[missing.row], _ONLY_SEQNO),
+        framing_end + _SEQNO_ENDS[decoded.layout[missing.row]],
+        needed,
+    )
     hit = np.unique(missing.row[missing.start < needed])
     headless = np.unique(missing.row[missing.start < framing_end])
     hit = hit[kind[hit] > 0]
@@ -264,11 +335,15 @@ def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
 
 _ONLY_SEQNO = np.array([k.EVENT, k.PREPARE])
 """Kinds of messages of whose extras streams only need the seqno."""
-_SEQNO_ENDS = np.array([_seqno_end(layout) for layout in LAYOUTS] + [_SEQNO_SIZE] * 2, dtype=np.int64)
+_SEQNO_ENDS = np.array(
+    [_seqno_end(layout) for layout in LAYOUTS] + [_SEQNO_SIZE] * 2, dtype=np.int64
+)
 _RANGE_SIZE = 20
 """Bytes of a newer marker's value that hold its range and type."""
 _UNREADABLE = np.where(np.arange(k.KINDS) >= k.END, k.UNREADABLE, 0)
-"""The kind that a message of each kind gets if its extras cannot be read; 0 if streams can ignore such a message."""
+"""The kind that a message of each kind gets if its extras cannot be read; 0 if streams can ignore
+such a message.
+"""
 _UNREADABLE[[k.ACK, k.UNREADABLE_ACK]] = k.UNREADABLE_ACK
 _UNREADABLE[[k.REQUEST, k.UNREADABLE_REQUEST]] = k.UNREADABLE_REQUEST
 _WITH_EXTRAS = (k.FACT, k.CLOSE_ANSWER, k.ACK, k.END, k.OSO, k.UNREADABLE)
@@ -288,7 +363,9 @@ _NEEDED = {
 
 @functools.cache
 def _among(*kinds: int) -> BoolArray:
-    """Returns a mask over all kinds: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
+    """Returns a mask over all kinds: True for these. Looking a small batch up in it takes a
+    microsecond, ``np.isin`` 85.
+    """
     mask: BoolArray = np.isin(np.arange(k.KINDS), kinds)
     return mask
 
@@ -336,9 +413,19 @@ def _markers(stream_messages: StreamMessages, messages: r.Messages) -> r.Markers
     return table
 
 
-def _holes(batch: MessageBatch, lost_before: RowNumbers, rows: RowNumbers, headless: RowNumbers, messages: r.Messages) -> r.CaptureHoles:
-    """Returns the bytes that could not be read as holes, each placed before the message that follows it."""
-    indices: RowNumbers = np.arange(len(lost_before)) + np.searchsorted(rows, lost_before, side="left")
+def _holes(
+    batch: MessageBatch,
+    lost_before: RowNumbers,
+    rows: RowNumbers,
+    headless: RowNumbers,
+    messages: r.Messages,
+) -> r.CaptureHoles:
+    """Returns the bytes that could not be read as holes, each placed before the message that
+    follows it.
+    """
+    indices: RowNumbers = np.arange(len(lost_before)) + np.searchsorted(
+        rows, lost_before, side="left"
+    )
     losses = batch.losses
     connection = np.concatenate((losses.connection, batch.connection[headless]))
     direction = np.concatenate((losses.direction, batch.direction[headless]))
@@ -350,7 +437,9 @@ def _holes(batch: MessageBatch, lost_before: RowNumbers, rows: RowNumbers, headl
     messages.direction[indices] = direction[order]
     messages.detail[indices] = np.arange(len(indices))
     messages.place.row[indices] = batch.row[lost_before]
-    messages.place.frame[indices] = (batch.file[lost_before] << r.FILE_SHIFT) | batch.frame[lost_before]
+    messages.place.frame[indices] = (batch.file[lost_before] << r.FILE_SHIFT) | batch.frame[
+        lost_before
+    ]
     messages.place.time[indices] = batch.time_ns[lost_before]
     table = r.CaptureHoles.zeros(len(indices))
     table.start, table.end = start[order], end[order]
@@ -358,15 +447,23 @@ def _holes(batch: MessageBatch, lost_before: RowNumbers, rows: RowNumbers, headl
 
 
 def _filters(batch: MessageBatch, rows: RowNumbers, conversation: Conversation) -> RowNumbers:
-    """Number of the value of each of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
+    """Number of the value of each of these stream requests; -1 for none, -2 where the capture lacks
+    part of the value.
+    """
     has_value = batch.decoded.value.size[rows] > 0
-    is_cut = np.isin(rows, batch.missing.row) & has_value  # the part of the message before the value was captured
+    is_cut = (
+        np.isin(rows, batch.missing.row) & has_value
+    )  # the part of the message before the value was captured
     numbers: RowNumbers = np.where(is_cut, r.CUT_VALUE, -1)
     for request in np.flatnonzero(has_value & ~is_cut).tolist():
-        numbers[request] = conversation.filter_of(value_bytes(batch, int(rows[request])), batch.redactor)
+        numbers[request] = conversation.filter_of(
+            value_bytes(batch, int(rows[request])), batch.redactor
+        )
     return numbers
 
 
 def _failover_logs(batch: MessageBatch, rows: RowNumbers, conversation: Conversation) -> RowNumbers:
     """Returns the number of the failover log in each of these answers, -1 where there is none."""
-    return np.array([conversation.log_of(value_bytes(batch, row)) for row in rows.tolist()], dtype=np.int64)
+    return np.array(
+        [conversation.log_of(value_bytes(batch, row)) for row in rows.tolist()], dtype=np.int64
+    )

@@ -1,4 +1,6 @@
-"""The kernel that follows noops: noops without an answer, answered with another opaque, or sent too early; and silence."""
+"""The kernel that follows noops: noops without an answer, answered with another opaque, or sent too
+early; and silence.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,14 @@ from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.records import MessageRow
 
 OTHER, NOOP, ANSWER, LOST = range(4)
-"""What a message is to this kernel. LOST is no message: bytes before the next one of its direction could not be read."""
+"""What a message is to this kernel. LOST is no message: bytes before the next one of its direction
+could not be read.
+"""
 UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
-"""What an event says. UNANSWERED: ``message`` is a noop that waited for its answer ``other``. OVERLAP: it was sent while the noop ``other``
-had no answer. OPAQUE: ``other`` answered it with another opaque. SILENT: nothing was heard between the two."""
+"""What an event says. UNANSWERED: ``message`` is a noop that waited for its answer ``other``.
+OVERLAP: it was sent while the noop ``other`` had no answer. OPAQUE: ``other`` answered it with
+another opaque. SILENT: nothing was heard between the two.
+"""
 ROOM = 3
 """Number of free rows for events that is enough for any one message."""
 
@@ -48,16 +54,24 @@ class Peer(Struct[T]):
     since: T = number("Row from which on that holds.")
     slowest: T = number("Longest time that an answer to a noop took.")
     tolerance: T = number("Longest time that any answer took.")
-    unseen: T = number("So many answers may still come to noops that were not captured, or are no longer known.")
+    unseen: T = number(
+        "So many answers may still come to noops that were not captured, or are no longer known."
+    )
     open: Heard[T] = nested(Heard, "The noop under way.")
     older: Heard[T] = nested(Heard, "A noop before it that has no answer.")
-    undecided: Heard[T] = nested(Heard, "An answer with another opaque, either to ``older`` or to a noop that was not captured.")
+    undecided: Heard[T] = nested(
+        Heard,
+        "An answer with another opaque, either to ``older`` or to a noop that was not captured.",
+    )
     latest: Heard[T] = nested(Heard, "The producer's latest message.")
     consumer_time: T = number("Time of the consumer's latest message.")
     answer_time: T = number("Time of its latest answer to a noop.")
     is_double: T = number("``open`` was sent while ``older`` waited, and nothing has excused that.")
     excused_until: T = number("An answer up to this time excuses it.")
-    is_waiting: T = number("The last noop got an answer with another opaque, so that the producer still waits, and sends no other.")
+    is_waiting: T = number(
+        "The last noop got an answer with another opaque, so that the producer still waits, "
+        "and sends no other."
+    )
 
 
 class Peers(Peer[IntArray], StructRows[Peer]):
@@ -71,7 +85,9 @@ class NoopEvent(Struct[T]):
     connection: T = number("The connection.")
     time: T = number("Nanoseconds between the two messages.")
     message: Heard[T] = nested(Heard, "The noop, or the message before a silence.")
-    other: Heard[T] = nested(Heard, "Its answer, the noop before it, or the message after a silence; row 0 for none.")
+    other: Heard[T] = nested(
+        Heard, "Its answer, the noop before it, or the message after a silence; row 0 for none."
+    )
 
 
 class NoopEvents(NoopEvent[IntArray], StructRows[NoopEvent]):
@@ -95,7 +111,9 @@ class NoopTables(Tables):
 
 @inline
 def tell(tables: NoopTables, code: int, message: NoopMessage, about: Heard, waited: int) -> int:
-    """Adds an event about an earlier message, with ``message`` as the other one, and returns its number."""
+    """Adds an event about an earlier message, with ``message`` as the other one, and returns its
+    number.
+    """
     e = tables.counts.events
     tables.counts.events = e + 1
     event = tables.events[e]
@@ -124,7 +142,9 @@ def forget_open(peer: Peer) -> None:
 
 @inline
 def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """Reports an answer with another opaque as that of the older noop, which never got its own answer."""
+    """Reports an answer with another opaque as that of the older noop, which never got its own
+    answer.
+    """
     e = tell(tables, OPAQUE, message, peer.older, peer.undecided.place.time - peer.older.place.time)
     tables.events[e].other = peer.undecided
     peer.undecided.place.row = 0
@@ -149,25 +169,33 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a noop of the producer."""
     time_ns = message.arrival.place.time
     peer.is_waiting = 0
-    if peer.consumer_time > time_ns:  # a gap held the noop back: its answer may have been read already
+    if (
+        peer.consumer_time > time_ns
+    ):  # a gap held the noop back: its answer may have been read already
         forget_open(peer)
         peer.unseen = max(peer.unseen, 1)
         return
     has_older = peer.older.place.row != 0
-    is_held_back = has_older and peer.consumer_time < peer.older.place.time  # the answers may be read later
+    is_held_back = (
+        has_older and peer.consumer_time < peer.older.place.time
+    )  # the answers may be read later
     if is_held_back and peer.open.place.row:
         peer.unseen += 1
     elif has_older and not is_held_back:
         leave_older(tables, message, peer)
     peer.is_double = 1 if peer.open.place.row and not peer.undecided.place.row else 0
-    peer.excused_until = time_ns + peer.tolerance  # answers that come from now on are in doubt themselves
+    peer.excused_until = (
+        time_ns + peer.tolerance
+    )  # answers that come from now on are in doubt themselves
     if not is_held_back:
         peer.older = peer.open
     peer.open = message.arrival
 
 
 @inline
-def take_answer(tables: NoopTables, message: NoopMessage, peer: Peer, noop: Heard, is_wrong: bool) -> None:
+def take_answer(
+    tables: NoopTables, message: NoopMessage, peer: Peer, noop: Heard, is_wrong: bool
+) -> None:
     """Handles the answer to a noop; ``is_wrong``: it has another opaque."""
     time_ns = message.arrival.place.time
     waited = time_ns - noop.place.time
@@ -198,7 +226,9 @@ def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
             peer.undecided = message.arrival
             peer.is_double = 0
             return
-        if peer.older.place.row and peer.undecided.place.row:  # the first of two wrong answers was for the first noop
+        if (
+            peer.older.place.row and peer.undecided.place.row
+        ):  # the first of two wrong answers was for the first noop
             tell_vague(tables, message, peer)
             peer.older.place.row = 0
             peer.is_double = 0
@@ -227,7 +257,9 @@ def on_lost(message: NoopMessage, peer: Peer) -> None:
 def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a message of the producer."""
     silent = message.arrival.place.time - max(peer.latest.place.time, peer.answer_time)
-    is_timed = peer.latest.place.row != 0 and peer.latest.place.row >= peer.since and message.is_long == 0
+    is_timed = (
+        peer.latest.place.row != 0 and peer.latest.place.row >= peer.since and message.is_long == 0
+    )
     # the producer may be waiting for the answer to a noop that was not captured
     is_waiting = peer.open.place.row != 0 or peer.unseen != 0 or peer.is_waiting != 0
     if is_timed and silent > peer.silence and not is_waiting:

@@ -1,8 +1,10 @@
-"""Noops, by which producers ask whether consumers are there: noops without an answer, and producers that say nothing at all.
+"""Noops, by which producers ask whether consumers are there: noops without an answer, and producers
+that say nothing at all.
 
-Every answer has the opaque of its noop, and no noop is sent before the last one is answered. Messages of one direction are in order. The
-order of the two directions is only known to within the longest time that an answer took. So what looks wrong is only reported once later
-messages of the other direction show that it is.
+Every answer has the opaque of its noop, and no noop is sent before the last one is answered.
+Messages of one direction are in order. The order of the two directions is only known to within the
+longest time that an answer took. So what looks wrong is only reported once later messages of the
+other direction show that it is.
 """
 
 from __future__ import annotations
@@ -59,7 +61,13 @@ class Noticed(NamedTuple):
     def of(cls, event: NoopEvent) -> Noticed:
         """Returns the plain values of an event."""
         message, other_message = event.message, event.other
-        return cls(event.time, message.opaque, other_message.opaque, At.of(message.place), At.of(other_message.place))
+        return cls(
+            event.time,
+            message.opaque,
+            other_message.opaque,
+            At.of(message.place),
+            At.of(other_message.place),
+        )
 
 
 @dataclass(slots=True)
@@ -73,7 +81,9 @@ class NoopExamples:
 
 
 class Noops(Follower):
-    """The noops of all connections. Feed it with every batch, after the tracker's kernel has followed the messages."""
+    """The noops of all connections. Feed it with every batch, after the tracker's kernel has
+    followed the messages.
+    """
 
     travels = ("peers", "kept")
 
@@ -88,14 +98,18 @@ class Noops(Follower):
     def joined(cls, readings: Sequence[Self], connections: Sequence[IntArray]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
         noops = super().joined(readings, connections)
-        noops.peers = Peers.reset(1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0))
+        noops.peers = Peers.reset(
+            1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0)
+        )
         for reading, new_numbers in zip(readings, connections, strict=True):
             count = min(len(new_numbers), len(reading.peers))
             noops.peers[new_numbers[1:count]] = reading.peers[1:count]
         return noops
 
     def feed(self, batch: MessageBatch, state: ReadingState, sessions: dict[int, Session]) -> None:
-        """Takes the messages of a batch; ``sessions``: what the connections have said of themselves so far."""
+        """Takes the messages of a batch; ``sessions``: what the connections have said of themselves
+        so far.
+        """
         self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)))
         tables = NoopTables()
         tables.messages, tables.peers = _messages(batch, state), self.peers
@@ -112,13 +126,17 @@ class Noops(Follower):
         self._move(len(self.peers), met[~np.isin(met, list(connections))])
 
     def _move(self, rows: int, staying: IntArray) -> None:
-        """Moves the peers to a table with so many rows; rows of peers that do not stay take no memory."""
+        """Moves the peers to a table with so many rows; rows of peers that do not stay take no
+        memory.
+        """
         table = Peers.zeros(rows)
         table[staying] = self.peers[staying]
         self.peers = table
 
     def _keep(self, events: NoopEvents) -> None:
-        for number, code in sorted({*zip(events.connection.tolist(), events.code.tolist(), strict=True)}):
+        for number, code in sorted(
+            {*zip(events.connection.tolist(), events.code.tolist(), strict=True)}
+        ):
             indices = np.flatnonzero((events.connection == number) & (events.code == code))
             examples_of_connection = self.kept.setdefault(number, NoopExamples())
             examples = (
@@ -127,11 +145,19 @@ class Noops(Follower):
                 examples_of_connection.opaques,
                 examples_of_connection.silences,
             )[code]
-            examples.add_chosen([Noticed.of(events[index]) for index in examples.chosen(indices)], len(indices))
+            examples.add_chosen(
+                [Noticed.of(events[index]) for index in examples.chosen(indices)], len(indices)
+            )
             if self.keeps_rows:
-                message, other_messages = (events.other, events.message) if code == OPAQUE else (events.message, events.other)
+                message, other_messages = (
+                    (events.other, events.message)
+                    if code == OPAQUE
+                    else (events.message, events.other)
+                )
                 other_times = np.where(other_messages.place.row, other_messages.place.time, 0)
-                examples.keep(message.place.row[indices], message.place.time[indices], other_times[indices])
+                examples.keep(
+                    message.place.row[indices], message.place.time[indices], other_times[indices]
+                )
 
     def _meet(self, state: ReadingState, sessions: dict[int, Session], numbers: IntArray) -> None:
         if len(self.peers) < len(state.connections):
@@ -149,7 +175,9 @@ class Noops(Follower):
             is_known = interval is not None and session.control("enable_noop") == "true"
             peer.silence = silence_ns(interval) if is_known and interval is not None else NEVER
             if is_known:
-                peer.since = max(session.controls[key].row for key in ("enable_noop", "set_noop_interval"))
+                peer.since = max(
+                    session.controls[key].row for key in ("enable_noop", "set_noop_interval")
+                )
 
 
 def silence_ns(interval: float) -> int:
@@ -161,7 +189,9 @@ def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
     decoded, losses = batch.decoded, batch.losses
     indices: RowNumbers | slice = slice(None)
     if len(losses):
-        indices = np.arange(len(batch)) + np.searchsorted(losses.before, np.arange(len(batch)), side="right")
+        indices = np.arange(len(batch)) + np.searchsorted(
+            losses.before, np.arange(len(batch)), side="right"
+        )
     table = NoopMessages.zeros(len(batch) + len(losses))
     is_noop = (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_server & decoded.has_magic
     table.code[indices] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
@@ -175,5 +205,7 @@ def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
     lost = losses.before + np.arange(len(losses))
     table.code[lost] = LOST
     table.connection[lost] = losses.connection
-    table.is_producers[lost] = losses.direction == state.producers(losses.connection, batch.row[losses.before] - 1)
+    table.is_producers[lost] = losses.direction == state.producers(
+        losses.connection, batch.row[losses.before] - 1
+    )
     return table

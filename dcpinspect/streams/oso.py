@@ -1,4 +1,6 @@
-"""Seqnos of OSO snapshots: kept as ranges while a snapshot runs; what is missing between ranges once it is complete."""
+"""Seqnos of OSO snapshots: kept as ranges while a snapshot runs; what is missing between ranges
+once it is complete.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 
 
 class OutOfOrder(Portable):
-    """The ranges that each running OSO snapshot has received, and the gaps of OSO snapshots that are complete."""
+    """The ranges that each running OSO snapshot has received, and the gaps of OSO snapshots that
+    are complete.
+    """
 
     travels = ("gaps",)
 
@@ -43,10 +47,18 @@ class OutOfOrder(Portable):
             del self._fresh[number], self._ranges[number], self._sizes[number]
 
     def rows(self, snapshots: Snapshots) -> Gaps:
-        """Returns the gaps in the form of the kernel's gaps; the message before each is the one that began the snapshot."""
+        """Returns the gaps in the form of the kernel's gaps; the message before each is the one
+        that began the snapshot.
+        """
         table = Gaps.zeros(len(self.gaps))
         for row, gap in zip(table, self.gaps, strict=True):
-            row.stream, row.after, row.before, row.snapshot, row.loss = gap.stream, gap.after, gap.before, gap.snapshot, gap.loss
+            row.stream, row.after, row.before, row.snapshot, row.loss = (
+                gap.stream,
+                gap.after,
+                gap.before,
+                gap.snapshot,
+                gap.loss,
+            )
             row.ends.row = gap.rows[-1]
         table.begins = snapshots[table.snapshot].place
         return table
@@ -61,30 +73,56 @@ class OutOfOrder(Portable):
         self.gaps = [gap for gap, stays in zip(self.gaps, staying.tolist(), strict=True) if stays]
 
     def renumber(self, numbers: Mapping[str, IntArray]) -> None:
-        """Gives streams, snapshots and losses other numbers, by table: new number by old number, -1 for those that left."""
+        """Gives streams, snapshots and losses other numbers, by table: new number by old number, -1
+        for those that left.
+        """
 
         def of(table: str, number: int) -> int:
             return int(numbers[table][number]) if table in numbers and number >= 0 else number
 
         moved = (
-            replace(gap, stream=of("streams", gap.stream), snapshot=of("snapshots", gap.snapshot), loss=of("losses", gap.loss))
+            replace(
+                gap,
+                stream=of("streams", gap.stream),
+                snapshot=of("snapshots", gap.snapshot),
+                loss=of("losses", gap.loss),
+            )
             for gap in self.gaps
         )
         self.gaps = [gap for gap in moved if gap.stream >= 0]
         snapshots = numbers["snapshots"]
-        self._ranges = {int(snapshots[number]): value for number, value in self._ranges.items() if snapshots[number] >= 0}
-        self._fresh = {int(snapshots[number]): value for number, value in self._fresh.items() if snapshots[number] >= 0}
-        self._sizes = {int(snapshots[number]): value for number, value in self._sizes.items() if snapshots[number] >= 0}
+        self._ranges = {
+            int(snapshots[number]): value
+            for number, value in self._ranges.items()
+            if snapshots[number] >= 0
+        }
+        self._fresh = {
+            int(snapshots[number]): value
+            for number, value in self._fresh.items()
+            if snapshots[number] >= 0
+        }
+        self._sizes = {
+            int(snapshots[number]): value
+            for number, value in self._sizes.items()
+            if snapshots[number] >= 0
+        }
 
     @classmethod
     def joined(cls, readings: Sequence[OutOfOrder], numbers: Sequence[NewNumbers]) -> Self:
-        """Joins the gaps of readings of different connections; ``numbers``: for each reading, the new numbers of its records."""
+        """Joins the gaps of readings of different connections; ``numbers``: for each reading, the
+        new numbers of its records.
+        """
         out_of_order = cls()
         for reading, new_numbers in zip(readings, numbers, strict=True):
             for gap in reading.gaps:
                 loss = int(renumbered(np.array(gap.loss), new_numbers.losses))
                 out_of_order.gaps.append(
-                    replace(gap, stream=int(new_numbers.streams[gap.stream]), snapshot=int(new_numbers.snapshots[gap.snapshot]), loss=loss)
+                    replace(
+                        gap,
+                        stream=int(new_numbers.streams[gap.stream]),
+                        snapshot=int(new_numbers.snapshots[gap.snapshot]),
+                        loss=loss,
+                    )
                 )
         return out_of_order
 
@@ -97,15 +135,24 @@ class OutOfOrder(Portable):
             self._merged(number)
 
     def _merged(self, number: int) -> IntArray:
-        """Returns the ranges [first, last] of a snapshot with everything that came, sorted and without overlaps."""
-        single = np.concatenate(self._fresh[number]) if self._fresh[number] else np.empty(0, dtype=np.int64)
+        """Returns the ranges [first, last] of a snapshot with everything that came, sorted and
+        without overlaps.
+        """
+        single = (
+            np.concatenate(self._fresh[number])
+            if self._fresh[number]
+            else np.empty(0, dtype=np.int64)
+        )
         pairs = np.concatenate((self._ranges[number], np.stack((single, single), axis=1)))
         self._fresh[number], self._sizes[number] = [], 0
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         if len(pairs):
             last = np.maximum.accumulate(pairs[:, 1])
-            # the next first less one: it is above the least number there is, so it does not overflow
-            starts = np.concatenate(([True], (pairs[1:, 0] > last[:-1]) & (pairs[1:, 0] - 1 > last[:-1])))
+            # the next first less one: it is above the least number there is, so it does not
+            # overflow
+            starts = np.concatenate(
+                ([True], (pairs[1:, 0] > last[:-1]) & (pairs[1:, 0] - 1 > last[:-1]))
+            )
             ends = np.concatenate((np.flatnonzero(starts)[1:] - 1, [len(pairs) - 1]))
             pairs = np.stack((pairs[starts, 0], last[ends]), axis=1)
         self._ranges[number] = pairs
@@ -113,11 +160,18 @@ class OutOfOrder(Portable):
 
     def _missing(self, number: int, ranges: IntArray, snapshot: Snapshot) -> None:
         rows = (int(snapshot.place.row), int(snapshot.closed_row))
-        frame, times = int(snapshot.place.frame), (int(snapshot.place.time), max(int(snapshot.place.time), int(snapshot.reached_time)))
+        frame, times = (
+            int(snapshot.place.frame),
+            (int(snapshot.place.time), max(int(snapshot.place.time), int(snapshot.reached_time))),
+        )
         cause = w.LOSS if snapshot.is_tainted else w.OUT_OF_ORDER
         last = int(snapshot.before)
         for first, end in ranges.tolist():
             if first > last + 1:
                 loss = int(snapshot.loss) if snapshot.is_tainted else -1
-                self.gaps.append(Extra(int(snapshot.stream), last, first, cause, rows, frame, times, number, loss))
+                self.gaps.append(
+                    Extra(
+                        int(snapshot.stream), last, first, cause, rows, frame, times, number, loss
+                    )
+                )
             last = max(last, end)

@@ -1,4 +1,6 @@
-"""The numbers that fields of the tracker's records use: kinds of messages, bits, and sources of values."""
+"""The numbers that fields of the tracker's records use: kinds of messages, bits, and sources of
+values.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +9,39 @@ from __future__ import annotations
     SEQNO_ACK, NOOP, FLUSH, END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE,
     UNREADABLE, KINDS,
 ) = range(1, 30)  # fmt: skip
-"""Kinds of messages. From REQUEST to SEQNO_ACK: what only consumers send; from NOOP on, what only producers send; from END on, what flow
-control counts. LOST is no message: bytes before the next one of its direction could not be read. FACT: something known of a connection from
-now on. UNREADABLE_REQUEST: only the header was captured. UNREADABLE_ACK: the number of bytes cannot be read."""
+"""Kinds of messages. From REQUEST to SEQNO_ACK: what only consumers send; from NOOP on, what only
+producers send; from END on, what flow control counts. LOST is no message: bytes before the next one
+of its direction could not be read. FACT: something known of a connection from now on.
+UNREADABLE_REQUEST: only the header was captured. UNREADABLE_ACK: the number of bytes cannot be
+read.
+"""
 
 FACT_END_ON_CLOSE, FACT_OSO, FACT_HISTORY, FACT_WINDOW, FACT_PRODUCER = range(5)
 """What a FACT tells of its connection: the field of that name gets ``Extra.value``."""
 ASKED, REFUSED = -2, -3
-"""Values of a FACT about a setting that is on, off or unknown: it was asked for, and the answer was no. In between it is unknown."""
+"""Values of a FACT about a setting that is on, off or unknown: it was asked for, and the answer was
+no. In between it is unknown.
+"""
 
 IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
-"""Bits of ``Message.standing``: the message is an event of a stream; something was lost since the stream's last marker; nothing of the
-stream was lost since its answer; its request was captured."""
+"""Bits of ``Message.standing``: the message is an event of a stream; something was lost since the
+stream's last marker; nothing of the stream was lost since its answer; its request was captured.
+"""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
-"""What gave the position of a stream: its start, an event, a SeqnoAdvanced, or the end of a snapshot that did not bring its last seqno."""
+"""What gave the position of a stream: its start, an event, a SeqnoAdvanced, or the end of a
+snapshot that did not bring its last seqno.
+"""
 
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
 """Layouts of snapshots without a range: the marker of UPR, and an OSO snapshot."""
 
-IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, BOTH_EVENTS, NO_MARKER, FROM_START, AT_EDGE = (1 << bit for bit in range(8))
-"""Bits of ``Gap.flags``. IS_LOST: bytes between the two messages were lost. IS_ADVANCED: the gap ends with a SeqnoAdvanced. IS_TAIL: it is
-at the end of a snapshot. IN_RANGE: ``before`` is an event inside its snapshot's range. BOTH_EVENTS: both are events of that snapshot.
-NO_MARKER: the snapshot's marker was not captured. FROM_START: ``after`` is where the stream began. AT_EDGE: ``after`` is that, or the end
-of a snapshot, or a seqno inside the range of its own snapshot."""
+IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, BOTH_EVENTS, NO_MARKER, FROM_START, AT_EDGE = (
+    1 << bit for bit in range(8)
+)
+"""Bits of ``Gap.flags``. IS_LOST: bytes between the two messages were lost. IS_ADVANCED: the gap
+ends with a SeqnoAdvanced. IS_TAIL: it is at the end of a snapshot. IN_RANGE: ``before`` is an event
+inside its snapshot's range. BOTH_EVENTS: both are events of that snapshot. NO_MARKER: the
+snapshot's marker was not captured. FROM_START: ``after`` is where the stream began. AT_EDGE:
+``after`` is that, or the end of a snapshot, or a seqno inside the range of its own snapshot.
+"""

@@ -1,13 +1,22 @@
 """The records that the tracker remembers, with the meaning of each field.
 
-Seqnos are *biased*: stored as the seqno less 2**63, so that signed integers of 64 bits compare as unsigned ones do. The number of a record
-is its place in its table. Where -1 means none, ``of`` names the table that a field has numbers of.
+Seqnos are *biased*: stored as the seqno less 2**63, so that signed integers of 64 bits compare as
+unsigned ones do. The number of a record is its place in its table. Where -1 means none, ``of``
+names the table that a field has numbers of.
 """
 
 from __future__ import annotations
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.kernels.structs import FieldPair, Struct, StructRows, T, by_direction, nested, number
+from dcpinspect.kernels.structs import (
+    FieldPair,
+    Struct,
+    StructRows,
+    T,
+    by_direction,
+    nested,
+    number,
+)
 
 LEAST = -(1 << 63)
 """Seqno 0, biased."""
@@ -18,7 +27,9 @@ FILE_SHIFT = 40
 UNREAD_SEQNO = GREATEST
 """Value of ``Stream.rollback`` where an answer was read, but not its seqno."""
 CUT_VALUE = -2
-"""Value of ``Stream.filter`` where the request was not captured whole: nobody knows what it asks for, and with which stream-id."""
+"""Value of ``Stream.filter`` where the request was not captured whole: nobody knows what it asks
+for, and with which stream-id.
+"""
 TAKEN = -1
 """Value of ``EarlyAnswer.connection`` once its request was found."""
 
@@ -28,11 +39,14 @@ class MessageRow(Struct[T]):
 
     row: T = number("Row of the message.")
     offset: T = number("Stream offset of its first byte.")
-    frame: T = number("Frame that has the first byte, with the number of the frame's file from bit FILE_SHIFT up.")
+    frame: T = number(
+        "Frame that has the first byte, with the number of the frame's file from bit FILE_SHIFT up."
+    )
     time: T = number("Capture time of the message in nanoseconds.")
 
 
-# -- what a batch gives to the kernel --------------------------------------------------------------------------------------------
+# -- what a batch gives to the kernel
+# --------------------------------------------------------------------------------------------
 
 
 class Message(Struct[T]):
@@ -45,15 +59,28 @@ class Message(Struct[T]):
     sid: T = number("Stream-id of the message, -1 for none.")
     opaque: T = number("Opaque of the message.")
     seqno: T = number("Seqno of the message, biased, if its kind has one.")
-    detail: T = number("Row of what the message carries besides, in the table for its kind: requests, answers, markers, holes or extras.")
+    detail: T = number(
+        "Row of what the message carries besides, in the table for its kind: requests, "
+        "answers, markers, holes or extras."
+    )
     size: T = number(
-        "Bytes that flow control counts. Where a window is granted, the kernel writes those that it would have counted before."
+        "Bytes that flow control counts. Where a window is granted, the kernel writes those "
+        "that it would have counted before."
     )
     stream: T = number("For events, written by the kernel: the stream.", of="streams")
     snapshot: T = number("For events, written by the kernel: the snapshot.", of="snapshots")
-    standing: T = number("For events, written by the kernel: bits that say what is certain, IS_EVENT and those after it.")
-    window: T = number("For acknowledgements, windows and what windows count, written by the kernel: ``Connection.window``.")
-    balance: T = number("For the same, written by the kernel: bytes that wait for an acknowledgement, LEAST if unknown.")
+    standing: T = number(
+        "For events, written by the kernel: bits that say what is certain, IS_EVENT and those "
+        "after it."
+    )
+    window: T = number(
+        "For acknowledgements, windows and what windows count, written by the kernel: "
+        "``Connection.window``."
+    )
+    balance: T = number(
+        "For the same, written by the kernel: bytes that wait for an acknowledgement, LEAST if "
+        "unknown."
+    )
     place: MessageRow[T] = nested(MessageRow, "Where the message is.")
 
 
@@ -70,8 +97,12 @@ class Request(Struct[T]):
     snapshot_start: T = number("snapshot_start_seqno, biased.")
     snapshot_end: T = number("snapshot_end_seqno, biased.")
     flags: T = number("Flags of the request.")
-    form: T = number("Layout of the request: 1 today's, 2 the 40 bytes of UPR, 0 not captured or not readable.")
-    filter: T = number("Row of the parsed value, -1 for none, or CUT_VALUE.", reset=-1, of="filters")
+    form: T = number(
+        "Layout of the request: 1 today's, 2 the 40 bytes of UPR, 0 not captured or not readable."
+    )
+    filter: T = number(
+        "Row of the parsed value, -1 for none, or CUT_VALUE.", reset=-1, of="filters"
+    )
 
 
 class Requests(Request[IntArray], StructRows[Request]):
@@ -135,7 +166,9 @@ class Extra(Struct[T]):
     oso_flags: T = number("For the start or end of an OSO snapshot: the flags.")
     status: T = number("For an answer to a close: the status.")
     would_be: T = number("For a message whose extras cannot be read: the kind that it would have.")
-    setting: T = number("For a fact about the connection: which fact, FACT_END_ON_CLOSE and those after it.")
+    setting: T = number(
+        "For a fact about the connection: which fact, FACT_END_ON_CLOSE and those after it."
+    )
     value: T = number("Value of that fact: 1 on, 0 off, bytes of a window, -1 unknown.")
 
 
@@ -143,7 +176,8 @@ class Extras(Extra[IntArray], StructRows[Extra]):
     """The extras of a batch."""
 
 
-# -- what is known -----------------------------------------------------------------------------------------------------------------
+# -- what is known
+# --------------------------------------------------------------------------------------------------
 
 
 class ConnectionRow(Struct[T]):
@@ -156,21 +190,29 @@ class ConnectionRow(Struct[T]):
     last_row: FieldPair[T] = by_direction("Row of the latest message.")
     last_frame: FieldPair[T] = by_direction("Frame of the latest message.")
     orphans: T = number("Accepted stream requests that were not captured.")
-    end_on_close: T = number("Whether the server ends a stream that is closed: 1 on, 0 off, -1 unknown.")
+    end_on_close: T = number(
+        "Whether the server ends a stream that is closed: 1 on, 0 off, -1 unknown."
+    )
     oso: T = number("Whether snapshots may be out of order: 1 yes, 0 no, -1 unknown.")
     history: T = number("Whether change streams have the history: 1 yes, 0 no, -1 unknown.")
     window: T = number("Flow-control window in bytes, 0 if flow control is off, -1 if unknown.")
     window_losses: FieldPair[T] = by_direction("Losses by the time the window was granted.")
     counted: T = number("Bytes that flow control counted.")
     acked: T = number("Bytes that were acknowledged.")
-    is_based: T = number("Whether ``counted`` and ``acked`` have everything since the window was granted.")
+    is_based: T = number(
+        "Whether ``counted`` and ``acked`` have everything since the window was granted."
+    )
     slowest: T = number("Longest answer time of a stream request so far.")
     streams: T = number("Number of streams that the connection had.")
-    closed_time: T = number("Time of the latest answer to a close that was not captured; LEAST for none.", reset=LEAST)
+    closed_time: T = number(
+        "Time of the latest answer to a close that was not captured; LEAST for none.", reset=LEAST
+    )
     markers_acked: T = number("Acknowledgements of markers.")
     opaque: T = number("Opaque of the newest stream.")
     opaque_key: T = number("Key of the stream that ``opaque`` is of.", of="keys")
-    shares_opaques: T = number("Whether two streams one after the other had the same opaque and different keys.")
+    shares_opaques: T = number(
+        "Whether two streams one after the other had the same opaque and different keys."
+    )
     noops: T = number("Number of noops that the server sent.")
     noops_answered: T = number("Number of answers to noops.")
     noop_row: T = number("Row of the noop that waits for its answer, or -1.", reset=-1)
@@ -194,7 +236,11 @@ class StreamKey(Struct[T]):
     live: T = number("Stream to which messages of the key belong.", reset=-1, of="streams")
     pending: T = number("Newest stream whose request has no answer yet.", reset=-1, of="streams")
     count: T = number("Number of streams that the key had.")
-    with_sid: T = number("For a key without a stream-id: the newest stream of the vbucket that has one.", reset=-1, of="streams")
+    with_sid: T = number(
+        "For a key without a stream-id: the newest stream of the vbucket that has one.",
+        reset=-1,
+        of="streams",
+    )
     number: T = number("Number of the key.", of="keys")
 
 
@@ -208,7 +254,9 @@ class Stream(Struct[T]):
     connection: T = number("Connection of the stream.", of="connections")
     vbucket: T = number("Vbucket of the stream.")
     sid: T = number("Stream-id, -1 for none.")
-    ordinal: T = number("Number of streams that the key had, this one included, when it was opened.")
+    ordinal: T = number(
+        "Number of streams that the key had, this one included, when it was opened."
+    )
     previous: T = number("Stream that the key had before.", of="streams")
     opaque: T = number("Opaque of the stream.")
     state: T = number("State of the stream: see ``transitions``.")
@@ -237,15 +285,24 @@ class Stream(Struct[T]):
     position: T = number("Seqno up to which the stream has accounted for everything, biased.")
     position_by: T = number("What gave ``position``: BY_START, BY_EVENT, BY_ADVANCED or BY_END.")
     position_in: T = number("Snapshot that ran when ``position`` was given.", of="snapshots")
-    position_losses: T = number("Losses of the connection when ``position`` was given; -1 if a later message could not be read.")
-    before_leap: T = number("Position before a seqno that leapt out of its snapshot, biased; GREATEST for none.", reset=GREATEST)
+    position_losses: T = number(
+        "Losses of the connection when ``position`` was given; -1 if a later message could not "
+        "be read."
+    )
+    before_leap: T = number(
+        "Position before a seqno that leapt out of its snapshot, biased; GREATEST for none.",
+        reset=GREATEST,
+    )
     unreadable: T = number("Row of the latest message that could not be read, or -1.", reset=-1)
     losses: T = number("Losses of the connection at the latest message; -1 means always in doubt.")
-    orphans: T = number("Value of ``Connection.orphans`` at the latest message; -1 if the stream-id is unknown.")
+    orphans: T = number(
+        "Value of ``Connection.orphans`` at the latest message; -1 if the stream-id is unknown."
+    )
     suspended: T = number("Whether capture lost something since the last marker.")
     disorder: T = number("Whether capture loss may hide the start of an OSO snapshot.")
     open_gap: T = number(
-        "A gap that is not sure yet: seqnos of an OSO snapshot, whose start was lost, make it narrower; and a request that is read late"
+        "A gap that is not sure yet: seqnos of an OSO snapshot, whose start was lost, make it "
+        "narrower; and a request that is read late"
         " tells where that before the first seqno begins, which is empty until then.",
         reset=-1,
         of="gaps",
@@ -253,11 +310,21 @@ class Stream(Struct[T]):
     is_whole: T = number("Whether nothing was lost since the answer.")
     disk_end: T = number("Greatest end of a snapshot from disk, biased.", reset=LEAST)
     prepared: T = number("Greatest seqno of a prepare, biased.", reset=LEAST)
-    acknowledged: T = number("Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST)
+    acknowledged: T = number(
+        "Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST
+    )
     acknowledged_at: MessageRow[T] = nested(MessageRow, "Where the replica said ``acknowledged``.")
-    asked_before: T = number("The stream of the key's request before, if that had no answer by then.", reset=-1, of="streams")
-    with_sid_before: T = number("Stream before this one, of the same vbucket, that has a stream-id.", reset=-1, of="streams")
-    begun_row: T = number("Row of the message that created the stream first; its request may have been read later.")
+    asked_before: T = number(
+        "The stream of the key's request before, if that had no answer by then.",
+        reset=-1,
+        of="streams",
+    )
+    with_sid_before: T = number(
+        "Stream before this one, of the same vbucket, that has a stream-id.", reset=-1, of="streams"
+    )
+    begun_row: T = number(
+        "Row of the message that created the stream first; its request may have been read later."
+    )
     closed_time: T = number("Time of the client's request to close the stream.")
     number: T = number("Number of the stream.", of="streams")
 
@@ -277,16 +344,24 @@ class Snapshot(Struct[T]):
     layout: T = number("Layout of the marker; OSO_LAYOUT for an OSO snapshot, which has no marker.")
     place: MessageRow[T] = nested(MessageRow, "The marker.")
     closed_row: T = number("Row of the message that ended the snapshot, or -1.", reset=-1)
-    seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "Seqnos that only some layouts of the marker have.")
+    seqnos: OptionalSeqnos[T] = nested(
+        OptionalSeqnos, "Seqnos that only some layouts of the marker have."
+    )
     state: T = number("State of the snapshot: see ``transitions``.")
-    position: T = number("Whether the snapshot is the first of its stream: FIRST and those after it.")
+    position: T = number(
+        "Whether the snapshot is the first of its stream: FIRST and those after it."
+    )
     items: T = number("Number of events.")
     seen: T = number("Number of seqnos received.")
     first: T = number("First seqno received, biased.")
     last: T = number("Greatest seqno received, biased.")
-    reached: T = number("Greatest seqno received inside the range, biased, LEAST for none.", reset=LEAST)
+    reached: T = number(
+        "Greatest seqno received inside the range, biased, LEAST for none.", reset=LEAST
+    )
     first_event: T = number("Seqno of the first event, biased.")
-    has_first_event: T = number("Whether ``first_event`` is known: 1 yes, 2 the first one may be lost.")
+    has_first_event: T = number(
+        "Whether ``first_event`` is known: 1 yes, 2 the first one may be lost."
+    )
     is_tainted: T = number("Whether capture lost something while the snapshot ran.")
     is_overlapped: T = number("Whether the next marker begins before the end of this one.")
     advanced: T = number("Seqno of a SeqnoAdvanced inside an OSO snapshot, biased.")
@@ -335,7 +410,9 @@ class Anomaly(Struct[T]):
     b: T = number("A second number that the code explains.")
     snapshot: T = number("The current snapshot of the stream.", of="snapshots")
     place: MessageRow[T] = nested(MessageRow, "The message.")
-    other: MessageRow[T] = nested(MessageRow, "The earlier message of the same direction that it contradicts; row 0 for none.")
+    other: MessageRow[T] = nested(
+        MessageRow, "The earlier message of the same direction that it contradicts; row 0 for none."
+    )
 
 
 class Anomalies(Anomaly[IntArray], StructRows[Anomaly]):
@@ -351,7 +428,9 @@ class SeqnoLoss(Struct[T]):
     end: T = number("Stream offset after the last byte.")
     before_row: T = number("Row of the message before.")
     before_frame: T = number("Frame of the message before.")
-    before_time: T = number("Time of the message before, 0 if there is none; the bytes were sent later.")
+    before_time: T = number(
+        "Time of the message before, 0 if there is none; the bytes were sent later."
+    )
     after_row: T = number("Row of the message after the bytes.")
     after_frame: T = number("Frame of the message after the bytes.")
     after_time: T = number("Time of the message after the bytes, which were sent earlier.")
@@ -374,7 +453,9 @@ class OsoSeqnos(OsoSeqno[IntArray], StructRows[OsoSeqno]):
 
 
 class Turn(Struct[T]):
-    """A message that says which direction of its connection is the producer's, and says another than was known."""
+    """A message that says which direction of its connection is the producer's, and says another
+    than was known.
+    """
 
     connection: T = number("The connection.")
     row: T = number("Row of the message.")
@@ -398,9 +479,14 @@ class Questions(Question[IntArray], StructRows[Question]):
 
 
 class EarlyAnswer(Struct[T]):
-    """An answer to a stream request that had not been read by then: requests may be held back by a hole before them."""
+    """An answer to a stream request that had not been read by then: requests may be held back by a
+    hole before them.
+    """
 
-    connection: T = number("The connection; TAKEN once its request was found; TAKEN less the connection where that has no known stream-id.")
+    connection: T = number(
+        "The connection; TAKEN once its request was found; TAKEN less the connection where "
+        "that has no known stream-id."
+    )
     opaque: T = number("The opaque.")
     status: T = number("The status.")
     rollback: T = number("Seqno to roll back to, as in ``Answer``.")

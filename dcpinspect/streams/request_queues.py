@@ -7,18 +7,24 @@ from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, number
 
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
-"""What a message means to this kernel: nothing, a request, a request without a success answer, a response, one of several responses."""
+"""What a message means to this kernel: nothing, a request, a request without a success answer, a
+response, one of several responses.
+"""
 
 TOLD = 1 << 61
 """This number is added to the keys of requests without a success answer."""
 FREE = 0
-"""The key of a free slot. Other keys contain their connection, which counts from 1, so they are never 0."""
+"""The key of a free slot. Other keys contain their connection, which counts from 1, so they are
+never 0.
+"""
 
 
 class Slot(Struct[T]):
     """A queue of requests, or room for one."""
 
-    key: T = number("Connection, direction, table and opcode of its requests as one number; FREE for none.")
+    key: T = number(
+        "Connection, direction, table and opcode of its requests as one number; FREE for none."
+    )
     opaque: T = number("Their opaque.")
     first: T = number("The first of them.", of="waiting")
     last: T = number("The last of them.", of="waiting")
@@ -59,7 +65,9 @@ class WaitingCounts(Struct[T]):
 
 
 class PairTables(Tables):
-    """The tables that the kernel works on. Columns of a batch are used as they are: a table of them would be a copy."""
+    """The tables that the kernel works on. Columns of a batch are used as they are: a table of them
+    would be a copy.
+    """
 
     key: IntArray
     """Key of each message's request, as in ``Slot``."""
@@ -75,27 +83,37 @@ class PairTables(Tables):
     time: IntArray
     vbucket: IntArray
     request_row: IntArray
-    """Row of the request that each message answers, -1 for none. The kernel writes this column and the next three."""
+    """Row of the request that each message answers, -1 for none. The kernel writes this column and
+    the next three.
+    """
     request_offset: IntArray
     request_time: IntArray
     request_vbucket: IntArray
     slots: Slots
     waiting: WaitingRequests
     times: IntArray
-    """The latest time seen of each direction; the directions of connection n are at 2 n and 2 n + 1."""
+    """The latest time seen of each direction; the directions of connection n are at 2 n and 2 n +
+    1.
+    """
     lost: IntArray
-    """By direction: one more than the requests queued when bytes of it were last lost; 0 if nothing is missing.
+    """By direction: one more than the requests queued when bytes of it were last lost; 0 if nothing
+    is missing.
 
-    In a flood there are millions of connections without a loss; memory that was never written takes no room.
+    In a flood there are millions of connections without a loss; memory that was never written takes
+    no room.
     """
     counts: WaitingCounts
     seed: int
-    """Secret start of hashes: peers choose opaques, but must not be able to choose which ones collide."""
+    """Secret start of hashes: peers choose opaques, but must not be able to choose which ones
+    collide.
+    """
 
 
 @inline
 def home(key: int, opaque: int, seed: int, mask: int) -> int:
-    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms of a kernel agree."""
+    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms
+    of a kernel agree.
+    """
     mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF) * 0x5851F42D
     mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
     mixed = mixed * 0x1B873593 + ((opaque ^ seed) & 0xFFFFFFFF) * 0x4F6CDD1D
@@ -196,7 +214,8 @@ def on_request(tables: PairTables, i: int) -> None:
         tables.waiting[tables.slots[slot_index].first].vbucket = tables.vbucket[i]
         return
     if tables.counts.unused < 0 and tables.counts.used == len(tables.waiting):
-        # the oldest request makes room; it is the first of its queue, as both are in order of arrival
+        # the oldest request makes room; it is the first of its queue, as both are in order of
+        # arrival
         oldest = tables.waiting[tables.counts.oldest]
         pop(tables, find(tables, oldest.key, oldest.opaque))
         slot_index = find(tables, key, opaque)
@@ -223,11 +242,13 @@ def on_request(tables: PairTables, i: int) -> None:
 
 @inline
 def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
-    """Returns whether message ``i`` answers the first request of a queue; takes requests off the queue that have had their answers.
+    """Returns whether message ``i`` answers the first request of a queue; takes requests off the
+    queue that have had their answers.
 
-    A request whose answer may have been lost, or read before it, does not take the answer of the next one. A client that asks again under
-    an opaque has had its answer, so a response belongs to the latest request before it. Nobody knows whose it is if requests for several
-    vbuckets share the opaque, or if the request may have been lost as well.
+    A request whose answer may have been lost, or read before it, does not take the answer of the
+    next one. A client that asks again under an opaque has had its answer, so a response belongs to
+    the latest request before it. Nobody knows whose it is if requests for several vbuckets share
+    the opaque, or if the request may have been lost as well.
     """
     w = slot.first
     lost, other_lost = tables.lost[tables.flow[i]], tables.lost[tables.flow[i] ^ 1]

@@ -1,12 +1,12 @@
 """Which request a response answers.
 
-A response repeats its request's opcode and opaque and nothing else, so requests wait in one queue for
-each (connection, direction, opcode, opaque), first in, first out: clients reuse an opaque for all they
-say about a vbucket, and both sides may use 0. Up to 65,536 requests of the reading wait; with more, the oldest
-are forgotten, so memory does not grow with requests that are never answered.
+A response repeats its request's opcode and opaque and nothing else, so requests wait in one queue
+for each (connection, direction, opcode, opaque), first in, first out: clients reuse an opaque for
+all they say about a vbucket, and both sides may use 0. Up to 65,536 requests of the reading wait;
+with more, the oldest are forgotten, so memory does not grow with requests that are never answered.
 
-Some messages have no answer unless they fail (mutations, stream ends, markers without the ack flag …).
-They do not wait: only their newest vbucket is kept, for the error that may still come.
+Some messages have no answer unless they fail (mutations, stream ends, markers without the ack flag
+…). They do not wait: only their newest vbucket is kept, for the error that may still come.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from dcpinspect.streams.request_queues import (
 )
 
 WAITING = 1 << 16
-"""Greatest number of requests of the reading that wait for an answer; a client has some thousands under way."""
+"""Greatest number of requests of the reading that wait for an answer; a client has some thousands
+under way.
+"""
 
 SILENT = opcodes_with(Trait.UNANSWERED)
 """Commands that get no answer if they succeed."""
@@ -56,7 +58,9 @@ class RequestOfMessage:
     rtt_ns: NumberColumn
     """Time of the response less time of the request."""
     vbucket: NumberColumn
-    """The vbucket of the request; also for errors about messages that need no answer, for which no row is given."""
+    """The vbucket of the request; also for errors about messages that need no answer, for which no
+    row is given.
+    """
 
 
 class Origins(NamedTuple):
@@ -80,7 +84,9 @@ class Requests:
         tables.seed = int.from_bytes(os.urandom(4))
 
     def begin(self, connections: RowNumbers, are_known: BoolArray) -> None:
-        """Adds connections. ``are_known``: nothing was said on them before the capture began. Call this before their messages."""
+        """Adds connections. ``are_known``: nothing was said on them before the capture began. Call
+        this before their messages.
+        """
         self._make_room(int(connections.max(initial=0)))
         lost = self._tables.lost.reshape(-1, 2)
         lost[connections[~are_known]] |= lost[connections[~are_known]] == 0
@@ -92,7 +98,9 @@ class Requests:
         ways = ways[~np.isin(ways >> 1, list(connections))]
         tables.times, tables.lost = only(tables.times, ways), only(tables.lost, ways)
 
-    def pair(self, decoded: Decoded, origins: Origins, row: RowNumbers, after_loss: BoolArray) -> RequestOfMessage:
+    def pair(
+        self, decoded: Decoded, origins: Origins, row: RowNumbers, after_loss: BoolArray
+    ) -> RequestOfMessage:
         """Returns the request of every response; call this with the batches of a reading in order.
 
         ``after_loss``: messages before which bytes of their direction could not be read.
@@ -101,13 +109,37 @@ class Requests:
         total = len(decoded)
         self._make_room(int(connection.max(initial=0)))
         request_direction = np.where(decoded.is_response, 1 - direction, direction)
-        key = (connection << 10) | (request_direction << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
-        answered, offset, asked_at, vbucket = (np.full(total, _NONE, dtype=np.int64) for _ in range(4))
+        key = (
+            (connection << 10)
+            | (request_direction << 9)
+            | (decoded.is_server.astype(np.int64) << 8)
+            | decoded.opcode
+        )
+        answered, offset, asked_at, vbucket = (
+            np.full(total, _NONE, dtype=np.int64) for _ in range(4)
+        )
         tables = self._tables
-        tables.key, tables.flow, tables.meaning = np.ascontiguousarray(key, dtype=np.int64), 2 * connection + direction, _meaning(decoded)
-        tables.after_loss, tables.opaque = after_loss.astype(np.int64), decoded.opaque.view(np.int64)
-        tables.row, tables.offset, tables.time, tables.vbucket = row, stream_offset, time_ns, decoded.specific.view(np.int64)
-        tables.request_row, tables.request_offset, tables.request_time, tables.request_vbucket = answered, offset, asked_at, vbucket
+        tables.key, tables.flow, tables.meaning = (
+            np.ascontiguousarray(key, dtype=np.int64),
+            2 * connection + direction,
+            _meaning(decoded),
+        )
+        tables.after_loss, tables.opaque = (
+            after_loss.astype(np.int64),
+            decoded.opaque.view(np.int64),
+        )
+        tables.row, tables.offset, tables.time, tables.vbucket = (
+            row,
+            stream_offset,
+            time_ns,
+            decoded.specific.view(np.int64),
+        )
+        tables.request_row, tables.request_offset, tables.request_time, tables.request_vbucket = (
+            answered,
+            offset,
+            asked_at,
+            vbucket,
+        )
         pair_requests(tables)
         has_row = answered != _NONE
         return RequestOfMessage(

@@ -1,7 +1,9 @@
-"""Why a stream request was answered with a rollback: from what was asked, what was answered and the failover log.
+"""Why a stream request was answered with a rollback: from what was asked, what was answered and the
+failover log.
 
-A server keeps, newest first, the branches of a vbucket's history: a uuid and the seqno at which the branch began. A client's items above
-the seqno where its branch was left are not on the server. Neither are items of a branch that the log does not have.
+A server keeps, newest first, the branches of a vbucket's history: a uuid and the seqno at which the
+branch began. A client's items above the seqno where its branch was left are not on the server.
+Neither are items of a branch that the log does not have.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from dcpinspect.protocol.flags import STRICT
 _SHARED = {
     "strict-uuid": "start 0 with a foreign uuid and the strict flag; send uuid 0",
     "unknown-uuid": "no history in common, the uuids are not in the producer's logs",
-    "no-uuid": "seqnos were asked for without a vbucket uuid, so the producer cannot know their history",
+    "no-uuid": (
+        "seqnos were asked for without a vbucket uuid, so the producer cannot know their history"
+    ),
     "leading-consumer": "the consumer is ahead of the branch point, or of the producer",
     "snapshot-mismatch": "the snapshot straddles the branch point, so roll back to its start",
     "purge": "tombstones up to the purge seqno are gone",
@@ -63,12 +67,21 @@ class Explanation:
 
 
 def explain_rollback(
-    request: RequestedRange | None, rollback: int | None, log: Log | None, seen: VbucketFacts = VbucketFacts()
+    request: RequestedRange | None,
+    rollback: int | None,
+    log: Log | None,
+    seen: VbucketFacts = VbucketFacts(),
 ) -> Explanation:
-    """The first cause that holds; ``request``, ``rollback``: None if not captured; ``log``: the nearest of the vbucket on that server."""
+    """The first cause that holds; ``request``, ``rollback``: None if not captured; ``log``: the
+    nearest of the vbucket on that server.
+    """
     if rollback is None:
         return Explanation("unknown", "the rollback seqno is not in the capture", None)
-    resume = max((entry for entry in log or () if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]
+    resume = max(
+        (entry for entry in log or () if entry[1] <= rollback),
+        key=lambda entry: entry[1],
+        default=(None, 0),
+    )[0]
     if request is None:
         return Explanation("unknown", "what the request asked for is not in the capture", resume)
     if not log:
@@ -78,7 +91,9 @@ def explain_rollback(
         low = high
     if request.start == low:
         high = low
-    entry_number = next((number for number, (uuid, _) in enumerate(log) if uuid == request.uuid), None)
+    entry_number = next(
+        (number for number, (uuid, _) in enumerate(log) if uuid == request.uuid), None
+    )
     upper = None if not entry_number else log[entry_number - 1][1]
     cause, text = _cause(request, rollback, (low, high), entry_number, upper, seen)
     return Explanation(cause, text, resume)
@@ -91,19 +106,26 @@ class UndecidedError(LookupError):
 def predicted_rollback(
     request: RequestedRange, log: Log, *, high: int | None, is_exact: bool = True, purge: int = 0
 ) -> tuple[int, str] | None:
-    """Returns the seqno that a server with this failover log would roll a request back to, and the cause; None: it would accept.
+    """Returns the seqno that a server with this failover log would roll a request back to, and the
+    cause; None: it would accept.
 
-    The steps are those of ``FailoverTable::needsRollback`` in the server's source. ``high``: the high seqno of its newest branch.
-    ``is_exact``: False if ``high`` is only the least possible. ``purge``: its purge seqno. Streams of some collections may be spared where
-    tombstones were purged. Raises UndecidedError where too little is known.
+    The steps are those of ``FailoverTable::needsRollback`` in the server's source. ``high``: the
+    high seqno of its newest branch. ``is_exact``: False if ``high`` is only the least possible.
+    ``purge``: its purge seqno. Streams of some collections may be spared where tombstones were
+    purged. Raises UndecidedError where too little is known.
     """
     if request.start == 0 and (not request.flags & STRICT or request.uuid == 0):
         return None
     if 0 < request.start < purge:
         return 0, "purge"
-    entry_number = next((number for number, (uuid, _) in enumerate(log) if uuid == request.uuid), None)
+    entry_number = next(
+        (number for number, (uuid, _) in enumerate(log) if uuid == request.uuid), None
+    )
     if entry_number is None:
-        return 0, "strict-uuid" if request.start == 0 else "unknown-uuid" if request.uuid else "no-uuid"
+        return (
+            0,
+            "strict-uuid" if request.start == 0 else "unknown-uuid" if request.uuid else "no-uuid",
+        )
     low, end = request.snapshot_start, request.snapshot_end
     if request.start == low:
         end = request.start
@@ -118,22 +140,48 @@ def predicted_rollback(
 
 
 def _cause(
-    request: RequestedRange, rollback: int, span: tuple[int, int], entry_number: int | None, upper: int | None, seen: VbucketFacts
+    request: RequestedRange,
+    rollback: int,
+    span: tuple[int, int],
+    entry_number: int | None,
+    upper: int | None,
+    seen: VbucketFacts,
 ) -> tuple[str, str]:
     low, high = span
     if request.start == 0 and request.flags & STRICT and request.uuid and entry_number is None:
         return "strict-uuid", _SHARED["strict-uuid"]
     if rollback == 0 and entry_number is None and not request.uuid:
-        return "no-uuid", f"seqno {request.start} was asked for without a vbucket uuid, so the producer cannot know its history"
+        return (
+            "no-uuid",
+            (
+                f"seqno {request.start} was asked for without a vbucket uuid, so the producer "
+                "cannot know its history"
+            ),
+        )
     if rollback == 0 and entry_number is None:
-        return "unknown-uuid", f"no history in common, uuid 0x{request.uuid:016x} is not in the producer's log"
+        return (
+            "unknown-uuid",
+            f"no history in common, uuid 0x{request.uuid:016x} is not in the producer's log",
+        )
     if entry_number is not None:
         is_newest = entry_number == 0
         if (upper is not None and rollback == upper < low) or (is_newest and 0 < rollback < low):
-            where = f"the branch point {rollback}" if not is_newest else f"the producer's high seqno {rollback}"
-            return "leading-consumer", f"the consumer is ahead of {where}, so resume there with that branch's uuid"
-        if (upper is not None and rollback == low <= upper < high) or (is_newest and rollback == low > 0):
-            return "snapshot-mismatch", f"the snapshot {low}–{high} straddles the branch point, so roll back to its start"
+            where = (
+                f"the branch point {rollback}"
+                if not is_newest
+                else f"the producer's high seqno {rollback}"
+            )
+            return (
+                "leading-consumer",
+                f"the consumer is ahead of {where}, so resume there with that branch's uuid",
+            )
+        if (upper is not None and rollback == low <= upper < high) or (
+            is_newest and rollback == low > 0
+        ):
+            return (
+                "snapshot-mismatch",
+                f"the snapshot {low}–{high} straddles the branch point, so roll back to its start",
+            )
         if rollback == 0 and ((upper is not None and high <= upper) or is_newest):
             return "purge", _purge(low, high, seen, is_newest=is_newest)
     return "unknown", "the producer's log does not explain it"
@@ -145,5 +193,11 @@ def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:
     if not is_newest or low > 0:
         return text  # a server that lacks the end of its newest branch says how much it has
     if seen.greatest is not None and seen.greatest >= high:
-        return f"{text}; the producer has this branch up to {seen.greatest}, so it did not lose its end"
-    return f"{text}, or the producer lost the end of this branch; nothing captured shows that it has {high}"
+        return (
+            f"{text}; the producer has this branch up to {seen.greatest}, so it did not lose "
+            "its end"
+        )
+    return (
+        f"{text}, or the producer lost the end of this branch; nothing captured shows that it "
+        f"has {high}"
+    )

@@ -1,4 +1,6 @@
-"""The table of rollbacks: what was asked, the server's history, why the request did not fit it, and the request that would work."""
+"""The table of rollbacks: what was asked, the server's history, why the request did not fit it, and
+the request that would work.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from dcpinspect.tables.record_tables import ColumnValues, Records
 
 _MASK = 2**64 - 1
 BACK = 16
-"""Greatest number of streams of a client, and of snapshots of each, that are searched for the snapshot around a rollback seqno."""
+"""Greatest number of streams of a client, and of snapshots of each, that are searched for the
+snapshot around a rollback seqno.
+"""
 _HAS_PURGE = 4
 
 
@@ -51,7 +55,9 @@ class Rollback:
 class Rollbacks:
     """All rollbacks of a reading."""
 
-    def __init__(self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, clients: Mapping[int, str]) -> None:
+    def __init__(
+        self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, clients: Mapping[int, str]
+    ) -> None:
         """``clients``: name of the consumer of each connection."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
         is_rolled = streams.answer == w.A_ROLLBACK
@@ -66,10 +72,15 @@ class Rollbacks:
         wanted_streams = np.flatnonzero(is_wanted & (client >= 0))
         self._of_client = Groups([client, streams.vbucket, streams.sid], wanted_streams)
         self._of_stream = Grouped(snapshots.stream, len(streams))
-        self._found = {number: self._explain(number) for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()}
+        self._found = {
+            number: self._explain(number)
+            for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()
+        }
 
     def of(self, stream: int) -> Rollback:
-        """Returns the rollback that answered a stream request. Raises KeyError for other streams."""
+        """Returns the rollback that answered a stream request. Raises KeyError for other
+        streams.
+        """
         return self._found[stream]
 
     def everything(self) -> Iterator[tuple[int, Rollback]]:
@@ -89,7 +100,9 @@ class Rollbacks:
         return Rollback(request, to, explanation, log, seen, snapshot)
 
     def _look(self, is_wanted: BoolArray) -> None:
-        """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each branch goes. ``is_wanted``: by stream."""
+        """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each
+        branch goes. ``is_wanted``: by stream.
+        """
         streams, snapshots = self._streams, self._snapshots
         markers = snapshots[is_wanted[snapshots.stream] & (snapshots.layout > UPR_LAYOUT)]
         ends = np.full(len(streams), LEAST)
@@ -103,30 +116,56 @@ class Rollbacks:
         reached = np.flatnonzero(is_wanted & (streams.log >= 0) & (ends > LEAST))
         of_branch = Groups([self._keys, streams.log], reached)
         first = of_branch.rows[of_branch.begins]
-        most = np.maximum.reduceat(ends[of_branch.rows], of_branch.begins) if len(of_branch) else ends[:0]
-        for key, log, end in zip(self._keys[first].tolist(), streams.log[first].tolist(), unbiased(most).tolist(), strict=True):
+        most = (
+            np.maximum.reduceat(ends[of_branch.rows], of_branch.begins)
+            if len(of_branch)
+            else ends[:0]
+        )
+        for key, log, end in zip(
+            self._keys[first].tolist(),
+            streams.log[first].tolist(),
+            unbiased(most).tolist(),
+            strict=True,
+        ):
             branch = key, self._logs.entries(log)[0][0]
             self._greatest[branch] = max(self._greatest.get(branch, 0), end)
 
     def _seen(self, number: int, uuid: int) -> VbucketFacts:
-        """Returns what the capture shows of the stream's vbucket on its server; the greatest seqno is that of branch ``uuid``."""
+        """Returns what the capture shows of the stream's vbucket on its server; the greatest seqno
+        is that of branch ``uuid``.
+        """
         key = int(self._keys[number])
         return VbucketFacts(self._purge.get(key), self._greatest.get((key, uuid)))
 
-    def _resumable(self, number: int, to: int, uuid: int | None, log: KnownLog | None) -> tuple[int, int]:
+    def _resumable(
+        self, number: int, to: int, uuid: int | None, log: KnownLog | None
+    ) -> tuple[int, int]:
         """Returns the snapshot to name in a request that starts at ``to``.
 
-        It is the client's own snapshot around ``to``, if the client has its items up to there and the server has all of it.
+        It is the client's own snapshot around ``to``, if the client has its items up to there and
+        the server has all of it.
         """
         if uuid is None or log is None:
             return to, to
-        branch = next(entry_number for entry_number, (log_uuid, _) in enumerate(log.entries) if log_uuid == uuid)
+        branch = next(
+            entry_number
+            for entry_number, (log_uuid, _) in enumerate(log.entries)
+            if log_uuid == uuid
+        )
         limit = log.entries[branch - 1][1] if branch else self._seen(number, uuid).greatest
         for earlier in self._of_client.before(number, BACK):
             for snapshot in self._of_stream[earlier][-BACK:][::-1].tolist():
                 snapshot_row = self._snapshots[snapshot]
-                start, end, last = _plain(snapshot_row.start), _plain(snapshot_row.end), _plain(snapshot_row.last)
-                is_whole = snapshot_row.layout > UPR_LAYOUT and not snapshot_row.is_tainted and snapshot_row.seen
+                start, end, last = (
+                    _plain(snapshot_row.start),
+                    _plain(snapshot_row.end),
+                    _plain(snapshot_row.last),
+                )
+                is_whole = (
+                    snapshot_row.layout > UPR_LAYOUT
+                    and not snapshot_row.is_tainted
+                    and snapshot_row.seen
+                )
                 if is_whole and start < to < end <= (limit or 0) and last >= to:
                     return start, end
         return to, to
@@ -144,22 +183,38 @@ class Rollbacks:
             "stream": NumberColumn(rows.ordinal),
             "client": [self._clients[connection] for connection in rows.connection.tolist()],
             "requested_start": NumberColumn(unbiased(rows.request.start), is_asked),
-            "snapshot_start": NumberColumn(unbiased(rows.request.snapshot_start), rows.request.form == 1),
-            "snapshot_end": NumberColumn(unbiased(rows.request.snapshot_end), rows.request.form == 1),
+            "snapshot_start": NumberColumn(
+                unbiased(rows.request.snapshot_start), rows.request.form == 1
+            ),
+            "snapshot_end": NumberColumn(
+                unbiased(rows.request.snapshot_end), rows.request.form == 1
+            ),
             "vbucket_uuid": NumberColumn(rows.request.uuid.view(np.uint64), is_asked),
-            "request_flags": [rollback.asked and list(bit_names(STREAM_FLAGS, rollback.asked.flags)) for rollback in rollbacks],
+            "request_flags": [
+                rollback.asked and list(bit_names(STREAM_FLAGS, rollback.asked.flags))
+                for rollback in rollbacks
+            ],
             "rollback_seqno": NumberColumn(unbiased(rows.rollback), rows.rollback != UNREAD_SEQNO),
-            "failover_log": [list(rollback.log.entries) if rollback.log is not None else None for rollback in rollbacks],
+            "failover_log": [
+                list(rollback.log.entries) if rollback.log is not None else None
+                for rollback in rollbacks
+            ],
             "purge_seqno": [rollback.seen.purge_seqno for rollback in rollbacks],
             "cause": [rollback.why.cause for rollback in rollbacks],
             "explanation": [rollback.why.text for rollback in rollbacks],
             "resume_start": [rollback.to for rollback in rollbacks],
             "resume_uuid": [rollback.resume_uuid for rollback in rollbacks],
-            "resume_snapshot_start": [rollback.snapshot and rollback.snapshot[0] for rollback in rollbacks],
-            "resume_snapshot_end": [rollback.snapshot and rollback.snapshot[1] for rollback in rollbacks],
+            "resume_snapshot_start": [
+                rollback.snapshot and rollback.snapshot[0] for rollback in rollbacks
+            ],
+            "resume_snapshot_end": [
+                rollback.snapshot and rollback.snapshot[1] for rollback in rollbacks
+            ],
             "request_row": NumberColumn(rows.opened.row),
             "answer_row": NumberColumn(rows.answered.row),
-            "log_row": [rollback.log.at.row if rollback.log is not None else None for rollback in rollbacks],
+            "log_row": [
+                rollback.log.at.row if rollback.log is not None else None for rollback in rollbacks
+            ],
             "time": NumberColumn(rows.answered.time),
         }
         return Records(ROLLBACKS, columns, len(rollbacks), file=rows.opened.frame >> FILE_SHIFT)
@@ -169,7 +224,11 @@ def _asked(row: Stream) -> RequestedRange | None:
     """Returns what a stream request asked for; None if it was not captured."""
     if not row.request.form:
         return None
-    start, low, high = _plain(row.request.start), _plain(row.request.snapshot_start), _plain(row.request.snapshot_end)
+    start, low, high = (
+        _plain(row.request.start),
+        _plain(row.request.snapshot_start),
+        _plain(row.request.snapshot_end),
+    )
     if row.request.form != 1:
         low = high = start
     return RequestedRange(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))

@@ -1,4 +1,6 @@
-"""Kernel steps for the messages that have a seqno: order, gaps, and what a snapshot has received."""
+"""Kernel steps for the messages that have a seqno: order, gaps, and what a snapshot has
+received.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from dcpinspect.streams.state import ReadingState
 
 @inline
 def touch(state: ReadingState, message: Message, stream: Stream) -> None:
-    """Notes that a message belongs to the stream; if bytes were lost since the stream's latest message, taints the stream."""
+    """Notes that a message belongs to the stream; if bytes were lost since the stream's latest
+    message, taints the stream.
+    """
     connection = state.connections[stream.connection]
     losses = losses_of(connection)
     if stream.losses != losses:
@@ -40,9 +44,12 @@ def taint(state: ReadingState, stream: Stream) -> None:
 
 
 @inline
-def enter_gap(state: ReadingState, message: Message, stream: Stream, before: int, flags: int, n: int) -> None:
-    """Writes a gap: everything between the stream's position and ``before`` was not delivered. ``n``: snapshot of the message, -1 for
-    none."""
+def enter_gap(
+    state: ReadingState, message: Message, stream: Stream, before: int, flags: int, n: int
+) -> None:
+    """Writes a gap: everything between the stream's position and ``before`` was not delivered.
+    ``n``: snapshot of the message, -1 for none.
+    """
     connection = state.connections[stream.connection]
     losses = losses_of(connection)
     if stream.position_losses != losses:
@@ -64,7 +71,9 @@ def enter_gap(state: ReadingState, message: Message, stream: Stream, before: int
 
 @inline
 def narrow_gap(state: ReadingState, message: Message, stream: Stream) -> None:
-    """A seqno came that was taken to be missing: the start of an OSO snapshot was lost, and of the gap is left what lies below."""
+    """A seqno came that was taken to be missing: the start of an OSO snapshot was lost, and of the
+    gap is left what lies below.
+    """
     if stream.open_gap < 0:
         return
     gap = state.gaps[stream.open_gap]
@@ -76,7 +85,9 @@ def narrow_gap(state: ReadingState, message: Message, stream: Stream) -> None:
 
 @inline
 def move(state: ReadingState, message: Message, stream: Stream, position: int, by: int) -> None:
-    """Moves the position: the stream has accounted for everything up to ``position``, as the message shows."""
+    """Moves the position: the stream has accounted for everything up to ``position``, as the
+    message shows.
+    """
     stream.has_position = 1
     stream.position = position
     stream.position_by = by
@@ -87,7 +98,8 @@ def move(state: ReadingState, message: Message, stream: Stream, position: int, b
 
 @inline
 def take_back(stream: Stream, seqno: int) -> None:
-    """Takes the position back before a seqno that leapt out of its snapshot, if a lower seqno inside its snapshot follows.
+    """Takes the position back before a seqno that leapt out of its snapshot, if a lower seqno
+    inside its snapshot follows.
 
     The leap alone is the fault: one fault gets one complaint.
     """
@@ -129,7 +141,9 @@ def in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
 
 @inline
 def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
-    """Returns whether the marker for a seqno may be among the bytes lost since the marker of this snapshot."""
+    """Returns whether the marker for a seqno may be among the bytes lost since the marker of this
+    snapshot.
+    """
     if snapshot.layout == k.UPR_LAYOUT or seqno > snapshot.end:
         return True
     # a snapshot from disk may be followed by the history of the same range
@@ -172,15 +186,27 @@ def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
         leave_gap(state, message, stream, n)
     see(seqno, stream)
     if not is_low:
-        move(state, message, stream, seqno, k.BY_ADVANCED if message.kind == k.SEQNO_ADVANCED else k.BY_EVENT)
+        move(
+            state,
+            message,
+            stream,
+            seqno,
+            k.BY_ADVANCED if message.kind == k.SEQNO_ADVANCED else k.BY_EVENT,
+        )
     see_in_snapshot(state, message, n)
 
 
 @inline
 def current_snapshot(state: ReadingState, seqno: int, stream: Stream) -> int:
-    """Returns the number of the snapshot that a seqno belongs to, -1 for none; gives up one that may be over in what is lost."""
+    """Returns the number of the snapshot that a seqno belongs to, -1 for none; gives up one that
+    may be over in what is lost.
+    """
     n = stream.snapshot
-    if n < 0 or stream.suspended == 0 or not may_be_over(state.snapshots[n], seqno, state.connections[stream.connection].history):
+    if (
+        n < 0
+        or stream.suspended == 0
+        or not may_be_over(state.snapshots[n], seqno, state.connections[stream.connection].history)
+    ):
         return n
     if state.snapshots[n].state == t.OPEN:
         t.set_snapshot_state(state.snapshots[n], t.NOT_KNOWN)
@@ -192,7 +218,11 @@ def current_snapshot(state: ReadingState, seqno: int, stream: Stream) -> int:
 def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a seqno that the stream has accounted for: it comes again, or out of order."""
     seqno, position = message.seqno, stream.position
-    if message.kind != k.SEQNO_ADVANCED and seqno == position and stream.position_by == k.BY_ADVANCED:
+    if (
+        message.kind != k.SEQNO_ADVANCED
+        and seqno == position
+        and stream.position_by == k.BY_ADVANCED
+    ):
         note(state, w.REPEATED, message, stream.number, seqno, position)
         stream.position_by = k.BY_EVENT
         return
@@ -207,8 +237,12 @@ def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
 
 @inline
 def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bool) -> None:
-    """Remembers the position before a seqno that leaps out of its snapshot, until one inside comes."""
-    is_jump = stream.has_position != 0 and (message.kind == k.SEQNO_ADVANCED or message.seqno - 1 > stream.position)
+    """Remembers the position before a seqno that leaps out of its snapshot, until one inside
+    comes.
+    """
+    is_jump = stream.has_position != 0 and (
+        message.kind == k.SEQNO_ADVANCED or message.seqno - 1 > stream.position
+    )
     if within:
         stream.before_leap = GREATEST
     elif is_outside and is_jump and stream.before_leap == GREATEST:
@@ -217,30 +251,40 @@ def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bo
 
 @inline
 def leave_gap(state: ReadingState, message: Message, stream: Stream, n: int) -> None:
-    """Writes the gap between the stream's position and a higher seqno, if there is one. ``n``: as in ``enter_gap``."""
+    """Writes the gap between the stream's position and a higher seqno, if there is one. ``n``: as
+    in ``enter_gap``.
+    """
     seqno = message.seqno
     connection = state.connections[stream.connection]
     is_advanced = message.kind == k.SEQNO_ADVANCED
     is_known = stream.request.form > 0
-    # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody knows what should have come
+    # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody knows
+    # what should have come
     is_unclear = n < 0 and stream.suspended != 0 and (not is_known or connection.oso != 0)
     before = seqno + 1 if is_advanced and seqno < GREATEST else seqno
     is_begun = stream.seen == 0 and stream.has_position == 0 and not is_known and seqno > LEAST
     is_lost = stream.position_losses != losses_of(connection)
-    is_gap = stream.has_position != 0 and before - 1 > stream.position and (is_lost or is_advanced or not is_unclear)
+    is_gap = (
+        stream.has_position != 0
+        and before - 1 > stream.position
+        and (is_lost or is_advanced or not is_unclear)
+    )
     if is_begun:
         stream.position = before - 1
     if is_begun or is_gap:
         flags = gap_flags(state, stream, n, is_within(state, n, seqno))
-        enter_gap(state, message, stream, before, flags | k.IS_ADVANCED if is_advanced else flags, n)
+        enter_gap(
+            state, message, stream, before, flags | k.IS_ADVANCED if is_advanced else flags, n
+        )
         if is_begun or (is_known and is_unclear):
             stream.open_gap = state.counts.gaps - 1
 
 
 @inline
 def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
-    """Returns bits: what is known of a gap behind the stream's position. ``n``: its snapshot; ``within``: the gap ends in that snapshot's
-    range."""
+    """Returns bits: what is known of a gap behind the stream's position. ``n``: its snapshot;
+    ``within``: the gap ends in that snapshot's range.
+    """
     flags = 0
     if within:
         flags |= k.IN_RANGE
@@ -248,7 +292,11 @@ def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
     if is_behind_event and n >= 0 and stream.position_in == n:
         flags |= k.BOTH_EVENTS
     is_unmarked = is_behind_event and stream.position_in < 0
-    has_lost = stream.request.form <= 0 or losses_of(state.connections[stream.connection]) > 0 or stream.unreadable > 0
+    has_lost = (
+        stream.request.form <= 0
+        or losses_of(state.connections[stream.connection]) > 0
+        or stream.unreadable > 0
+    )
     is_in_range = False
     if n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT:
         is_in_range = state.snapshots[n].start <= stream.position + 1 <= state.snapshots[n].end
@@ -263,20 +311,30 @@ def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
 
 @inline
 def is_within(state: ReadingState, n: int, seqno: int) -> bool:
-    """Returns whether a seqno is in the range of snapshot ``n``, -1 for none; an OSO snapshot has everything that came in it."""
-    return bool(n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT and not is_beside(state.snapshots[n], seqno))
+    """Returns whether a seqno is in the range of snapshot ``n``, -1 for none; an OSO snapshot has
+    everything that came in it.
+    """
+    return bool(
+        n >= 0
+        and state.snapshots[n].layout != k.UPR_LAYOUT
+        and not is_beside(state.snapshots[n], seqno)
+    )
 
 
 @inline
 def is_beside(snapshot: Snapshot, seqno: int) -> bool:
-    """Whether a seqno is outside of the range of its snapshot; those out of order and of the first generation have none."""
+    """Whether a seqno is outside of the range of its snapshot; those out of order and of the first
+    generation have none.
+    """
     has_range = snapshot.layout != k.OSO_LAYOUT and snapshot.layout != k.UPR_LAYOUT
     return bool(has_range and not snapshot.start <= seqno <= snapshot.end)
 
 
 @inline
 def see_in_snapshot(state: ReadingState, message: Message, n: int) -> None:
-    """Counts a message in snapshot ``n``, -1 for none, whatever its seqno; the snapshot's end seqno completes it."""
+    """Counts a message in snapshot ``n``, -1 for none, whatever its seqno; the snapshot's end seqno
+    completes it.
+    """
     if n < 0:
         return
     snapshot = state.snapshots[n]

@@ -1,4 +1,6 @@
-"""What servers say of a vbucket outside of its streams: its newest and persisted seqnos, and its failover log."""
+"""What servers say of a vbucket outside of its streams: its newest and persisted seqnos, and its
+failover log.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from dcpinspect.streams.records import LEAST, MessageRow
 MOST_SEQNOS = 32
 """Number of seqnos kept of a vbucket.
 
-With more, one is dropped whose neighbours are near each other for their age. So if the first seqno of a wait was dropped, still more than
-half of the wait is told, however often the server was asked.
+With more, one is dropped whose neighbours are near each other for their age. So if the first seqno
+of a wait was dropped, still more than half of the wait is told, however often the server was asked.
 """
 MOST_LOGS = 8
 """Number of failover logs kept of a vbucket: the latest ones."""
@@ -112,11 +114,21 @@ class ServerReport:
     def _least_telling(self, now_ns: int) -> int:
         times = [high.at.time_ns for high in self.seqnos]
         inner = range(1, len(times) - 1)
-        return min(inner, key=lambda index: (times[index + 1] - times[index - 1]) / (1 + max(0, now_ns - times[index - 1])))
+        return min(
+            inner,
+            key=lambda index: (
+                (times[index + 1] - times[index - 1]) / (1 + max(0, now_ns - times[index - 1]))
+            ),
+        )
 
     def tell_log(self, log: FailoverLog) -> None:
         """Takes an answer with the vbucket's failover log."""
-        if not log.raw or len(log.raw) % 16 or len(log.raw) > _LONGEST_LOG or (self.logs and self.logs[-1].raw == log.raw):
+        if (
+            not log.raw
+            or len(log.raw) % 16
+            or len(log.raw) > _LONGEST_LOG
+            or (self.logs and self.logs[-1].raw == log.raw)
+        ):
             return
         self.logs = [*self.logs[1 - MOST_LOGS :], log]
 
@@ -148,9 +160,13 @@ class ReportRow(Struct[T]):
 
     connection: T = number("The connection.")
     vbucket: T = number("The vbucket.")
-    kind: T = number("HIGH: a seqno that is kept; LATEST: the one that was told last; LOG: a failover log.")
+    kind: T = number(
+        "HIGH: a seqno that is kept; LATEST: the one that was told last; LOG: a failover log."
+    )
     seqno: T = number("Of the first two: biased.", reset=LEAST)
-    log: T = number("Of a log: its number, -1 where part of it is not in the capture.", reset=-1, of="logs")
+    log: T = number(
+        "Of a log: its number, -1 where part of it is not in the capture.", reset=-1, of="logs"
+    )
     place: MessageRow[T] = nested(MessageRow, "The answer.")
 
 
@@ -158,16 +174,26 @@ class Reports(ReportRow[IntArray], StructRows[ReportRow]):
     """Everything that servers said of vbuckets outside of streams, except for ``NotPersisted``."""
 
     @staticmethod
-    def of(sessions: Mapping[int, tuple[Mapping[int, ServerReport], Mapping[int, HighSeqno]]], log_of: Callable[[bytes], int]) -> Reports:
-        """Returns reports by connection: what is kept, and what was told last. ``log_of``: returns the number of a log."""
+    def of(
+        sessions: Mapping[int, tuple[Mapping[int, ServerReport], Mapping[int, HighSeqno]]],
+        log_of: Callable[[bytes], int],
+    ) -> Reports:
+        """Returns reports by connection: what is kept, and what was told last. ``log_of``: returns
+        the number of a log.
+        """
         report_rows = [
-            row for number, (vbucket_reports, latest) in sessions.items() for row in _told(number, vbucket_reports, latest, log_of)
+            row
+            for number, (vbucket_reports, latest) in sessions.items()
+            for row in _told(number, vbucket_reports, latest, log_of)
         ]
         return Reports.of_integers(np.array(report_rows, dtype=np.int64).reshape(-1, 9))
 
 
 def _told(
-    connection: int, vbucket_reports: Mapping[int, ServerReport], latest: Mapping[int, HighSeqno], log_of: Callable[[bytes], int]
+    connection: int,
+    vbucket_reports: Mapping[int, ServerReport],
+    latest: Mapping[int, HighSeqno],
+    log_of: Callable[[bytes], int],
 ) -> Iterator[tuple[int, ...]]:
     for vbucket, report in vbucket_reports.items():
         for high in report.seqnos:

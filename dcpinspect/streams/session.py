@@ -67,7 +67,9 @@ class Session:
     name_size: int = 0
     """Size of the name in bytes."""
     service: str = ""
-    """What the names of one client's connections share: the name up to a colon, member ``a`` of its JSON, or where it replicates."""
+    """What the names of one client's connections share: the name up to a colon, member ``a`` of its
+    JSON, or where it replicates.
+    """
     is_named_well: bool = False
     """Whether the name has the form service:unique, or is JSON that says as much."""
     is_replication: bool = False
@@ -77,14 +79,18 @@ class Session:
     """Direction of the consumer's messages, by the flags of the open."""
     open_row: int = 0
     open_status: int | None = None
-    """Status of the answer to the open that counts: the first open that succeeded, else the last one."""
+    """Status of the answer to the open that counts: the first open that succeeded, else the last
+    one.
+    """
     controls: dict[str, Control] = field(default_factory=dict)
     accepted: dict[tuple[str, str], int] = field(default_factory=dict)
     """Row of the first accepted request for every pair of key and value."""
     high_seqnos_asked: At | None = None
     """Place of the first request for the newest seqnos of all vbuckets."""
     is_cut: bool = False
-    """Whether the capture lacks a part of what was asked, or there were more controls than are remembered."""
+    """Whether the capture lacks a part of what was asked, or there were more controls than are
+    remembered.
+    """
     unread_requests: list[tuple[int, int]] = field(default_factory=list)
     """(vbucket, time) of each stream request whose extras are partly missing in the capture."""
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
@@ -92,11 +98,16 @@ class Session:
     """The newest list of vbuckets that the server called active."""
     cluster_map: Listing | None = None
     redirects: dict[int, str | None] = field(default_factory=dict)
-    """The node that the map in an answer "not my vbucket" names, by the vbucket asked for; None where the map names no node for it."""
+    """The node that the map in an answer "not my vbucket" names, by the vbucket asked for; None
+    where the map names no node for it.
+    """
     manifest_uids: dict[int, str] = field(default_factory=dict)
-    """The uid of the server's manifest in an answer "unknown collection" or "unknown scope", by the vbucket asked for."""
+    """The uid of the server's manifest in an answer "unknown collection" or "unknown scope", by the
+    vbucket asked for.
+    """
     replicas: set[int] = field(default_factory=set)
-    """Vbuckets known to be replicas: the server listed them, or their producer set them to replica."""
+    """Vbuckets known to be replicas: the server listed them, or their producer set them to replica.
+    """
     states: dict[int, list[StateSet]] = field(default_factory=dict)
     """What this connection set a vbucket to, outside of DCP, oldest first, by vbucket."""
     reports: dict[int, ServerReport] = field(default_factory=dict)
@@ -111,8 +122,13 @@ class Session:
         return [listing for listing in (self.active, self.cluster_map) if listing is not None]
 
     def waits_for(self, key: str | int) -> bool:
-        """Whether a control was sent, or a command of FAILOVER_LOGS, and no answer to it was read."""
-        return any(isinstance(expected, tuple) and expected[:1] == (key,) for expected in self.waiting.values())
+        """Whether a control was sent, or a command of FAILOVER_LOGS, and no answer to it was
+        read.
+        """
+        return any(
+            isinstance(expected, tuple) and expected[:1] == (key,)
+            for expected in self.waiting.values()
+        )
 
     def control(self, key: str) -> str | None:
         """Returns the value of a control if the server accepted it, else None."""
@@ -122,9 +138,16 @@ class Session:
     @property
     def versions(self) -> versions.Versions:
         """The versions that the server may have, by what it said on this connection."""
-        implied_status = "success" if self.consumer == 1 else None  # a server that consumes asks for what it knows
-        controls = ((key, control.value, implied_status or control.status) for key, control in self.controls.items())
-        return versions.possible_versions(self.server_version, self.features_asked, self.features, controls)
+        implied_status = (
+            "success" if self.consumer == 1 else None
+        )  # a server that consumes asks for what it knows
+        controls = (
+            (key, control.value, implied_status or control.status)
+            for key, control in self.controls.items()
+        )
+        return versions.possible_versions(
+            self.server_version, self.features_asked, self.features, controls
+        )
 
     @property
     def may_hide_seqnos(self) -> bool:
@@ -133,7 +156,9 @@ class Session:
 
     @property
     def sees_every_seqno(self) -> bool:
-        """Whether the client can see every seqno of a vbucket: no collections, prepares, aborts or modify events are hidden from it."""
+        """Whether the client can see every seqno of a vbucket: no collections, prepares, aborts or
+        modify events are hidden from it.
+        """
         return self._sees_documents and self.control(FLATBUFFERS) == "true"
 
     @property
@@ -143,7 +168,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A message that may change what holds on its connection: a HELLO, an open or a control, or the answer to one."""
+    """A message that may change what holds on its connection: a HELLO, an open or a control, or the
+    answer to one.
+    """
 
     index: int
     """Row of the message in the batch."""
@@ -152,22 +179,29 @@ class News:
     status: int | None
     """Status of an answer; None: the message is a request."""
     asked: Any
-    """Names granted by a HELLO; flags of an open; key and value of a control. None for a control that cannot be read, and for
-    an answer whose request was not captured."""
+    """Names granted by a HELLO; flags of an open; key and value of a control. None for a control
+    that cannot be read, and for an answer whose request was not captured.
+    """
 
 
 Fact = tuple[int, int, int]
 """Row of the batch, column of the table of connections, new value."""
 
 MOST_WINDOW = (1 << 32) - 1
-"""The largest flow-control window. Of greater numbers, servers before 7.6 keep the lower 32 bits and answer SUCCESS; later servers answer
-EINVAL (kv_engine ``DcpProducer::control``, ``parseUint32``, ``safe_strtoul``)."""
+"""The largest flow-control window. Of greater numbers, servers before 7.6 keep the lower 32 bits
+and answer SUCCESS; later servers answer EINVAL (kv_engine ``DcpProducer::control``,
+``parseUint32``, ``safe_strtoul``).
+"""
 _MOST_DIGITS = 20
 
 
 def window_asked(value: str) -> int | None:
-    """Returns the flow-control window in bytes that a client asks for; None if the value is no number."""
-    return int(value) if value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS else None
+    """Returns the flow-control window in bytes that a client asks for; None if the value is no
+    number.
+    """
+    return (
+        int(value) if value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS else None
+    )
 
 
 def place_of(batch: MessageBatch, row: int) -> At:
@@ -177,7 +211,10 @@ def place_of(batch: MessageBatch, row: int) -> At:
 
 
 def put_places(
-    place_table: MessageRow[IntArray], batch: MessageBatch, rows: RowNumbers | slice, indices: RowNumbers | slice = slice(None)
+    place_table: MessageRow[IntArray],
+    batch: MessageBatch,
+    rows: RowNumbers | slice,
+    indices: RowNumbers | slice = slice(None),
 ) -> None:
     """Writes where messages stand into a column of places; ``indices``: the rows of the column."""
     place_table.row[indices], place_table.offset[indices], place_table.time[indices] = (
@@ -197,7 +234,10 @@ def readable(batch: MessageBatch) -> BoolArray:
 
 def event_bytes(batch: MessageBatch, row: int) -> bytes:
     """Returns what a system event says without its seqno, which differs by vbucket."""
-    start, end = int(batch.decoded.extras_at[row]) + 8, int(batch.start[row]) + int(batch.length[row])
+    start, end = (
+        int(batch.decoded.extras_at[row]) + 8,
+        int(batch.start[row]) + int(batch.length[row]),
+    )
     return batch.data[start:end].tobytes()
 
 
@@ -224,11 +264,15 @@ def text(raw: bytes) -> str:
 
 
 def service_of(name: bytes) -> str:
-    """Returns the part of a name that the connections of one client share, as ``Session.service``."""
+    """Returns the part of a name that the connections of one client share, as
+    ``Session.service``.
+    """
     name_object = json_object(name)
     if name_object is None:
         service, _, nodes = text(name).partition(":")
-        consumer = nodes.rpartition(":")[0].rpartition("->")[2]  # replication:PRODUCER->CONSUMER:BUCKET
+        consumer = nodes.rpartition(":")[0].rpartition("->")[
+            2
+        ]  # replication:PRODUCER->CONSUMER:BUCKET
         return f"{service} to {consumer}" if service == _REPLICATION and consumer else service
     return (member(name_object, "a") or member(name_object, "i") or text(name))[:MOST_TEXT]
 
@@ -240,7 +284,9 @@ def member(document: dict[str, Any] | None, name: str) -> str | None:
 
 
 def json_object(raw: bytes) -> dict[str, Any] | None:
-    """Returns the JSON object in ``raw``; None if there is none, or if its texts are invalid, such as half of a surrogate pair."""
+    """Returns the JSON object in ``raw``; None if there is none, or if its texts are invalid, such
+    as half of a surrogate pair.
+    """
     try:
         document = orjson.loads(raw)
     except ValueError:

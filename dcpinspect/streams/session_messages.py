@@ -1,6 +1,8 @@
-"""What each message of a session says: HELLO, opens, controls, buckets, and other things said once that hold for long.
+"""What each message of a session says: HELLO, opens, controls, buckets, and other things said once
+that hold for long.
 
-``REQUESTS`` and ``ANSWERS`` have a function for each command. These messages are few, so they are read one by one.
+``REQUESTS`` and ``ANSWERS`` have a function for each command. These messages are few, so they are
+read one by one.
 """
 
 from __future__ import annotations
@@ -18,8 +20,24 @@ from dcpinspect.protocol.layouts.session_commands import SERVER_VERSION
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.collections import said_by_event
-from dcpinspect.streams.record_numbers import ASKED, FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW, REFUSED
-from dcpinspect.streams.server_reports import MOST_STATES, At, FailoverLog, HighSeqno, Listing, ServerReport, StateSet
+from dcpinspect.streams.record_numbers import (
+    ASKED,
+    FACT_END_ON_CLOSE,
+    FACT_HISTORY,
+    FACT_OSO,
+    FACT_PRODUCER,
+    FACT_WINDOW,
+    REFUSED,
+)
+from dcpinspect.streams.server_reports import (
+    MOST_STATES,
+    At,
+    FailoverLog,
+    HighSeqno,
+    Listing,
+    ServerReport,
+    StateSet,
+)
 from dcpinspect.streams.session import (
     BETWEEN_NODES,
     FAILOVER_LOGS,
@@ -179,12 +197,18 @@ def _control_asked(message: SessionMessage) -> None:
             session.controls[key] = Control(value, None, message.row)
     else:
         session.is_cut = True
-    message.facts += [(message.index, column, ASKED) for column, _ in _effect(key, value) if column in _MAY_BE_UNKNOWN]
+    message.facts += [
+        (message.index, column, ASKED)
+        for column, _ in _effect(key, value)
+        if column in _MAY_BE_UNKNOWN
+    ]
 
 
 def _system_event(message: SessionMessage) -> None:
     batch, manifest = message.batch, message.session.manifest
-    is_news = batch.decoded.fits[message.index] and manifest.is_news(event_bytes(batch, message.index))
+    is_news = batch.decoded.fits[message.index] and manifest.is_news(
+        event_bytes(batch, message.index)
+    )
     if is_news and (change := said_by_event(batch, message.index)) is not None:
         manifest.take_event(change)
 
@@ -198,7 +222,9 @@ def _seqnos_asked(message: SessionMessage) -> None:
 REQUESTS: dict[int, Callable[[SessionMessage], None]] = {
     Opcode.HELLO: _hello_asked,
     Opcode.VERSION: lambda _: None,
-    Opcode.SELECT_BUCKET: lambda message: message.wait(_replaced(message.key, message.batch.redactor)),
+    Opcode.SELECT_BUCKET: lambda message: message.wait(
+        _replaced(message.key, message.batch.redactor)
+    ),
     Opcode.DCP_OPEN: _open_asked,
     Opcode.DCP_CONTROL: _control_asked,
     Opcode.DCP_SYSTEM_EVENT: _system_event,
@@ -215,7 +241,9 @@ REQUESTS: dict[int, Callable[[SessionMessage], None]] = {
 
 
 def _redirected(message: SessionMessage) -> None:
-    """Reads the cluster map in the answer of a node that does not have the vbucket: the map may say which node has it."""
+    """Reads the cluster map in the answer of a node that does not have the vbucket: the map may say
+    which node has it.
+    """
     nodes = message.maps.nodes(message.document, message.batch.redactor)
     if not nodes:
         return
@@ -257,7 +285,11 @@ def _control_answered(message: SessionMessage) -> None:
     if is_good or before is None or before.status != "success":
         session.controls[key] = Control(value, status_name(message.specific), message.request_row)
     if not is_good:
-        message.facts += [(index, column, REFUSED) for column, _ in _effect(key, value) if column in _MAY_BE_UNKNOWN]
+        message.facts += [
+            (index, column, REFUSED)
+            for column, _ in _effect(key, value)
+            if column in _MAY_BE_UNKNOWN
+        ]
         return
     if len(session.accepted) < _MOST:
         session.accepted.setdefault((key, value), message.request_row)
@@ -281,18 +313,25 @@ def _hello_answered(message: SessionMessage) -> None:
 
 def _version(message: SessionMessage) -> None:
     redactor, version = message.batch.redactor, message.value
-    message.session.server_version = text(version if redactor is None else redactor.told(SERVER_VERSION, version))
+    message.session.server_version = text(
+        version if redactor is None else redactor.told(SERVER_VERSION, version)
+    )
 
 
 def _state_was_set(message: SessionMessage) -> None:
     states, vbucket = message.session.states, message.vbucket
     if message.asked is not None and vbucket is not None:
-        states[vbucket] = [*states.get(vbucket, ())[1 - MOST_STATES :], StateSet(message.asked, message.place)]
+        states[vbucket] = [
+            *states.get(vbucket, ())[1 - MOST_STATES :],
+            StateSet(message.asked, message.place),
+        ]
 
 
 def _failover_log(message: SessionMessage) -> None:
     if (vbucket := message.vbucket) is not None:
-        message.session.reports.setdefault(vbucket, ServerReport()).tell_log(FailoverLog(message.value, message.place))
+        message.session.reports.setdefault(vbucket, ServerReport()).tell_log(
+            FailoverLog(message.value, message.place)
+        )
 
 
 def _cluster_map(message: SessionMessage) -> None:
@@ -301,7 +340,9 @@ def _cluster_map(message: SessionMessage) -> None:
 
 
 def _manifest(message: SessionMessage) -> None:
-    message.session.manifest.take_answer(json_object(message.document) or {}, message.batch.redactor)
+    message.session.manifest.take_answer(
+        json_object(message.document) or {}, message.batch.redactor
+    )
 
 
 def _observed(message: SessionMessage) -> None:
@@ -319,7 +360,9 @@ def _all_seqnos(message: SessionMessage) -> None:
         return
     session, value, message_place = message.session, message.value, message.place
     state, collection = message.asked
-    listed = np.frombuffer(value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")]))
+    listed = np.frombuffer(
+        value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")])
+    )
     if state == 1 and collection is None:
         session.active = Listing(dict.fromkeys(listed["vbucket"].tolist(), ""), message_place)
     if state == _REPLICA:
@@ -362,7 +405,9 @@ def _effect(key: str, value: str) -> list[tuple[int, int]]:
 
 
 def _state_set(batch: MessageBatch, row: int) -> int | None:
-    """Returns the state that a SET_VBUCKET asks for, in one byte or, by older clients, in four; None where nobody can read it."""
+    """Returns the state that a SET_VBUCKET asks for, in one byte or, by older clients, in four;
+    None where nobody can read it.
+    """
     start, size = int(batch.decoded.extras_at[row]), int(batch.decoded.extras_size[row])
     return int.from_bytes(batch.data[start : start + size].tobytes()) if size in (1, 4) else None
 
@@ -378,7 +423,9 @@ def _features(message: SessionMessage) -> tuple[str, ...]:
     value = message.value if batch.decoded.fits[message.index] else b""
     if batch.redactor is not None and len(value) % 2:
         return ()  # as in its fields, what is no list of numbers is a text
-    return tuple(feature_name(code) for code in np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist())
+    return tuple(
+        feature_name(code) for code in np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist()
+    )
 
 
 def _control(message: SessionMessage) -> tuple[str, str]:
@@ -411,4 +458,7 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
         session.is_replication = name.startswith(BETWEEN_NODES)
     else:  # ``a`` is the program, ``i`` tells its connections apart
         session.is_named_well = bool(name_object.get("i"))
-    session.name, session.service = _replaced(raw, redactor), service if redactor is None else redactor.text(service)
+    session.name, session.service = (
+        _replaced(raw, redactor),
+        service if redactor is None else redactor.text(service),
+    )

@@ -1,4 +1,6 @@
-"""The table of snapshots: what each marker said, which rule for start seqnos it follows, and whether everything came."""
+"""The table of snapshots: what each marker said, which rule for start seqnos it follows, and
+whether everything came.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,30 @@ from dcpinspect.streams.contracts import SNAPSHOTS
 from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import FILE_SHIFT, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
-from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN, OPEN, SNAPSHOT_STATES
+from dcpinspect.streams.transitions import (
+    COMPLETE,
+    COMPLETE_ADVANCED,
+    CONTINUED,
+    CUT,
+    INCOMPLETE,
+    NOT_KNOWN,
+    OPEN,
+    SNAPSHOT_STATES,
+)
 from dcpinspect.tables.record_tables import ColumnValues, Records, Worded
 
 _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNKNOWN = range(8)
 
 
 def conventions(snapshots: Snapshots, streams: Streams, is_blind: BoolArray) -> IntArray:
-    """Returns the number of each marker's convention; -1 for OSO snapshots, which have none. ``is_blind``: as in ``snapshot_records``.
+    """Returns the number of each marker's convention; -1 for OSO snapshots, which have none.
+    ``is_blind``: as in ``snapshot_records``.
 
-    Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3).
-    Disk snapshots start at the requested position (1), at the start of a later backfill (2), or of a disk checkpoint sent from memory (3).
-    Backfills have the checkpoint flag since 2019 (kv_engine f0a3971a1). Without it, only the first event tells a later backfill from the
-    rest of a disk checkpoint.
+    Memory snapshots start at the requested position (1), at the first seqno of their checkpoint
+    (2), or with the event that follows (3). Disk snapshots start at the requested position (1), at
+    the start of a later backfill (2), or of a disk checkpoint sent from memory (3). Backfills have
+    the checkpoint flag since 2019 (kv_engine f0a3971a1). Without it, only the first event tells a
+    later backfill from the rest of a disk checkpoint.
     """
     number = snapshots.stream
     start, flags, position = snapshots.start, snapshots.flags, snapshots.position
@@ -40,29 +53,51 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: BoolArray) -> 
     form, asked_start = streams.request.form[number], streams.request.start[number]
     is_asked = form > 0
     from_latest = (streams.request.flags[number] & FROM_LATEST) != 0
-    at_request = is_asked & ((start == asked_start) | ((form == 1) & (start == streams.request.snapshot_start[number])) | from_latest)
+    at_request = is_asked & (
+        (start == asked_start)
+        | ((form == 1) & (start == streams.request.snapshot_start[number]))
+        | from_latest
+    )
     is_first = (position == w.FIRST) | ((position == w.PERHAPS_FIRST) & at_request & ~from_latest)
     with_first_event = np.where(is_open, _UNKNOWN, np.where(is_start, _MEMORY_3, _IRREGULAR))
     later_memory = np.where(has_checkpoint, _MEMORY_2, with_first_event)
-    later_disk = np.where(has_checkpoint | is_above, _DISK_LATER, np.where(is_start, _DISK_3, with_first_event))
+    later_disk = np.where(
+        has_checkpoint | is_above, _DISK_LATER, np.where(is_start, _DISK_3, with_first_event)
+    )
     from_above = is_asked & (start > asked_start) & ~has_checkpoint
-    first_memory = np.where(at_request, _MEMORY_1, np.where(from_above, with_first_event, _IRREGULAR))
+    first_memory = np.where(
+        at_request, _MEMORY_1, np.where(from_above, with_first_event, _IRREGULAR)
+    )
     first_disk = np.where(at_request, _DISK_1, _IRREGULAR)
     of_memory = np.where(is_first, first_memory, later_memory)
     of_disk = np.where(is_first, first_disk, later_disk)
-    conventions_found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
-    # nobody knows whether it is the first, and the convention that a later one would have need not be right
-    conventions_found[((position == w.PERHAPS_FIRST) & ~is_first) | ((position == w.PERHAPS_LATER) & is_blind[number])] = _UNKNOWN
+    conventions_found = np.where(
+        is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR)
+    )
+    # nobody knows whether it is the first, and the convention that a later one would have need not
+    # be right
+    conventions_found[
+        ((position == w.PERHAPS_FIRST) & ~is_first)
+        | ((position == w.PERHAPS_LATER) & is_blind[number])
+    ] = _UNKNOWN
     conventions_found[snapshots.layout == UPR_LAYOUT] = _UNKNOWN
     conventions_found[snapshots.layout == OSO_LAYOUT] = -1
     return np.asarray(conventions_found, dtype=np.int64)
 
 
-def states(snapshots: Snapshots, *, is_over: BoolArray, is_lost: BoolArray, is_replica: BoolArray, is_known: BoolArray) -> IntArray:
+def states(
+    snapshots: Snapshots,
+    *,
+    is_over: BoolArray,
+    is_lost: BoolArray,
+    is_replica: BoolArray,
+    is_known: BoolArray,
+) -> IntArray:
     """Returns the state of every snapshot.
 
-    The masks have one element for each stream. ``is_over``: the stream is over. ``is_lost``: something after its latest message was lost.
-    ``is_replica``: its vbucket is known to be a replica. ``is_known``: everything is known of its connection.
+    The masks have one element for each stream. ``is_over``: the stream is over. ``is_lost``:
+    something after its latest message was lost. ``is_replica``: its vbucket is known to be a
+    replica. ``is_known``: everything is known of its connection.
     """
     number = snapshots.stream
     final_states = snapshots.state.copy()
@@ -71,7 +106,11 @@ def states(snapshots: Snapshots, *, is_over: BoolArray, is_lost: BoolArray, is_r
     final_states[runs & is_over[number]] = CUT
     final_states[runs & unsure] = NOT_KNOWN
     # a marker that overlaps it may be among the lost bytes
-    final_states[(snapshots.is_tainted != 0) & np.isin(final_states, (COMPLETE, COMPLETE_ADVANCED)) & is_replica[number]] = NOT_KNOWN
+    final_states[
+        (snapshots.is_tainted != 0)
+        & np.isin(final_states, (COMPLETE, COMPLETE_ADVANCED))
+        & is_replica[number]
+    ] = NOT_KNOWN
     overlapped = (final_states == INCOMPLETE) & (snapshots.is_overlapped != 0)
     final_states[overlapped & ~is_known[number]] = NOT_KNOWN  # it may be a replica's
     final_states[overlapped & is_replica[number]] = CONTINUED
@@ -88,7 +127,9 @@ def types(snapshots: Snapshots) -> IntArray:
 
 
 def _until(snapshots: Snapshots, streams: Streams) -> IntArray:
-    """Returns when the next snapshot of the same stream began; for a stream's last snapshot, when the stream's latest message came."""
+    """Returns when the next snapshot of the same stream began; for a stream's last snapshot, when
+    the stream's latest message came.
+    """
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
     until: IntArray = np.maximum(streams.latest.time[snapshots.stream], snapshots.place.time)
     is_followed = np.diff(snapshots.stream[in_order]) == 0
@@ -96,10 +137,13 @@ def _until(snapshots: Snapshots, streams: Streams) -> IntArray:
     return until
 
 
-def snapshot_records(snapshots: Snapshots, streams: Streams, state: IntArray, is_blind: BoolArray) -> Records:
+def snapshot_records(
+    snapshots: Snapshots, streams: Streams, state: IntArray, is_blind: BoolArray
+) -> Records:
     """Returns the table of snapshots.
 
-    ``state``: as from ``states``. ``is_blind``: streams whose consumer may have asked for another stream in bytes that were not captured.
+    ``state``: as from ``states``. ``is_blind``: streams whose consumer may have asked for another
+    stream in bytes that were not captured.
     """
     number = snapshots.stream
     sid = streams.sid[number]
@@ -124,10 +168,16 @@ def snapshot_records(snapshots: Snapshots, streams: Streams, state: IntArray, is
         "items": NumberColumn(snapshots.items),
         "first_seqno": NumberColumn(unbiased(snapshots.first), has_seqno),
         "last_seqno": NumberColumn(unbiased(snapshots.last), has_seqno),
-        "max_visible_seqno": NumberColumn(unbiased(snapshots.seqnos.max_visible), (present & 1) != 0),
-        "high_completed_seqno": NumberColumn(unbiased(snapshots.seqnos.high_completed), (present & 2) != 0),
+        "max_visible_seqno": NumberColumn(
+            unbiased(snapshots.seqnos.max_visible), (present & 1) != 0
+        ),
+        "high_completed_seqno": NumberColumn(
+            unbiased(snapshots.seqnos.high_completed), (present & 2) != 0
+        ),
         "purge_seqno": NumberColumn(unbiased(snapshots.seqnos.purge), (present & 4) != 0),
-        "high_prepared_seqno": NumberColumn(unbiased(snapshots.seqnos.high_prepared), (present & 8) != 0),
+        "high_prepared_seqno": NumberColumn(
+            unbiased(snapshots.seqnos.high_prepared), (present & 8) != 0
+        ),
         "state": Worded(state, SNAPSHOT_STATES),
         "row": NumberColumn(snapshots.place.row),
         "time": NumberColumn(snapshots.place.time),

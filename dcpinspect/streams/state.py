@@ -1,4 +1,6 @@
-"""The tables of the tracker: what a kernel works on, how they grow, and how the tables of several readings are joined."""
+"""The tables of the tracker: what a kernel works on, how they grow, and how the tables of several
+readings are joined.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class Known(NamedTuple):
 
 
 class NewNumbers(NamedTuple):
-    """New numbers of the records of one reading, by their old numbers, once the reading is joined with others."""
+    """New numbers of the records of one reading, by their old numbers, once the reading is joined
+    with others.
+    """
 
     connections: IntArray
     """By number of the connection, which counts from 1; the first element is 0."""
@@ -102,14 +106,18 @@ class ReadingState(Tables, Portable):
     early_answers: EarlyAnswers
     counts: RowCounts
     seed: int
-    """Secret start of hashes: peers choose vbuckets and stream-ids, but must not be able to choose which ones collide."""
+    """Secret start of hashes: peers choose vbuckets and stream-ids, but must not be able to choose
+    which ones collide.
+    """
 
     def __init__(self) -> None:
         for name, table in _GROWING.items():
             setattr(self, name, table.zeros(_FIRST_ROWS))
         self.counts = RowCounts.one()
         self.take(*NOTHING)
-        self.early_answers = EarlyAnswers.zeros(EARLY_ANSWERS)  # of connection 0, which does not exist: no memory until written
+        self.early_answers = EarlyAnswers.zeros(
+            EARLY_ANSWERS
+        )  # of connection 0, which does not exist: no memory until written
         self.connections = ConnectionRows.zeros(0)
         self.slots = np.full(_FIRST_SLOTS, -1, np.int64)
         self.seed = secrets.randbits(31)
@@ -131,7 +139,8 @@ class ReadingState(Tables, Portable):
         self.connections[numbers] = met
 
     def _move_connections(self, rows: int, numbers: Mapping[str, IntArray]) -> None:
-        """Moves the connections to a table with so many rows; rows of connections that were not met take no memory.
+        """Moves the connections to a table with so many rows; rows of connections that were not met
+        take no memory.
 
         ``numbers``: new numbers of the rows of other tables, by table.
         """
@@ -140,9 +149,11 @@ class ReadingState(Tables, Portable):
         self.connections = table
 
     def producers(self, connection: IntArray, row: IntArray) -> IntArray:
-        """Returns the direction of the producer's messages, or -1, as it was known at messages of the latest batch.
+        """Returns the direction of the producer's messages, or -1, as it was known at messages of
+        the latest batch.
 
-        ``connection`` and ``row`` have one element for each message. What the message itself shows counts.
+        ``connection`` and ``row`` have one element for each message. What the message itself shows
+        counts.
         """
         turns, producers = self.used(self.turns), self.connections.producer[connection]
         if not len(turns):
@@ -152,7 +163,9 @@ class ReadingState(Tables, Portable):
         least = int(turns.row.min()) - 1  # keeps row numbers small
         span = int(turns.row.max()) - least + 1
         keys = turns.connection * span + (turns.row - least)
-        past = np.searchsorted(keys, connection * span + np.clip(row - least, 0, span - 1), side="right")
+        past = np.searchsorted(
+            keys, connection * span + np.clip(row - least, 0, span - 1), side="right"
+        )
         later = np.minimum(first, len(turns) - 1)
         producers = np.where(turns.connection[later] == connection, turns.before[later], producers)
         return np.where(past > first, turns.after[past - 1], producers)
@@ -160,12 +173,18 @@ class ReadingState(Tables, Portable):
     def unmet(self, connections: IntArray) -> IntArray:
         """Returns the numbers among ``connections`` that were not met yet, without repeats."""
         is_met = self.connections.is_met
-        is_new = is_met[np.minimum(connections, len(is_met) - 1)] == 0 if len(is_met) else np.ones(len(connections), dtype=np.bool_)
+        is_new = (
+            is_met[np.minimum(connections, len(is_met) - 1)] == 0
+            if len(is_met)
+            else np.ones(len(connections), dtype=np.bool_)
+        )
         is_new |= connections >= len(is_met)
         return np.unique(connections[is_new])
 
     def make_room(self) -> bool:
-        """Grows every table that has fewer than ``ROOM`` free rows. Returns whether the slots of the keys have to be filled anew."""
+        """Grows every table that has fewer than ``ROOM`` free rows. Returns whether the slots of
+        the keys have to be filled anew.
+        """
         for name in _GROWING:
             self.make_room_in(name)
         if 2 * (self.counts.keys + ROOM) > len(self.slots):
@@ -182,26 +201,38 @@ class ReadingState(Tables, Portable):
             setattr(self, name, grown)
 
     def leave(self, staying: Mapping[str, BoolArray]) -> dict[str, IntArray]:
-        """Keeps some rows of tables, by name of the table. Returns by table the new number of each row, -1 for rows that left.
+        """Keeps some rows of tables, by name of the table. Returns by table the new number of each
+        row, -1 for rows that left.
 
-        What the latest batch says of these tables holds no longer. If keys leave, the caller has to fill the slots anew.
+        What the latest batch says of these tables holds no longer. If keys leave, the caller has to
+        fill the slots anew.
         """
-        numbers = {name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()}
+        numbers = {
+            name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()
+        }
         for name in _GROWING:
             table_rows = self.used(getattr(self, name))
-            table_rows = renumbered_rows(table_rows[staying[name]] if name in staying else table_rows, numbers)
+            table_rows = renumbered_rows(
+                table_rows[staying[name]] if name in staying else table_rows, numbers
+            )
             table = table_rows.zeros(max(_FIRST_ROWS, len(table_rows) + ROOM))
             table[: len(table_rows)] = table_rows
             setattr(self, name, table)
             setattr(self.counts, name, len(table_rows))
         self.early_answers = renumbered_rows(self.early_answers, numbers)
         if "keys" in staying:
-            self.slots = np.full(max(_FIRST_SLOTS, 1 << (2 * (self.counts.keys + ROOM) - 1).bit_length()), -1, np.int64)
+            self.slots = np.full(
+                max(_FIRST_SLOTS, 1 << (2 * (self.counts.keys + ROOM) - 1).bit_length()),
+                -1,
+                np.int64,
+            )
         self._move_connections(len(self.connections), numbers)
         return numbers
 
     def unmeet(self, connections: IntArray) -> None:
-        """Marks connections as over; the memory of their rows is free once something leaves the tables."""
+        """Marks connections as over; the memory of their rows is free once something leaves the
+        tables.
+        """
         self.connections.is_met[connections[connections < len(self.connections)]] = 0
 
     def used(self, table: Table) -> Table:
@@ -212,7 +243,13 @@ class ReadingState(Tables, Portable):
     @property
     def known(self) -> Known:
         """What is known so far."""
-        return Known(self.connections, self.used(self.streams), self.used(self.snapshots), self.used(self.gaps), self.used(self.losses))
+        return Known(
+            self.connections,
+            self.used(self.streams),
+            self.used(self.snapshots),
+            self.used(self.gaps),
+            self.used(self.losses),
+        )
 
     def __getstate__(self) -> dict[str, StructRows[Any]]:
         """Returns what is known, without what only the next messages would need."""
@@ -230,12 +267,18 @@ class ReadingState(Tables, Portable):
 
     @classmethod
     def joined(
-        cls, readings: Sequence[ReadingState], connections: Sequence[IntArray], filters: Sequence[IntArray], logs: Sequence[IntArray]
+        cls,
+        readings: Sequence[ReadingState],
+        connections: Sequence[IntArray],
+        filters: Sequence[IntArray],
+        logs: Sequence[IntArray],
     ) -> tuple[Self, list[NewNumbers]]:
-        """Joins the tables of readings of different connections to the tables of one reading of all.
+        """Joins the tables of readings of different connections to the tables of one reading of
+        all.
 
-        ``connections``, ``filters``, ``logs``: for each reading, the new numbers of its own ones. Returns the whole, which must not be fed,
-        and for each reading the new numbers of its records.
+        ``connections``, ``filters``, ``logs``: for each reading, the new numbers of its own ones.
+        Returns the whole, which must not be fed, and for each reading the new numbers of its
+        records.
         """
         known_tables = [reading.known for reading in readings]
         # records are sorted by the row of the message that brought them
@@ -246,23 +289,37 @@ class ReadingState(Tables, Portable):
             "losses": in_order([reading.losses.after_row for reading in known_tables]),
         }
         numbers = [
-            NewNumbers(connection_numbers, *(orders[name][reading_number] for name in ("streams", "snapshots", "losses")))
+            NewNumbers(
+                connection_numbers,
+                *(orders[name][reading_number] for name in ("streams", "snapshots", "losses")),
+            )
             for reading_number, connection_numbers in enumerate(connections)
         ]
-        total = 1 + max((int(new_numbers.connections.max(initial=0)) for new_numbers in numbers), default=0)
+        total = 1 + max(
+            (int(new_numbers.connections.max(initial=0)) for new_numbers in numbers), default=0
+        )
         joined_tables: dict[str, Any] = {
-            name: _GROWING[name](room(sum(map(len, new_numbers)), _GROWING[name].dtype)) for name, new_numbers in orders.items()
+            name: _GROWING[name](room(sum(map(len, new_numbers)), _GROWING[name].dtype))
+            for name, new_numbers in orders.items()
         }
         joined_tables["connections"] = ConnectionRows.reset(total)
         for number, reading in enumerate(known_tables):
-            new_numbers = {**numbers[number]._asdict(), "filters": filters[number], "logs": logs[number]}
+            new_numbers = {
+                **numbers[number]._asdict(),
+                "filters": filters[number],
+                "logs": logs[number],
+            }
             for name, table in orders.items():
                 table_rows = getattr(reading, name)
                 for start in range(0, len(table_rows), _AT_ONCE):
                     some = slice(start, start + _AT_ONCE)
-                    joined_tables[name][table[number][some]] = renumbered_rows(table_rows[some], new_numbers)
+                    joined_tables[name][table[number][some]] = renumbered_rows(
+                        table_rows[some], new_numbers
+                    )
             met = np.flatnonzero(reading.connections.is_met)
-            joined_tables["connections"][connections[number][met]] = renumbered_rows(reading.connections[met], new_numbers)
+            joined_tables["connections"][connections[number][met]] = renumbered_rows(
+                reading.connections[met], new_numbers
+            )
         joined_state = cls()
         joined_state._know(joined_tables)
         return joined_state, numbers
@@ -282,7 +339,16 @@ _GROWING: Mapping[str, type[StructRows[Any]]] = {
 """The tables that grow, by their names in ``Counts``."""
 
 
-NOTHING = Messages.zeros(0), Details(Requests.zeros(0), StreamAnswers.zeros(0), Markers.zeros(0), CaptureHoles.zeros(0), Extras.zeros(0))
+NOTHING = (
+    Messages.zeros(0),
+    Details(
+        Requests.zeros(0),
+        StreamAnswers.zeros(0),
+        Markers.zeros(0),
+        CaptureHoles.zeros(0),
+        Extras.zeros(0),
+    ),
+)
 """A batch without messages."""
 
 

@@ -18,7 +18,17 @@ from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.record_tables import Records, Worded
 
-EVENTS = ("request", "first-seen", "snapshot", "gap", "system-event", "vbucket-state", "stream-end", "connection-closed", "state")
+EVENTS = (
+    "request",
+    "first-seen",
+    "snapshot",
+    "gap",
+    "system-event",
+    "vbucket-state",
+    "stream-end",
+    "connection-closed",
+    "state",
+)
 """What can happen to a stream; "state": how the stream is when the capture ends."""
 
 Seqnos = npt.NDArray[np.uint64]
@@ -30,9 +40,13 @@ class Bars:
 
     first: Seqnos
     last: Seqnos
-    """First and last seqno that the marker promised. For an OSO snapshot or a marker without range: first and last seqno that came."""
+    """First and last seqno that the marker promised. For an OSO snapshot or a marker without range:
+    first and last seqno that came.
+    """
     received: Seqnos
-    """Greatest seqno that came; ``last`` if the snapshot is complete. If none came, one less than ``first``, or 0."""
+    """Greatest seqno that came; ``last`` if the snapshot is complete. If none came, one less than
+    ``first``, or 0.
+    """
     type: IntArray
     """Number of the type in ``words.SNAPSHOT_TYPES``."""
     has_history: BoolArray
@@ -59,13 +73,17 @@ class StreamStory:
     cause: IntArray
     """Number of each gap's cause in ``words.CAUSES``."""
     item_first: Seqnos
-    """First and last seqno of each entry. An entry is one event, or several events between two seqnos."""
+    """First and last seqno of each entry. An entry is one event, or several events between two
+    seqnos.
+    """
     item_last: Seqnos
     item_count: IntArray
     item_row: IntArray
     """Row of each entry's first event; the rows rise, unless entries are of several events."""
     item_time: IntArray
-    """Time of each entry's earliest event, in nanoseconds since 1970; ``item_until``: time of its latest event."""
+    """Time of each entry's earliest event, in nanoseconds since 1970; ``item_until``: time of its
+    latest event.
+    """
     item_until: IntArray
 
     @property
@@ -74,35 +92,48 @@ class StreamStory:
         return np.array([rows[-1] for rows in self.gaps.values("rows")], dtype=np.int64)
 
     def times_of(self, rows: IntArray) -> IntArray:
-        """Returns times of rows of the stream, in nanoseconds since 1970. For a row that is neither marker nor event, the last known time
-        before."""
+        """Returns times of rows of the stream, in nanoseconds since 1970. For a row that is neither
+        marker nor event, the last known time before.
+        """
         return self._of_rows(rows, self.stream["first_time"], self.bars.time, self.item_time)
 
     def seqnos_of(self, rows: IntArray) -> Seqnos:
-        """Returns the seqno at which to show rows: an event at its own, a marker at its first, anything else at the last one before."""
+        """Returns the seqno at which to show rows: an event at its own, a marker at its first,
+        anything else at the last one before.
+        """
         start = self.stream["requested_start"]
         begin = start if start is not None else self.stream["first_seqno"] or 0
-        return self._of_rows(rows, begin, self.bars.first.view(np.int64), self.item_first.view(np.int64)).view(np.uint64)
+        return self._of_rows(
+            rows, begin, self.bars.first.view(np.int64), self.item_first.view(np.int64)
+        ).view(np.uint64)
 
     def _of_rows(self, rows: IntArray, first: int, markers: IntArray, items: IntArray) -> IntArray:
-        """Returns the value of the latest known row up to each of these rows; ``first`` for rows before all known ones."""
+        """Returns the value of the latest known row up to each of these rows; ``first`` for rows
+        before all known ones.
+        """
         event_rows = np.concatenate((self.bars.row, self.item_row))
         values = np.concatenate((markers, items))
         order = np.argsort(event_rows, kind="stable")
         positions = np.searchsorted(event_rows[order], rows, side="right") - 1
         begin = np.uint64(first).view(np.int64)
         stream_numbers: IntArray = (
-            np.where(positions >= 0, values[order][np.maximum(positions, 0)], begin) if len(event_rows) else np.full(len(rows), begin)
+            np.where(positions >= 0, values[order][np.maximum(positions, 0)], begin)
+            if len(event_rows)
+            else np.full(len(rows), begin)
         )
         return stream_numbers
 
     def last_before(self, rows: IntArray, otherwise: IntArray) -> IntArray:
-        """Returns the time of the latest event before each row, in nanoseconds since 1970; ``otherwise`` where there is none."""
+        """Returns the time of the latest event before each row, in nanoseconds since 1970;
+        ``otherwise`` where there is none.
+        """
         if not len(self.item_row):
             return otherwise
         order = np.argsort(self.item_row, kind="stable")
         positions = np.searchsorted(self.item_row[order], rows) - 1
-        last_seqnos: IntArray = np.where(positions >= 0, self.item_until[order][np.maximum(positions, 0)], otherwise)
+        last_seqnos: IntArray = np.where(
+            positions >= 0, self.item_until[order][np.maximum(positions, 0)], otherwise
+        )
         return last_seqnos
 
     @property
@@ -114,7 +145,12 @@ class StreamStory:
     def seqnos(self) -> Iterable[int]:
         """Yields seqnos that a picture of the stream has to hold."""
         stream = self.stream
-        seqno_fields = [stream["requested_start"], stream["rollback_seqno"], stream["first_seqno"], stream["last_seqno"]]
+        seqno_fields = [
+            stream["requested_start"],
+            stream["rollback_seqno"],
+            stream["first_seqno"],
+            stream["last_seqno"],
+        ]
         yield from (seqno for seqno in seqno_fields if seqno is not None)
         for low, high in ((self.bars.first, self.bars.last), (self.after, self.before)):
             if len(low):
@@ -132,11 +168,13 @@ def stories(
 ) -> list[StreamStory]:
     """Returns the streams of a vbucket in order of their opening.
 
-    ``connections``: only on these; all if empty. ``items``: fed with the whole reading. ``only``: streams for which this filter is true.
-    ``bounds``: streams that go on in this span of time.
+    ``connections``: only on these; all if empty. ``items``: fed with the whole reading. ``only``:
+    streams for which this filter is true. ``bounds``: streams that go on in this span of time.
     """
     selection = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
-    streams, snapshots, gaps = (selection.of(table) for table in (tables.streams, tables.snapshots, tables.gaps))
+    streams, snapshots, gaps = (
+        selection.of(table) for table in (tables.streams, tables.snapshots, tables.gaps)
+    )
     rows = _plain_rows(streams)
     keys = _keys(streams)
     shown_streams = frozenset(_keys(RecordSelection(filter=only, bounds=bounds).of(streams)))
@@ -149,7 +187,10 @@ def stories(
     for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
         if key not in shown_streams:
             continue
-        own_snapshots, own_gaps = snapshots.take(snapshots_of.get(key, _NONE)), gaps.take(gaps_of.get(key, _NONE))
+        own_snapshots, own_gaps = (
+            snapshots.take(snapshots_of.get(key, _NONE)),
+            gaps.take(gaps_of.get(key, _NONE)),
+        )
         entries_of_stream = entries[order[borders[number] : borders[number + 1]]]
         stories_found.append(
             StreamStory(
@@ -194,20 +235,26 @@ def _by_stream(records: Records) -> dict[tuple[int, int, int], IntArray]:
 
 
 def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> IntArray:
-    """Returns the number of the stream that each entry belongs to: the latest one opened by then that received anything; -1 for none."""
+    """Returns the number of the stream that each entry belongs to: the latest one opened by then
+    that received anything; -1 for none.
+    """
     stream_numbers = np.full(len(entries), -1, dtype=np.int64)
     pairs = sorted({(row["connection"], -1 if row["sid"] is None else row["sid"]) for row in rows})
     for connection, sid in pairs:
         streams = [
             number
             for number, row in enumerate(rows)
-            if row["connection"] == connection and (-1 if row["sid"] is None else row["sid"]) == sid and row["items"]
+            if row["connection"] == connection
+            and (-1 if row["sid"] is None else row["sid"]) == sid
+            and row["items"]
         ]
         if streams:
             is_on_connection = (entries.connection == connection) & (entries.sid == sid)
             open_rows = np.array([rows[number]["open_row"] for number in streams])
             positions = np.searchsorted(open_rows, entries.row[is_on_connection], side="right") - 1
-            stream_numbers[is_on_connection] = np.where(positions >= 0, np.array(streams)[positions], -1)
+            stream_numbers[is_on_connection] = np.where(
+                positions >= 0, np.array(streams)[positions], -1
+            )
     return stream_numbers
 
 
@@ -224,15 +271,33 @@ def _codes(records: Records, name: str) -> IntArray:
 
 
 def _bars(snapshots: Records) -> Bars:
-    (start, has_range), (end, _) = _numbers(snapshots, "start_seqno"), _numbers(snapshots, "end_seqno")
-    (low, has_seqno), (high, _) = _numbers(snapshots, "first_seqno"), _numbers(snapshots, "last_seqno")
+    (start, has_range), (end, _) = (
+        _numbers(snapshots, "start_seqno"),
+        _numbers(snapshots, "end_seqno"),
+    )
+    (low, has_seqno), (high, _) = (
+        _numbers(snapshots, "first_seqno"),
+        _numbers(snapshots, "last_seqno"),
+    )
     first, last = np.where(has_range, start, low), np.where(has_range, end, high)
-    is_complete = np.array([str(state).startswith("complete") for state in snapshots.values("state")], dtype=np.bool_)
+    is_complete = np.array(
+        [str(state).startswith("complete") for state in snapshots.values("state")], dtype=np.bool_
+    )
     none = first - np.minimum(first, np.uint64(1))
     # seqnos outside of the range cannot be drawn inside it
     inside = np.where(high <= last, high, np.where(low <= last, low, none))
     received = np.where(is_complete, last, np.where(has_seqno, np.maximum(inside, none), none))
     drawn = (has_range | has_seqno) & (first <= last)
     history = np.array(["history" in flags for flags in snapshots.values("flags")], dtype=np.bool_)
-    row, time = (np.array(snapshots.values(name), dtype=np.int64)[drawn] for name in ("row", "time"))
-    return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type")[drawn], history[drawn], row, time)
+    row, time = (
+        np.array(snapshots.values(name), dtype=np.int64)[drawn] for name in ("row", "time")
+    )
+    return Bars(
+        first[drawn],
+        last[drawn],
+        received[drawn],
+        _codes(snapshots, "type")[drawn],
+        history[drawn],
+        row,
+        time,
+    )

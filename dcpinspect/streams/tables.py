@@ -43,7 +43,9 @@ class Seen:
     gaps: ExplainedGaps
     """The gaps and their causes, from which the table of gaps is made."""
     gap_counts: IntArray
-    """Number of gaps of each cause for every stream: one row for each stream, as ``State`` numbers streams, one column for each cause."""
+    """Number of gaps of each cause for every stream: one row for each stream, as ``State`` numbers
+    streams, one column for each cause.
+    """
     replicas: BoolArray
     """True for streams of vbuckets that their server has as a replica."""
     snapshot_states: IntArray
@@ -61,13 +63,21 @@ class _Named:
 
 
 class Tables:
-    """The tables of what is known so far. Each table is made when it is first asked for. A later call of ``tables`` may know more."""
+    """The tables of what is known so far. Each table is made when it is first asked for. A later
+    call of ``tables`` may know more.
+    """
 
-    def __init__(self, seen: Seen, made: Mapping[str, Callable[[], Any]], links: Sequence[Link], files: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        seen: Seen,
+        made: Mapping[str, Callable[[], Any]],
+        links: Sequence[Link],
+        files: Sequence[str] = (),
+    ) -> None:
         """Keeps what makes the tables.
 
-        ``made``: functions by the name of the table, or of a part that tables need. ``files``: the captures, if records say in which
-        capture they begin.
+        ``made``: functions by the name of the table, or of a part that tables need. ``files``: the
+        captures, if records say in which capture they begin.
         """
         self.seen = seen
         self.links = links
@@ -76,18 +86,27 @@ class Tables:
         self._made, self._files = made, files
 
     def with_files(self, files: Sequence[str]) -> Tables:
-        """Returns these tables with records that say in which capture they begin, if ``files`` names captures."""
+        """Returns these tables with records that say in which capture they begin, if ``files``
+        names captures.
+        """
         if not files:
             return self
         self.seen.gaps.files = files
         return Tables(self.seen, self._made, self.links, files)
 
-    def with_connections(self, connections: Callable[[], Records], links: Sequence[Link], copies: Mapping[int, Copy]) -> Tables:
-        """Returns these tables with a table of more connections. ``copies``: connections that show what another one shows."""
+    def with_connections(
+        self, connections: Callable[[], Records], links: Sequence[Link], copies: Mapping[int, Copy]
+    ) -> Tables:
+        """Returns these tables with a table of more connections. ``copies``: connections that show
+        what another one shows.
+        """
 
         def made() -> Records:
             records = connections()
-            originals = [copies[number].of if number in copies else None for number in records.values("connection")]
+            originals = [
+                copies[number].of if number in copies else None
+                for number in records.values("connection")
+            ]
             return records.with_column("copy_of", originals)
 
         return Tables(self.seen, {**self._made, "connections": cache(made)}, links, self._files)

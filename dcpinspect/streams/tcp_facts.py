@@ -1,4 +1,6 @@
-"""What the TCP connection under the messages tells: how it began and ended, and what is missing of it."""
+"""What the TCP connection under the messages tells: how it began and ended, and what is missing of
+it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Link:
     last_ns: int
     """Capture times of its first and its latest packet."""
     closed: str
-    """``fin``, ``rst``, ``replaced`` (a new connection runs on its addresses), or empty while it is open."""
+    """``fin``, ``rst``, ``replaced`` (a new connection runs on its addresses), or empty while it is
+    open.
+    """
     closed_by: int
     """Direction of the FIN or RST; -1 where none was captured."""
     closed_ns: int
@@ -49,37 +53,53 @@ class Link:
     """Number of that packet in ``closed_file``, which counts the files of the reading from 0."""
     closed_file: int
     jump: int
-    """Distance of its first sequence number from where the last connection on the same addresses was. It is 0 unless only this distance
-    shows that it is another connection."""
+    """Distance of its first sequence number from where the last connection on the same addresses
+    was. It is 0 unless only this distance shows that it is another connection.
+    """
     holes: tuple[int, int]
     missing: tuple[int, int]
     """Bytes missing in those holes."""
     skipped: tuple[int, int]
     """Captured bytes that belong to no message."""
     lost_at_end: tuple[tuple[int, int] | None, tuple[int, int] | None]
-    """Stream offsets [start, end) behind the latest message that could not be read; None where there are none."""
+    """Stream offsets [start, end) behind the latest message that could not be read; None where
+    there are none.
+    """
     tls: str | None = None
     """Version, cipher suite and state of the records; None where the connection has no TLS."""
     acked: tuple[int, int] = (0, 0)
-    """Stream offset up to which the host of the other side has acknowledged what was sent; 0 where nobody knows, as inside TLS."""
+    """Stream offset up to which the host of the other side has acknowledged what was sent; 0 where
+    nobody knows, as inside TLS.
+    """
     proxied: str | None = None
-    """Address and port of the client as a PROXY header names it, empty if it names none; None without such a header."""
+    """Address and port of the client as a PROXY header names it, empty if it names none; None
+    without such a header.
+    """
     unopened: str = ""
-    """What came of its SYN instead of an answer: ``unanswered``, ``refused``, or what an ICMP error says. ``silent`` where it was opened
-    and closed, and nobody said a byte. Else empty."""
+    """What came of its SYN instead of an answer: ``unanswered``, ``refused``, or what an ICMP error
+    says. ``silent`` where it was opened and closed, and nobody said a byte. Else empty.
+    """
     unreached: tuple[str, ...] = ("", "")
-    """By direction: what an ICMP error says of its packets, where the end that they were sent to was not heard after it; else empty."""
+    """By direction: what an ICMP error says of its packets, where the end that they were sent to
+    was not heard after it; else empty.
+    """
     syns: int = 0
     """Number of packets of the client, where it has had no answer."""
     unseen: int = -1
-    """Direction of which no packet was captured, though the other one says that there was something; -1: none."""
+    """Direction of which no packet was captured, though the other one says that there was
+    something; -1: none.
+    """
     unproven: tuple[int, ...] = (0, 0)
-    """Bytes behind the ends that IP headers tell, where nothing shows whether they are of the connection."""
+    """Bytes behind the ends that IP headers tell, where nothing shows whether they are of the
+    connection.
+    """
     shut: tuple[Shut | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
 
     def has_received(self, direction: int, offset: int) -> bool:
-        """Returns whether the other side's host acknowledged the header of the message at a stream offset of a direction."""
+        """Returns whether the other side's host acknowledged the header of the message at a stream
+        offset of a direction.
+        """
         return self.acked[direction] >= offset + HEADER_SIZE
 
     @property
@@ -90,7 +110,11 @@ class Link:
     @property
     def is_complete(self) -> bool:
         """Whether everything that was said on the connection was captured and read."""
-        return self.has_handshake and not any((*self.missing, *self.skipped)) and self.lost_at_end == (None, None)
+        return (
+            self.has_handshake
+            and not any((*self.missing, *self.skipped))
+            and self.lost_at_end == (None, None)
+        )
 
 
 class Counting:
@@ -98,7 +122,9 @@ class Counting:
 
     def __init__(self) -> None:
         self.copies = False
-        """Whether tables, counts and findings also have connections that show what another one shows."""
+        """Whether tables, counts and findings also have connections that show what another one
+        shows.
+        """
 
 
 chosen = Counting()

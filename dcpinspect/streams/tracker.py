@@ -1,7 +1,7 @@
 """Follows every vbucket's stream: messages go in, tables come out.
 
-``feed`` takes batches of messages in row order, of any size. ``tables`` returns at any time what is known so far. The tables of a reading
-do not depend on how the reading was cut into batches.
+``feed`` takes batches of messages in row order, of any size. ``tables`` returns at any time what is
+known so far. The tables of a reading do not depend on how the reading was cut into batches.
 """
 
 from __future__ import annotations
@@ -18,11 +18,25 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.streams.collections import KnownNames
-from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of, replica_streams
+from dcpinspect.streams.connections import (
+    RUNNING,
+    clients_of,
+    connection_records,
+    flow_of,
+    replica_streams,
+)
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.copies import Copies
-from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
+from dcpinspect.streams.disputes import (
+    Comparison,
+    Disputes,
+    Subscription,
+    disputable,
+    no_spans,
+    spans_of,
+    subscription,
+)
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.failover_branches import Branches
 from dcpinspect.streams.failover_logs import FailoverLogs
@@ -33,7 +47,15 @@ from dcpinspect.streams.gaps import Amounts, ExplainedGaps, Extra, StreamFacts, 
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
-from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
+from dcpinspect.streams.leaving import (
+    MOST_UNUSUAL,
+    Left,
+    before_those,
+    stale_gaps,
+    stale_losses,
+    stale_snapshots,
+    stale_streams,
+)
 from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.message_columns import MessageColumns
 from dcpinspect.streams.noops import Noops
@@ -59,7 +81,9 @@ ROUNDS = 16
 MOST_STREAMS = 10_000
 """The default of ``Tracker.most_streams``."""
 _CROWD = 4
-"""Forgetting is due when new snapshots, gaps or losses are more than ``_most // _CROWD``; ``_most`` limits the events remembered."""
+"""Forgetting is due when new snapshots, gaps or losses are more than ``_most // _CROWD``; ``_most``
+limits the events remembered.
+"""
 _AFTER_ALL = np.iinfo(np.int64).max
 
 
@@ -67,33 +91,55 @@ GapJudge = Callable[[IntArray, Streams, IntArray], BoolArray]
 
 
 class Tracker(Portable):
-    """State of all streams of one reading. Its memory grows with streams, snapshots and gaps, not with messages."""
+    """State of all streams of one reading. Its memory grows with streams, snapshots and gaps, not
+    with messages.
+    """
 
-    travels = ("state", "conversation", "copies", "_out_of_order", "flow", "noops", "_left", "_spans")
+    travels = (
+        "state",
+        "conversation",
+        "copies",
+        "_out_of_order",
+        "flow",
+        "noops",
+        "_left",
+        "_spans",
+    )
 
     def __init__(self, *, remembers: bool = False, most: int = RECENT) -> None:
         """Starts without any message.
 
-        ``remembers``: keep the latest events, ``most`` at most, to compare streams with each other. Live readings need that: their messages
-        cannot be read again.
+        ``remembers``: keep the latest events, ``most`` at most, to compare streams with each other.
+        Live readings need that: their messages cannot be read again.
         """
         self._recent = RecentEvents(most) if remembers else None
         self._told: dict[int, Comparison] = {}
         self._most = most
         self.most_streams = MOST_STREAMS
-        """Number of the latest finished streams that stay in the tables of a reading without end."""
+        """Number of the latest finished streams that stay in the tables of a reading without end.
+        """
         self._is_endless = self._is_due = self._is_over = False
         self._left = Left()
         self._spans: IntArray = np.zeros((0, 2), dtype=np.int64)
-        """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of which another stream may tell."""
-        self._stayed: Sequence[int] = (0, 0, 0)  # counts of snapshots, gaps and losses when some last left the tables.
+        """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of
+        which another stream may tell.
+        """
+        self._stayed: Sequence[int] = (
+            0,
+            0,
+            0,
+        )  # counts of snapshots, gaps and losses when some last left the tables.
         self._compared = 0  # vbuckets below this one were
         self.state = ReadingState()
         self.contents: Contents | None = None
-        """Follows the keys of events; None unless somebody wants to know what is wrong with the documents."""
+        """Follows the keys of events; None unless somebody wants to know what is wrong with the
+        documents.
+        """
         self.flow: FlowControl | None = None
         self.noops: Noops | None = None
-        """``flow`` follows flow control and ``noops`` follows noops; None unless somebody asks for them."""
+        """``flow`` follows flow control and ``noops`` follows noops; None unless somebody asks for
+        them.
+        """
         self.histories: Histories | None = None
         """Compares streams of one history; None unless somebody asks for that."""
         self.conversation = Conversation()
@@ -109,18 +155,31 @@ class Tracker(Portable):
         """The tables made last; None as soon as newer messages were taken."""
 
     @classmethod
-    def joined(cls, readings: Sequence[Tracker], connections: Sequence[IntArray]) -> tuple[Self, list[NewNumbers]]:
-        """Joins the trackers of readings of different connections to the tracker of one reading of all connections.
+    def joined(
+        cls, readings: Sequence[Tracker], connections: Sequence[IntArray]
+    ) -> tuple[Self, list[NewNumbers]]:
+        """Joins the trackers of readings of different connections to the tracker of one reading of
+        all connections.
 
-        ``connections``: for each reading, the new numbers of its connections. Returns the whole tracker, which must not be fed, and for
-        each reading the new numbers of its streams, snapshots and other records.
+        ``connections``: for each reading, the new numbers of its connections. Returns the whole
+        tracker, which must not be fed, and for each reading the new numbers of its streams,
+        snapshots and other records.
         """
         tracker = cls()
         tracker.copies = Copies.joined([reading.copies for reading in readings], connections)
-        tracker.conversation, filters, logs = Conversation.joined([reading.conversation for reading in readings], connections)
-        tracker.state, numbers = ReadingState.joined([reading.state for reading in readings], connections, filters, logs)
-        tracker._out_of_order = OutOfOrder.joined([reading._out_of_order for reading in readings], numbers)
-        tracker._left = Left.joined([reading._left for reading in readings], [new_numbers.streams for new_numbers in numbers])
+        tracker.conversation, filters, logs = Conversation.joined(
+            [reading.conversation for reading in readings], connections
+        )
+        tracker.state, numbers = ReadingState.joined(
+            [reading.state for reading in readings], connections, filters, logs
+        )
+        tracker._out_of_order = OutOfOrder.joined(
+            [reading._out_of_order for reading in readings], numbers
+        )
+        tracker._left = Left.joined(
+            [reading._left for reading in readings],
+            [new_numbers.streams for new_numbers in numbers],
+        )
         if any(len(reading._spans) for reading in readings):
             tracker._spans = no_spans(sum(len(new_numbers.streams) for new_numbers in numbers))
             for reading, new_numbers in zip(readings, numbers, strict=True):
@@ -132,9 +191,11 @@ class Tracker(Portable):
         return tracker, numbers
 
     def forget_what_is_over(self) -> None:
-        """Lets snapshots and gaps leave the tables from now on, once they are over and can be part of no finding: the reading has no end.
+        """Lets snapshots and gaps leave the tables from now on, once they are over and can be part
+        of no finding: the reading has no end.
 
-        Streams and vbuckets still count them. Raises ValueError unless the tracker ``remembers`` events, by which it knows what is over.
+        Streams and vbuckets still count them. Raises ValueError unless the tracker ``remembers``
+        events, by which it knows what is over.
         """
         if self._recent is None:
             msg = "what is over is only known to who remembers events"
@@ -144,7 +205,9 @@ class Tracker(Portable):
             self.contents.most = self._most
 
     def feed(self, batch: MessageBatch) -> None:
-        """Takes the next messages of the reading. The anomalies in ``state`` are those of the latest batch only."""
+        """Takes the next messages of the reading. The anomalies in ``state`` are those of the
+        latest batch only.
+        """
         self._tables = self._view = None
         self.copies.feed(batch)
         if self._is_due:
@@ -175,14 +238,20 @@ class Tracker(Portable):
     def speaks_dcp(self, connection: int) -> bool:
         """Returns whether anything was said on a connection that belongs to DCP."""
         table, session = self.state.connections, self.conversation.sessions.get(connection)
-        is_met = connection < len(table) and (table.producer[connection] >= 0 or table.streams[connection] > 0)
+        is_met = connection < len(table) and (
+            table.producer[connection] >= 0 or table.streams[connection] > 0
+        )
         return bool(is_met or (session is not None and session.open_row))
 
-    def tables(self, links: Sequence[Link], files: Sequence[str] = (), *, of_whole: OfWhole | None = None) -> Tables:
-        """Returns all tables. Only the table of connections has those that show what another one shows.
+    def tables(
+        self, links: Sequence[Link], files: Sequence[str] = (), *, of_whole: OfWhole | None = None
+    ) -> Tables:
+        """Returns all tables. Only the table of connections has those that show what another one
+        shows.
 
-        ``links``: the connections as they are now. ``files``: the captures, if records say in which capture they begin. ``of_whole``: facts
-        from a reading of everything, if this tracker read only a part. The snapshots and gaps of the part follow these facts.
+        ``links``: the connections as they are now. ``files``: the captures, if records say in which
+        capture they begin. ``of_whole``: facts from a reading of everything, if this tracker read
+        only a part. The snapshots and gaps of the part follow these facts.
         """
         if of_whole is not None:
             return self._made(links, of_whole).with_files(files)
@@ -190,7 +259,9 @@ class Tracker(Portable):
             tracker, counted = self.counted(links)
             tables, copies = tracker._made(counted, None), self.copies.among(links)
             if copies:
-                tables = tables.with_connections(lambda: self._made(links, None).connections, links, copies)
+                tables = tables.with_connections(
+                    lambda: self._made(links, None).connections, links, copies
+                )
             self._tables = tables
         return self._tables.with_files(files)
 
@@ -203,7 +274,9 @@ class Tracker(Portable):
         return () if self.counts_copies or self._is_over else self.copies.unsure(links)
 
     def counted(self, links: Sequence[Link]) -> tuple[Tracker, Sequence[Link]]:
-        """Returns what is known, and the connections, without those that show what another one shows; the tracker must not be fed."""
+        """Returns what is known, and the connections, without those that show what another one
+        shows; the tracker must not be fed.
+        """
         copies = self.left_out(links)
         if not copies:
             return self, links
@@ -213,9 +286,15 @@ class Tracker(Portable):
 
     def _without(self, connections: set[int]) -> Tracker:
         """Returns what is known without these connections."""
-        duplicate = copy.deepcopy(self, {id(self.copies): Copies()})  # which has what ``joined`` needs; nothing in it is there twice
+        duplicate = copy.deepcopy(
+            self, {id(self.copies): Copies()}
+        )  # which has what ``joined`` needs; nothing in it is there twice
         duplicate.counts_copies = True
-        duplicate._recent, duplicate._told, duplicate._compared = self._recent, dict(self._told), self._compared
+        duplicate._recent, duplicate._told, duplicate._compared = (
+            self._recent,
+            dict(self._told),
+            self._compared,
+        )
         duplicate.histories = copy.copy(self.histories)
         numbers = np.array(sorted(connections), dtype=np.int64)
         stays = ~np.isin(duplicate.state.known.streams.connection, numbers)
@@ -229,18 +308,36 @@ class Tracker(Portable):
     def _made(self, links: Sequence[Link], of_whole: OfWhole | None) -> Tables:
         by_number = {link.number: link for link in links}
         unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
-        self.state.meet(unmet, np.array([by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64))
-        sessions, connections, tables = self.conversation.sessions, self.state.connections, self.state.known
+        self.state.meet(
+            unmet,
+            np.array(
+                [by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64
+            ),
+        )
+        sessions, connections, tables = (
+            self.conversation.sessions,
+            self.state.connections,
+            self.state.known,
+        )
         streams, snapshots = tables.streams, tables.snapshots
         in_order = number_streams(streams)
         sight = Visibility(tables, by_number)
-        flows = {link.number: flow_of(connections[link.number], link, sessions.get(link.number) or Session(), sight) for link in links}
+        flows = {
+            link.number: flow_of(
+                connections[link.number], link, sessions.get(link.number) or Session(), sight
+            )
+            for link in links
+        }
         owners = clients_of(links, sessions, sight)
         clients = {number: owner.name for number, owner in owners.items()}
         ends = Ends.of(tables, by_number, {number: flow.is_full for number, flow in flows.items()})
         waits = Waits(tables, self._branches(streams), self.conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)
-        resumed = of_whole.resumed if of_whole else resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
+        resumed = (
+            of_whole.resumed
+            if of_whole
+            else resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
+        )
         gaps = self._explained(resumed, of_whole)
         amounts = self._amounts(gaps)
         buckets = {
@@ -248,14 +345,20 @@ class Tracker(Portable):
             for number, link_session in sessions.items()
             if number in by_number and link_session.bucket
         }
-        names = KnownNames({number: session.manifest for number, session in sessions.items()}, buckets)
+        names = KnownNames(
+            {number: session.manifest for number, session in sessions.items()}, buckets
+        )
         texts = StreamTexts(self.conversation.filters, self.conversation.logs, names)
         stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
         verdicts = stream_table.columns["verdict"]
         assert isinstance(verdicts, Worded)
         is_running = np.zeros(len(connections), dtype=np.bool_)
         is_running[streams.connection[np.isin(verdicts.codes, RUNNING)]] = True
-        replicas = of_whole.replicas if of_whole else replica_streams(streams, connections, sessions, by_number)
+        replicas = (
+            of_whole.replicas
+            if of_whole
+            else replica_streams(streams, connections, sessions, by_number)
+        )
         is_known = (connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
         snapshot_states = states(
             snapshots,
@@ -269,48 +372,89 @@ class Tracker(Portable):
         made: dict[str, Callable[[], Any]] = {
             "logs": logs,
             "explained": explained,
-            "connections": lambda: connection_records(links, sessions, tables.connections, flows, is_running, sight),
+            "connections": lambda: connection_records(
+                links, sessions, tables.connections, flows, is_running, sight
+            ),
             "streams": lambda: stream_table if in_order is None else stream_table.take(in_order),
-            "snapshots": lambda: snapshot_records(snapshots, streams, snapshot_states, sight.may_have_asked[streams.connection]),
+            "snapshots": lambda: snapshot_records(
+                snapshots, streams, snapshot_states, sight.may_have_asked[streams.connection]
+            ),
             "gaps": gaps.records,
             "rollbacks": lambda: explained().records(),
-            "vbuckets": lambda: vbucket_records(tables, verdicts.codes, amounts, clients, self.conversation.reports, waits),
+            "vbuckets": lambda: vbucket_records(
+                tables, verdicts.codes, amounts, clients, self.conversation.reports, waits
+            ),
         }
-        seen = Seen(by_number, sight, owners, clients, flows, unread, waits, gaps, amounts[1][0], replicas, snapshot_states)
+        seen = Seen(
+            by_number,
+            sight,
+            owners,
+            clients,
+            flows,
+            unread,
+            waits,
+            gaps,
+            amounts[1][0],
+            replicas,
+            snapshot_states,
+        )
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 
     def _explained(self, resumed: Sequence[Extra], of_whole: OfWhole | None) -> ExplainedGaps:
-        """Returns all gaps with their causes; ``resumed``: those at the beginning of resumed streams."""
+        """Returns all gaps with their causes; ``resumed``: those at the beginning of resumed
+        streams.
+        """
         tables = self.state.known
         facts = self._facts(tables.streams, of_whole)
-        cause, extras = causes(tables.gaps, tables.snapshots, facts), [*self._out_of_order.gaps, *rollback_gaps(tables.streams), *resumed]
+        cause, extras = (
+            causes(tables.gaps, tables.snapshots, facts),
+            [*self._out_of_order.gaps, *rollback_gaps(tables.streams), *resumed],
+        )
         all_gaps = tables.gaps, self._out_of_order.rows(tables.snapshots)
         if of_whole is not None:
             comparisons = of_whole.told_of(*all_gaps)
         else:
-            disputes = Disputes(all_gaps, cause, tables, self._branches(tables.streams), vbucket=self._compared)
-            found_events = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
-            comparisons = self._with_told(disputes.settled(found_events, self._subscriptions(disputes, tables.streams)))
+            disputes = Disputes(
+                all_gaps, cause, tables, self._branches(tables.streams), vbucket=self._compared
+            )
+            found_events = (
+                self._recent.shown(disputes.wanted())
+                if self._recent is not None and disputes.pairs
+                else None
+            )
+            comparisons = self._with_told(
+                disputes.settled(found_events, self._subscriptions(disputes, tables.streams))
+            )
         return ExplainedGaps(tables, extras, cause, comparisons, facts, self.conversation.sessions)
 
     def _amounts(self, gaps: ExplainedGaps) -> tuple[IntArray, Amounts]:
-        """Returns the snapshots of each stream, and its gaps by cause, with those that have left."""
+        """Returns the snapshots of each stream, and its gaps by cause, with those that have
+        left.
+        """
         tables = self.state.known
         count = len(tables.streams)
         by_cause, gap_seqnos = self._left.gaps(count)
         np.add.at(by_cause, (gaps.stream, gaps.cause), 1)
         np.add.at(gap_seqnos, (gaps.stream, gaps.cause), gaps.width)
-        return self._left.snapshots_of(count) + np.bincount(tables.snapshots.stream, minlength=count), (by_cause, gap_seqnos)
+        return self._left.snapshots_of(count) + np.bincount(
+            tables.snapshots.stream, minlength=count
+        ), (by_cause, gap_seqnos)
 
-    def compare(self, look_again: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
-        """Compares streams by events that are read a second time, each time of as many vbuckets as memory allows.
+    def compare(
+        self, look_again: Callable[[EventQuery], FoundEvents], differ: Differ | None = None
+    ) -> None:
+        """Compares streams by events that are read a second time, each time of as many vbuckets as
+        memory allows.
 
         ``differ``: as in ``Histories.compare``.
         """
         self._compared, self._told, self._tables = 0, {}, None
         for _ in range(ROUNDS):
             found_events = self._keep(look_again, vbucket=self._compared)
-            before, self._compared = self._compared, VBUCKETS if found_events is None else found_events.vbuckets
+            before, self._compared = (
+                self._compared,
+                VBUCKETS if found_events is None else found_events.vbuckets,
+            )
             if self._compared in (before, VBUCKETS):
                 break
         if self.histories is not None:
@@ -320,7 +464,9 @@ class Tracker(Portable):
                 streams = self.state.known.streams
                 before, vbucket = (
                     vbucket,
-                    self.histories.compare(look_again, streams, self.conversation, vbucket=vbucket, differ=differ),
+                    self.histories.compare(
+                        look_again, streams, self.conversation, vbucket=vbucket, differ=differ
+                    ),
                 )
                 if vbucket in (before, VBUCKETS):
                     break
@@ -333,20 +479,36 @@ class Tracker(Portable):
         self.state.take(*NOTHING)
 
     def contradictions(self) -> Histories:
-        """Returns where streams of one history contradict each other, as far as somebody asked for it and the events are known."""
+        """Returns where streams of one history contradict each other, as far as somebody asked for
+        it and the events are known.
+        """
         if self._recent is not None and self.histories is not None:
-            self.histories.look_back(self._recent.shown, self.state.known.streams, self.conversation, self._recent.last_row)
+            self.histories.look_back(
+                self._recent.shown,
+                self.state.known.streams,
+                self.conversation,
+                self._recent.last_row,
+            )
         return self.histories or Histories()
 
     @property
     def left(self) -> dict[str, int]:
-        """How many connections, streams, snapshots and gaps have left the tables so far, by name."""
+        """How many connections, streams, snapshots and gaps have left the tables so far, by
+        name.
+        """
         snapshots, gaps = self._left.counts.tolist()
-        return {"connections": self._left.connections, "streams": self._left.streams, "snapshots": snapshots, "gaps": gaps}
+        return {
+            "connections": self._left.connections,
+            "streams": self._left.streams,
+            "snapshots": snapshots,
+            "gaps": gaps,
+        }
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether new snapshots, gaps or losses are many, compared with the number of events that are remembered."""
+        """Whether new snapshots, gaps or losses are many, compared with the number of events that
+        are remembered.
+        """
         new = (now - before for now, before in zip(self._bulk, self._stayed, strict=True))
         return self._is_endless and max(new) > self._most // _CROWD
 
@@ -359,23 +521,27 @@ class Tracker(Portable):
     def set_apart(self, but: BoolArray | None = None) -> None:
         """Lets snapshots and gaps leave that are over and can be part of no finding.
 
-        Streams and vbuckets still count them, and ``OfWhole`` helps to make their tables. Call this once all messages were taken, on a
-        tracker that will be ``joined``. ``but``: streams whose snapshots and gaps all stay.
+        Streams and vbuckets still count them, and ``OfWhole`` helps to make their tables. Call this
+        once all messages were taken, on a tracker that will be ``joined``. ``but``: streams whose
+        snapshots and gaps all stay.
         """
         self._spans = spans_of(*self._every_gap(), len(self.state.known.streams))
         self._leave(_AFTER_ALL, _AFTER_ALL, but)
 
     @property
     def gap_bounds(self) -> IntArray:
-        """Stream, seqno before, seqno behind and cause of every gap: enough to tell which gaps are in dispute."""
+        """Stream, seqno before, seqno behind and cause of every gap: enough to tell which gaps are
+        in dispute.
+        """
         every, cause = self._every_gap()
         return np.column_stack((every.stream, every.after, every.before, cause))
 
     def wanting(self, judge: GapJudge) -> BoolArray:
-        """Returns a mask of streams that have to be compared with each other because of gaps and snapshots that were set apart.
+        """Returns a mask of streams that have to be compared with each other because of gaps and
+        snapshots that were set apart.
 
-        ``judge``: gets streams that may have gaps in dispute (their numbers, their rows, the branch of each), and returns a mask of those
-        that do.
+        ``judge``: gets streams that may have gaps in dispute (their numbers, their rows, the branch
+        of each), and returns a mask of those that do.
         """
         streams = self.state.known.streams
         branches = self._branches(streams)
@@ -397,14 +563,21 @@ class Tracker(Portable):
         stays = np.zeros(len(streams), dtype=np.bool_) if but is None else but
         every, cause = self._every_gap()
         names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(every) - len(gaps))))
-        position_of = {name: position for position, name in enumerate(names.tolist())} if self._told else {}
+        position_of = (
+            {name: position for position, name in enumerate(names.tolist())} if self._told else {}
+        )
         for name, tale in self._told.items():
             if tale.cause >= 0:
                 cause[position_of[name]] = tale.cause
         go = stale_gaps(every, cause, before_row, most) & ~stays[every.stream]
         stay, stay_unordered = np.split(~go, [len(gaps)])
         self._out_of_order.leave(stay_unordered)
-        gone = stale_snapshots(snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row, most) & ~stays[snapshots.stream]
+        gone = (
+            stale_snapshots(
+                snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row, most
+            )
+            & ~stays[snapshots.stream]
+        )
         self._left.take(len(streams), snapshots[gone], every[go], cause[go])
         staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses, most)}
         self._take_leave(staying, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
@@ -412,29 +585,41 @@ class Tracker(Portable):
         self._is_due = False
 
     def _every_gap(self) -> tuple[Gaps, IntArray]:
-        """Returns all gaps, those inside OSO snapshots last, and for each the cause that its own stream shows; no other stream is asked."""
+        """Returns all gaps, those inside OSO snapshots last, and for each the cause that its own
+        stream shows; no other stream is asked.
+        """
         _, streams, snapshots, gaps, _ = self.state.known
         gap_causes = causes(gaps, snapshots, self._facts(streams))
         unordered = np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)
-        return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate((gap_causes, unordered))
+        return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate(
+            (gap_causes, unordered)
+        )
 
-    def let_go(self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]) -> Collection[tuple[int, int | None]]:
-        """Lets connections leave the tables with all that was on them; streams that are over leave too, but for the newest
-        ``most_streams``.
+    def let_go(
+        self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]
+    ) -> Collection[tuple[int, int | None]]:
+        """Lets connections leave the tables with all that was on them; streams that are over leave
+        too, but for the newest ``most_streams``.
 
-        ``hosts``: host of the client, by connection. ``closed``: connections that were closed. When a stream leaves, so do streams that the
-        same host opened before for the same vbucket: otherwise one of them would count as the stream just before the next. Returns pairs of
-        connection and vbucket for streams that left while their connection stayed, and (connection, None) for each of these connections.
-        Call this between two batches.
+        ``hosts``: host of the client, by connection. ``closed``: connections that were closed. When
+        a stream leaves, so do streams that the same host opened before for the same vbucket:
+        otherwise one of them would count as the stream just before the next. Returns pairs of
+        connection and vbucket for streams that left while their connection stayed, and (connection,
+        None) for each of these connections. Call this between two batches.
         """
         state = self.state
         tables, numbers = state.known, np.array(sorted(connections), dtype=np.int64)
         is_of = np.isin(tables.streams.connection, numbers)
         over = stale_streams(tables.streams, state.used(state.keys), self.most_streams)
         leaving = is_of | over
-        streams = ~(leaving | before_those(leaving, tables.streams, hosts, np.array(sorted(closed), dtype=np.int64)))
+        streams = ~(
+            leaving
+            | before_those(leaving, tables.streams, hosts, np.array(sorted(closed), dtype=np.int64))
+        )
         logs = np.concatenate((tables.streams.log[streams], state.early_answers.log))
-        self._drop(streams, numbers, self.conversation.keep(tables.streams.request.filter[streams], logs))
+        self._drop(
+            streams, numbers, self.conversation.keep(tables.streams.request.filter[streams], logs)
+        )
         self._left.connections += len(connections)
         self.copies.leave(connections)
         for follower in (self.flow, self.noops, self._recent):
@@ -442,16 +627,27 @@ class Tracker(Portable):
                 follower.leave(connections)
         other_streams = tables.streams[~streams & ~is_of]
         connections_of, vbuckets = other_streams.connection.tolist(), other_streams.vbucket.tolist()
-        return {*zip(connections_of, vbuckets, strict=True), *((number, None) for number in connections_of)}
+        return {
+            *zip(connections_of, vbuckets, strict=True),
+            *((number, None) for number in connections_of),
+        }
 
-    def _drop(self, streams: BoolArray, connections: IntArray, other_masks: Mapping[str, BoolArray] = MappingProxyType({})) -> None:
+    def _drop(
+        self,
+        streams: BoolArray,
+        connections: IntArray,
+        other_masks: Mapping[str, BoolArray] = MappingProxyType({}),
+    ) -> None:
         """Drops connections, and keeps of all streams only some, with all that was on them.
 
         ``streams``: a mask of those that stay. ``other_masks``: masks of other things, by name.
         """
         state, tables = self.state, self.state.known
         unordered = self._out_of_order.gaps
-        gaps, keeps_unordered = streams[tables.gaps.stream], np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
+        gaps, keeps_unordered = (
+            streams[tables.gaps.stream],
+            np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_),
+        )
         self._told = {name: tale for name, tale in self._told.items() if streams[tale.stream]}
         self._out_of_order.leave(keeps_unordered)
         self._left.forget(streams)
@@ -469,10 +665,13 @@ class Tracker(Portable):
         refill_slots(state)
         self.conversation.leave(connections)
 
-    def _take_leave(self, staying: dict[str, BoolArray], gaps: IntArray, unordered: IntArray) -> None:
+    def _take_leave(
+        self, staying: dict[str, BoolArray], gaps: IntArray, unordered: IntArray
+    ) -> None:
         """Keeps only some rows of the kernel's tables.
 
-        ``staying``: masks by table. ``gaps`` and ``unordered``: old numbers, in ``_told``, of the gaps that stay.
+        ``staying``: masks by table. ``gaps`` and ``unordered``: old numbers, in ``_told``, of the
+        gaps that stay.
         """
         self._tables = None
         numbers = self.state.leave(staying)
@@ -485,7 +684,10 @@ class Tracker(Portable):
         if self.contents is not None:
             self.contents.renumber(streams, numbers["snapshots"])
         if streams is not None:
-            self._told = {name: replace(tale, stream=int(streams[tale.stream])) for name, tale in self._told.items()}
+            self._told = {
+                name: replace(tale, stream=int(streams[tale.stream]))
+                for name, tale in self._told.items()
+            }
             if self.histories is not None:
                 self.histories.renumber(streams)
 
@@ -494,25 +696,40 @@ class Tracker(Portable):
         self._keep(recent.shown, first_row=recent.first_row)
         self.contradictions()
 
-    def _keep(self, look: Callable[[EventQuery], FoundEvents], *, first_row: int = 0, vbucket: int = 0) -> FoundEvents | None:
-        """Keeps what other streams tell of gaps from ``first_row`` and ``vbucket`` on. Returns the events used; None where none tell
-        anything."""
+    def _keep(
+        self, look: Callable[[EventQuery], FoundEvents], *, first_row: int = 0, vbucket: int = 0
+    ) -> FoundEvents | None:
+        """Keeps what other streams tell of gaps from ``first_row`` and ``vbucket`` on. Returns the
+        events used; None where none tell anything.
+        """
         _, streams, snapshots, gaps, _ = self.state.known
         cause = causes(gaps, snapshots, self._facts(streams))
         all_gaps = gaps, self._out_of_order.rows(snapshots)
-        disputes = Disputes(all_gaps, cause, self.state.known, self._branches(streams), first_row=first_row, vbucket=vbucket)
+        disputes = Disputes(
+            all_gaps,
+            cause,
+            self.state.known,
+            self._branches(streams),
+            first_row=first_row,
+            vbucket=vbucket,
+        )
         if not disputes.pairs:
             return None
         found_events = look(disputes.wanted())
         comparisons = disputes.settled(found_events, self._subscriptions(disputes, streams))
-        self._told = self._with_told({gap: tale for gap, tale in comparisons.items() if tale.event is not None})
+        self._told = self._with_told(
+            {gap: tale for gap, tale in comparisons.items() if tale.event is not None}
+        )
         return found_events
 
     def _with_told(self, comparisons: dict[int, Comparison]) -> dict[int, Comparison]:
         """Returns ``comparisons`` together with what was told of gaps before."""
         return {
             **comparisons,
-            **{gap: comparisons[gap].or_rather(tale) if gap in comparisons else tale for gap, tale in self._told.items()},
+            **{
+                gap: comparisons[gap].or_rather(tale) if gap in comparisons else tale
+                for gap, tale in self._told.items()
+            },
         }
 
     def _branches(self, streams: Streams) -> IntArray:
@@ -525,35 +742,70 @@ class Tracker(Portable):
             stream = streams[number]
             connection = int(stream.connection)
             connection_row = self.state.connections[connection]
-            is_whole = bool(connection_row.is_known) and not connection_row.losses[0] and not connection_row.losses[1]
-            filter_ = self.conversation.filters[stream.request.filter] if stream.request.filter >= 0 else None
+            is_whole = (
+                bool(connection_row.is_known)
+                and not connection_row.losses[0]
+                and not connection_row.losses[1]
+            )
+            filter_ = (
+                self.conversation.filters[stream.request.filter]
+                if stream.request.filter >= 0
+                else None
+            )
             is_asked = stream.request.form > 0 and stream.request.filter != CUT_VALUE
-            subscriptions[number] = subscription(self.conversation.of(connection), filter_, is_asked=bool(is_asked), is_whole=is_whole)
+            subscriptions[number] = subscription(
+                self.conversation.of(connection),
+                filter_,
+                is_asked=bool(is_asked),
+                is_whole=is_whole,
+            )
         return subscriptions
 
     def _meet(self, batch: MessageBatch) -> None:
         numbers = self.state.unmet(batch.connection)
         if len(numbers):
-            self.state.meet(numbers, np.frombuffer(bytes(batch.endpoints.has_handshake), np.uint8)[numbers - 1].astype(np.int64))
+            self.state.meet(
+                numbers,
+                np.frombuffer(bytes(batch.endpoints.has_handshake), np.uint8)[numbers - 1].astype(
+                    np.int64
+                ),
+            )
 
     def _facts(self, streams: Streams, of_whole: OfWhole | None = None) -> StreamFacts:
-        filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
-        has_filter = np.array([*filters, False], dtype=np.bool_)[np.maximum(streams.request.filter, -1)]  # no value finds the last one
+        filters = [
+            value is not None and ("collections" in value or "scope" in value)
+            for value in self.conversation.filters
+        ]
+        has_filter = np.array([*filters, False], dtype=np.bool_)[
+            np.maximum(streams.request.filter, -1)
+        ]  # no value finds the last one
         is_asked = (streams.request.form > 0) & (streams.request.filter != CUT_VALUE)
-        skips, is_opened, bare = (np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3))
+        skips, is_opened, bare = (
+            np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3)
+        )
         for number, session in self.conversation.sessions.items():
             skips[number] = bool((session.open_flags or 0) & SKIP_DELETES)
             is_opened[number] = session.open_flags is not None
             bare[number] = session.features is not None and COLLECTIONS not in session.features
         owner = streams.connection
         lacks_history = of_whole.lacks_history if of_whole else self.lacks_history()[owner]
-        return StreamFacts(is_asked | bare[owner], is_opened[owner] | bare[owner], has_filter, skips[owner], lacks_history)
+        return StreamFacts(
+            is_asked | bare[owner],
+            is_opened[owner] | bare[owner],
+            has_filter,
+            skips[owner],
+            lacks_history,
+        )
 
     def lacks_history(self) -> BoolArray:
-        """Returns a mask by number of the connection: connections to a bucket of which some known collection keeps no history."""
+        """Returns a mask by number of the connection: connections to a bucket of which some known
+        collection keeps no history.
+        """
         mask = np.zeros(len(self.state.connections), dtype=np.bool_)
         sessions = self.conversation.sessions
-        buckets = {session.bucket for session in sessions.values() if session.manifest.lacks_history} - {None}
+        buckets = {
+            session.bucket for session in sessions.values() if session.manifest.lacks_history
+        } - {None}
         for number, session in sessions.items():
             mask[number] = session.manifest.lacks_history or session.bucket in buckets
         return mask

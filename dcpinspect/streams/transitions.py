@@ -1,16 +1,21 @@
 """The life of a stream and of a snapshot: their states, and which state may follow which.
 
-A stream is REQUESTED by the client. The server's answer makes it ACCEPTED or NOT_ACCEPTED, and its first marker STREAMING. A client that
-wants no more of it asks to close it: CLOSING. Where the server does not end closed streams, its answer to that is the last word, but
-messages may be under way: DRAINING. The server's stream end makes it ENDED. Where the capture lacks the end, the next stream of the same
-vbucket takes its place: LEFT. A stream whose request was not captured begins with a message: it is STREAMING at once.
+A stream is REQUESTED by the client. The server's answer makes it ACCEPTED or NOT_ACCEPTED, and its
+first marker STREAMING. A client that wants no more of it asks to close it: CLOSING. Where the
+server does not end closed streams, its answer to that is the last word, but messages may be under
+way: DRAINING. The server's stream end makes it ENDED. Where the capture lacks the end, the next
+stream of the same vbucket takes its place: LEFT. A stream whose request was not captured begins
+with a message: it is STREAMING at once.
 
-A snapshot is OPEN from its marker on, until the event or SeqnoAdvanced with its last seqno makes it COMPLETE or COMPLETE_ADVANCED; an
-out-of-order snapshot is COMPLETE_OSO with its end. What comes before that is over it: a marker of the same range with the history bit
-makes it CONTINUED, any other marker INCOMPLETE, the end of the stream CUT. Where something was lost in between, it is NOT_KNOWN.
+A snapshot is OPEN from its marker on, until the event or SeqnoAdvanced with its last seqno makes it
+COMPLETE or COMPLETE_ADVANCED; an out-of-order snapshot is COMPLETE_OSO with its end. What comes
+before that is over it: a marker of the same range with the history bit makes it CONTINUED, any
+other marker INCOMPLETE, the end of the stream CUT. Where something was lost in between, it is
+NOT_KNOWN.
 
-``set_state`` and ``set_snapshot_state`` are the only ways to change a state. Kernels do not check what they are told, for the wire may
-say anything; tests hold every change in every capture against the tables here.
+``set_state`` and ``set_snapshot_state`` are the only ways to change a state. Kernels do not check
+what they are told, for the wire may say anything; tests hold every change in every capture against
+the tables here.
 """
 
 from __future__ import annotations
@@ -21,7 +26,16 @@ from dcpinspect.kernels.kernel import inline
 from dcpinspect.streams.records import Snapshot, Stream
 
 REQUESTED, ACCEPTED, STREAMING, CLOSING, DRAINING, ENDED, LEFT, NOT_ACCEPTED = range(8)
-STREAM_STATES = ("requested", "accepted", "streaming", "closing", "draining", "ended", "left", "not-accepted")
+STREAM_STATES = (
+    "requested",
+    "accepted",
+    "streaming",
+    "closing",
+    "draining",
+    "ended",
+    "left",
+    "not-accepted",
+)
 
 STREAM_TRANSITIONS: Mapping[int, Collection[int]] = {
     REQUESTED: (ACCEPTED, CLOSING, STREAMING, NOT_ACCEPTED, LEFT),
@@ -34,7 +48,16 @@ STREAM_TRANSITIONS: Mapping[int, Collection[int]] = {
     NOT_ACCEPTED: (),
 }
 
-SNAPSHOT_STATES = ("open", "complete", "complete-seqno-advanced", "complete-oso", "continued", "cut", "incomplete", "unknown")
+SNAPSHOT_STATES = (
+    "open",
+    "complete",
+    "complete-seqno-advanced",
+    "complete-oso",
+    "continued",
+    "cut",
+    "incomplete",
+    "unknown",
+)
 OPEN, COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN = range(8)
 
 SNAPSHOT_TRANSITIONS: Mapping[int, Collection[int]] = {

@@ -1,4 +1,6 @@
-"""Stream requests of which the capture lacks so much that nobody knows which stream of their vbucket they ask for."""
+"""Stream requests of which the capture lacks so much that nobody knows which stream of their
+vbucket they ask for.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,12 @@ class UnreadRequests:
         clients: Mapping[int, str],
     ) -> None:
         """``clients``: name of the consumer of each connection."""
-        self.streams: BoolArray = (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
-        """Streams whose stream-id may be in the missing part of their request, and on which no message came that shows it."""
+        self.streams: BoolArray = (
+            (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
+        )
+        """Streams whose stream-id may be in the missing part of their request, and on which no
+        message came that shows it.
+        """
         for number in np.unique(streams.connection[self.streams]).tolist():
             if number in links and _has_no_ids(sight, number, sessions.get(number) or Session()):
                 self.streams &= streams.connection != number
@@ -42,9 +48,12 @@ class UnreadRequests:
                 times_of[clients[connection], vbucket].append(time_ns)
         self._times = {key: np.sort(times) for key, times in times_of.items()}
 
-    def asked_between(self, client: str, vbucket: int, since_ns: int, until_ns: int | None = None) -> bool:
-        """Returns whether a client sent an unread request for a vbucket between two times; without ``until_ns``, at any time after the
-        first."""
+    def asked_between(
+        self, client: str, vbucket: int, since_ns: int, until_ns: int | None = None
+    ) -> bool:
+        """Returns whether a client sent an unread request for a vbucket between two times; without
+        ``until_ns``, at any time after the first.
+        """
         times = self._times.get((client, vbucket))
         if times is None:
             return False
@@ -53,7 +62,12 @@ class UnreadRequests:
 
 
 def _times_asked(streams: Streams) -> Iterator[tuple[int, int, int]]:
-    return zip(streams.connection.tolist(), streams.vbucket.tolist(), streams.opened.time.tolist(), strict=True)
+    return zip(
+        streams.connection.tolist(),
+        streams.vbucket.tolist(),
+        streams.opened.time.tolist(),
+        strict=True,
+    )
 
 
 def _has_no_ids(sight: Visibility, connection: int, session: Session) -> bool:

@@ -22,12 +22,17 @@ from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded,
 
 
 def vbucket_records(
-    tables: Known, verdicts: IntArray, amounts: tuple[IntArray, Amounts], clients: Mapping[int, str], reports: Reports, waits: Waits
+    tables: Known,
+    verdicts: IntArray,
+    amounts: tuple[IntArray, Amounts],
+    clients: Mapping[int, str],
+    reports: Reports,
+    waits: Waits,
 ) -> Records:
     """Returns the table of vbuckets.
 
-    ``verdicts``: number of each stream's verdict. ``amounts``: snapshots of each stream, and gaps of each stream. ``reports``: what servers
-    said of seqnos.
+    ``verdicts``: number of each stream's verdict. ``amounts``: snapshots of each stream, and gaps
+    of each stream. ``reports``: what servers said of seqnos.
     """
     streams, (snapshot_counts, gaps) = tables.streams, amounts
     names = NameNumbers(clients, 1 + max([len(tables.connections), *clients]))
@@ -35,8 +40,8 @@ def vbucket_records(
     groups = Groups([client, streams.vbucket], np.flatnonzero(client >= 0))
     if not len(groups):
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
-    # All streams, sorted by vbucket in order of their first streams, then in order of opening: requests may have been read after the
-    # messages that followed them.
+    # All streams, sorted by vbucket in order of their first streams, then in order of opening:
+    # requests may have been read after the messages that followed them.
     count, begin = groups.counts, groups.begins
     numbers = groups.rows[np.lexsort((streams.opened.time[groups.rows], groups.of[groups.rows]))]
     newest = numbers[begin + count - 1]
@@ -49,7 +54,9 @@ def vbucket_records(
         return NumberColumn(np.add.reduceat(values.astype(np.int64), begin))
 
     def by_cause(counts: npt.NDArray[Any]) -> Made:
-        return counted(whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)), w.CAUSES)
+        return counted(
+            whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)), w.CAUSES
+        )
 
     latest = NumberColumn(unbiased(streams.last[numbers[last]]), received)
     request = streams.request
@@ -69,7 +76,9 @@ def vbucket_records(
         "first_seqno": NumberColumn(unbiased(streams.first[numbers[first]]), received),
         "last_seqno": latest,
         "high_seqno": NumberColumn(high_seqno, is_told),
-        "behind": NumberColumn(np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_told),
+        "behind": NumberColumn(
+            np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_told
+        ),
         "items": total(streams.items[numbers]),
         "bytes": total(streams.bytes[numbers]),
         "gaps": by_cause(gaps[0]),
@@ -80,7 +89,9 @@ def vbucket_records(
         "first_time": NumberColumn(np.minimum.reduceat(streams.opened.time[numbers], begin)),
         "last_time": NumberColumn(np.maximum.reduceat(streams.latest.time[numbers], begin)),
     }
-    return Records(VBUCKETS, columns, len(groups), file=streams.opened.frame[numbers[begin]] >> FILE_SHIFT)
+    return Records(
+        VBUCKETS, columns, len(groups), file=streams.opened.frame[numbers[begin]] >> FILE_SHIFT
+    )
 
 
 def _connections(groups: Groups, connection: IntArray) -> Worded:
@@ -96,8 +107,12 @@ def _connections(groups: Groups, connection: IntArray) -> Worded:
     return Worded(codes, words)
 
 
-def _high_seqnos(reports: Reports, names: NameNumbers, keys: IntArray) -> tuple[IntArray, BoolArray]:
-    """Returns the newest seqno, biased, that each client was told of each vbucket, and whether it was told one."""
+def _high_seqnos(
+    reports: Reports, names: NameNumbers, keys: IntArray
+) -> tuple[IntArray, BoolArray]:
+    """Returns the newest seqno, biased, that each client was told of each vbucket, and whether it
+    was told one.
+    """
     has_name = reports.connection < len(names.of)
     name_number = np.where(has_name, names.of[np.where(has_name, reports.connection, 0)], -1)
     latest = np.flatnonzero((reports.kind == LATEST) & (name_number >= 0))
@@ -106,6 +121,8 @@ def _high_seqnos(reports: Reports, names: NameNumbers, keys: IntArray) -> tuple[
     report_keys, seqno = report_keys[order], reports.seqno[latest][order]
     positions = np.searchsorted(report_keys, keys, "right") - 1
     is_told = (
-        (positions >= 0) & (report_keys[np.maximum(positions, 0)] == keys) if len(report_keys) else np.zeros(len(keys), dtype=np.bool_)
+        (positions >= 0) & (report_keys[np.maximum(positions, 0)] == keys)
+        if len(report_keys)
+        else np.zeros(len(keys), dtype=np.bool_)
     )
     return (seqno[positions] if len(report_keys) else keys), is_told

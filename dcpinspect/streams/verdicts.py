@@ -22,23 +22,39 @@ from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snap
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.tcp_facts import Link
-from dcpinspect.streams.transitions import ACCEPTED, CLOSING, COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, OPEN, REQUESTED
+from dcpinspect.streams.transitions import (
+    ACCEPTED,
+    CLOSING,
+    COMPLETE,
+    COMPLETE_ADVANCED,
+    DRAINING,
+    ENDED,
+    LEFT,
+    OPEN,
+    REQUESTED,
+)
 from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded
 
 PATIENCE_NS = 2_000_000_000
-"""Something absent is reported after this time, or after ten times the slowest answer seen before, if that is longer."""
+"""Something absent is reported after this time, or after ten times the slowest answer seen before,
+if that is longer.
+"""
 _LONG = 10**15
 """Longer times count as this one, so that ten times as long still fits 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the end of each connection tells of the streams on it; every array has one element for each stream."""
+    """What the end of each connection tells of the streams on it; every array has one element for
+    each stream.
+    """
 
     is_closed: BoolArray
     """Whether the stream's connection has ended."""
     is_lost: BoolArray
-    """Whether something after the stream's latest message was not captured, up to the end of its connection or of the capture."""
+    """Whether something after the stream's latest message was not captured, up to the end of its
+    connection or of the capture.
+    """
     is_starved: BoolArray
     """Whether the window of the stream's connection is full."""
     now: IntArray
@@ -46,7 +62,9 @@ class Ends:
 
     @staticmethod
     def of(tables: Known, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
-        """Returns the ends of streams; ``starved``: whether the window of each connection is full."""
+        """Returns the ends of streams; ``starved``: whether the window of each connection is
+        full.
+        """
         connections, streams, losses = tables.connections, tables.streams, tables.losses
         number = streams.connection
         closed = np.zeros(len(connections), dtype=np.bool_)
@@ -58,8 +76,12 @@ class Ends:
                 now[link.number] = link.last_ns
                 closed[link.number] = bool(link.closed)
         producer = np.maximum(connections.producer[number], 0)
-        lost = (connections.losses.array[number, producer] != streams.losses) | at_end[number, producer]
-        lost |= connections.closed_time[number] >= streams.latest.time  # this stream may be the one that was closed
+        lost = (connections.losses.array[number, producer] != streams.losses) | at_end[
+            number, producer
+        ]
+        lost |= (
+            connections.closed_time[number] >= streams.latest.time
+        )  # this stream may be the one that was closed
         # a loss may be known before the request is read whose answer it hides
         over = np.zeros((len(connections), 2), dtype=np.int64)
         np.maximum.at(over, (losses.connection, losses.direction), losses.after_time)
@@ -76,7 +98,9 @@ def is_over(streams: Streams, ends: Ends) -> BoolArray:
 
 
 def answers(streams: Streams, ends: Ends) -> IntArray:
-    """Returns the number of each stream's answer. A request without one counts as unanswered if nothing could hide the answer."""
+    """Returns the number of each stream's answer. A request without one counts as unanswered if
+    nothing could hide the answer.
+    """
     answer_codes = streams.answer.copy()
     is_asked = (streams.request.form > 0) | (streams.request.filter == CUT_VALUE)
     waits = (streams.state == REQUESTED) & is_asked
@@ -84,8 +108,12 @@ def answers(streams: Streams, ends: Ends) -> IntArray:
     return answer_codes
 
 
-def verdicts(streams: Streams, snapshots: Snapshots, answer: IntArray, ends: Ends, behind: BoolArray) -> IntArray:
-    """Returns the number of each stream's verdict; ``behind``: mask of streams that have waited for long, from ``waits``."""
+def verdicts(
+    streams: Streams, snapshots: Snapshots, answer: IntArray, ends: Ends, behind: BoolArray
+) -> IntArray:
+    """Returns the number of each stream's verdict; ``behind``: mask of streams that have waited for
+    long, from ``waits``.
+    """
     state, snapshot = streams.state, streams.snapshot
     table = snapshots if len(snapshots) else Snapshots.zeros(1)
     is_marked = snapshot >= 0
@@ -127,7 +155,13 @@ def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> Worded:
     """Returns why each stream ended; null if it did not end, or if nobody can know."""
     ended = w.STREAM_VERDICTS.index("ended")
     reason = streams.reason.copy()
-    by_connection = (verdict == ended) & (reason < 0) & ends.is_closed & ~ends.is_lost & ~np.isin(streams.state, (ENDED, LEFT))
+    by_connection = (
+        (verdict == ended)
+        & (reason < 0)
+        & ends.is_closed
+        & ~ends.is_lost
+        & ~np.isin(streams.state, (ENDED, LEFT))
+    )
     reason[by_connection] = w.CONNECTION_CLOSED
     reason[verdict != ended] = -1
     # reason 9 on the wire means nothing; in the table, it means that the connection ended
@@ -161,25 +195,42 @@ def _logs_array(logs: Sequence[bytes], numbers: IntArray) -> Any:
 
     used, code = np.unique(numbers, return_inverse=True)
     branches = Branches.of([logs[log] if log >= 0 else b"" for log in used.tolist()])
-    entries = pa.StructArray.from_arrays([hex64(NumberColumn(branches.uuid)), pa.array(unbiased(branches.seqno))], ["uuid", "seqno"])
+    entries = pa.StructArray.from_arrays(
+        [hex64(NumberColumn(branches.uuid)), pa.array(unbiased(branches.seqno))], ["uuid", "seqno"]
+    )
     log_array = pa.ListArray.from_arrays(pa.array(branches.begins, pa.int32()), entries)
     return log_array.take(pa.array(code.reshape(-1), mask=numbers < 0))
 
 
 def _asked(streams: Streams, texts: StreamTexts) -> Worded:
-    """Returns what requests name as collections or scope, one text for each different request: many vbuckets are asked for the same."""
+    """Returns what requests name as collections or scope, one text for each different request: many
+    vbuckets are asked for the same.
+    """
     has_filter = streams.request.filter >= 0
     width = len(texts.filters) + 1
-    pairs, inverse = np.unique(streams.connection[has_filter] * width + streams.request.filter[has_filter], return_inverse=True)
+    pairs, inverse = np.unique(
+        streams.connection[has_filter] * width + streams.request.filter[has_filter],
+        return_inverse=True,
+    )
     numbers = np.full(len(streams), -1)
     numbers[has_filter] = inverse
-    return Worded(numbers, [texts.names.asked(pair // width, texts.filters[pair % width]) for pair in pairs.tolist()])
+    return Worded(
+        numbers,
+        [texts.names.asked(pair // width, texts.filters[pair % width]) for pair in pairs.tolist()],
+    )
 
 
 def stream_records(
-    streams: Streams, snapshots: Snapshots, amounts: tuple[IntArray, Amounts], texts: StreamTexts, ends: Ends, behind: BoolArray
+    streams: Streams,
+    snapshots: Snapshots,
+    amounts: tuple[IntArray, Amounts],
+    texts: StreamTexts,
+    ends: Ends,
+    behind: BoolArray,
 ) -> Records:
-    """Returns the table of streams; ``amounts``: snapshots of each stream, and gaps of each stream; ``behind``: as in ``verdicts``."""
+    """Returns the table of streams; ``amounts``: snapshots of each stream, and gaps of each stream;
+    ``behind``: as in ``verdicts``.
+    """
     snapshot_counts, gaps = amounts
     answer = answers(streams, ends)
     verdict = verdicts(streams, snapshots, answer, ends, behind)
@@ -203,15 +254,23 @@ def stream_records(
         "vbucket_uuid": NumberColumn(streams.request.uuid.view(np.uint64), is_asked),
         "snapshot_start": NumberColumn(unbiased(streams.request.snapshot_start), asked_range),
         "snapshot_end": NumberColumn(unbiased(streams.request.snapshot_end), asked_range),
-        "request_flags": Worded(flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]),
+        "request_flags": Worded(
+            flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]
+        ),
         "filter": Worded(np.maximum(streams.request.filter, -1), texts.filters),
         "collections": _asked(streams, texts),
         "answer": Worded(answer, w.ANSWERS),
-        "status": Worded(np.where(status < 0, -1, status_number.reshape(-1)), [status_name(max(0, code)) for code in statuses.tolist()]),
+        "status": Worded(
+            np.where(status < 0, -1, status_number.reshape(-1)),
+            [status_name(max(0, code)) for code in statuses.tolist()],
+        ),
         "rollback_seqno": NumberColumn(unbiased(streams.rollback), rolled),
         "failover_log": Made(
             len(streams),
-            lambda rows: [failover_entries(texts.logs[log]) if log >= 0 else None for log in logs[rows].tolist()],
+            lambda rows: [
+                failover_entries(texts.logs[log]) if log >= 0 else None
+                for log in logs[rows].tolist()
+            ],
             lambda rows: _logs_array(texts.logs, logs[rows]),
         ),
         "verdict": Worded(verdict, w.STREAM_VERDICTS),
@@ -231,10 +290,12 @@ def stream_records(
 
 
 def number_streams(streams: Streams) -> IntArray | None:
-    """Returns the numbers of the streams in order of their first rows, or None if they are in this order.
+    """Returns the numbers of the streams in order of their first rows, or None if they are in this
+    order.
 
-    A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it. On
-    connections with such requests, the ordinals are set to match.
+    A request that is read late may open its stream, or prove to be the request of another stream,
+    after the messages that followed it. On connections with such requests, the ordinals are set to
+    match.
     """
     open_row, connection = streams.opened.row, streams.connection
     if (open_row[1:] >= open_row[:-1]).all():

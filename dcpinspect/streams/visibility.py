@@ -1,8 +1,9 @@
 """What the capture shows of a connection, and what it lacks: the one place that answers this.
 
-A direction between two times is *complete*, or something of it was *lost*, or it is *unknown* because the capture began later. A wrong
-accusation costs more than a missing one. So a rule only speaks of an absence if the direction that could have said more is complete. A loss
-counts only if it has room for what somebody asks for (``room``): callers say how many bytes that takes at least.
+A direction between two times is *complete*, or something of it was *lost*, or it is *unknown*
+because the capture began later. A wrong accusation costs more than a missing one. So a rule only
+speaks of an absence if the direction that could have said more is complete. A loss counts only if
+it has room for what somebody asks for (``room``): callers say how many bytes that takes at least.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.streams.record_numbers import BY_START, UPR_LAYOUT
-from dcpinspect.streams.records import GREATEST, LEAST, ConnectionRows, SeqnoLosses, Snapshots, Stream
+from dcpinspect.streams.records import (
+    GREATEST,
+    LEAST,
+    ConnectionRows,
+    SeqnoLosses,
+    Snapshots,
+    Stream,
+)
 from dcpinspect.streams.room import MESSAGE, REQUEST, may_move
 from dcpinspect.streams.state import Known
 from dcpinspect.streams.tcp_facts import Link
@@ -45,26 +53,47 @@ class Visibility:
         self._losses: SeqnoLosses = tables.losses
         self._links = links
 
-    def between(self, connection: int, direction: int, since_ns: int = LEAST, until_ns: int | None = None, least: int = MESSAGE) -> Sight:
-        """Returns how complete the capture is for what a side said between two times; without them, from the beginning of the connection
-        or up to its end. ``least``: bytes of the shortest message that counts."""
+    def between(
+        self,
+        connection: int,
+        direction: int,
+        since_ns: int = LEAST,
+        until_ns: int | None = None,
+        least: int = MESSAGE,
+    ) -> Sight:
+        """Returns how complete the capture is for what a side said between two times; without them,
+        from the beginning of the connection or up to its end. ``least``: bytes of the shortest
+        message that counts.
+        """
         link = self._links[connection]
         if not link.has_handshake and link.first_ns > since_ns:
             return "unknown"
-        if link.lost_at_end[direction] is not None and (until_ns is None or self._connections[connection].time[direction] < until_ns):
+        if link.lost_at_end[direction] is not None and (
+            until_ns is None or self._connections[connection].time[direction] < until_ns
+        ):
             return "lost"
-        return "lost" if (self._sizes(connection, direction, since_ns, until_ns) >= least).any() else "complete"
+        return (
+            "lost"
+            if (self._sizes(connection, direction, since_ns, until_ns) >= least).any()
+            else "complete"
+        )
 
-    def _sizes(self, connection: int, direction: int, since_ns: int, until_ns: int | None) -> IntArray:
+    def _sizes(
+        self, connection: int, direction: int, since_ns: int, until_ns: int | None
+    ) -> IntArray:
         lost = self._lost.get((connection, direction))
         if lost is None:
             return _NOTHING
         first = int(np.searchsorted(lost.over_ns, since_ns, "right"))
-        last = len(lost.sizes) if until_ns is None else int(np.searchsorted(lost.since_ns, until_ns))
+        last = (
+            len(lost.sizes) if until_ns is None else int(np.searchsorted(lost.since_ns, until_ns))
+        )
         return lost.sizes[first:last]
 
     def may_move(self, connection: int, stream: Stream, snapshots: Snapshots, losses: int) -> bool:
-        """Returns whether what was lost of a producer, since it had so many ``losses``, may have brought a stream to a higher seqno."""
+        """Returns whether what was lost of a producer, since it had so many ``losses``, may have
+        brought a stream to a higher seqno.
+        """
         if self._links[connection].lost_at_end[self.producer(connection)] is not None:
             return True
         if stream.suspended and self._connections[connection].oso != 0:
@@ -74,12 +103,24 @@ class Visibility:
         if losses < 0 or count > (len(lost.sizes) if lost is not None else 0):
             return True  # some have left the table
         number = -1 if stream.position_by == BY_START else int(stream.position_in)
-        is_complete = bool(snapshots.end[number] <= stream.position) if number >= 0 else not stream.markers and not stream.seen
-        has_ranges = int(stream.request.form) == 1 and (number < 0 or snapshots.layout[number] != UPR_LAYOUT)
-        return lost is not None and may_move(lost.sizes[len(lost.sizes) - count :].tolist(), is_complete=is_complete, has_ranges=has_ranges)
+        is_complete = (
+            bool(snapshots.end[number] <= stream.position)
+            if number >= 0
+            else not stream.markers and not stream.seen
+        )
+        has_ranges = int(stream.request.form) == 1 and (
+            number < 0 or snapshots.layout[number] != UPR_LAYOUT
+        )
+        return lost is not None and may_move(
+            lost.sizes[len(lost.sizes) - count :].tolist(),
+            is_complete=is_complete,
+            has_ranges=has_ranges,
+        )
 
     def may_stream(self, connection: int, since_ns: int, until_ns: int) -> bool:
-        """Returns whether a producer may have brought any stream to a higher seqno in what was lost between two times."""
+        """Returns whether a producer may have brought any stream to a higher seqno in what was lost
+        between two times.
+        """
         producer = self.producer(connection)
         if self._links[connection].lost_at_end[producer] is not None:
             return True
@@ -88,22 +129,32 @@ class Visibility:
         return is_unknown or may_move(sizes, is_complete=True, has_ranges=False)
 
     def is_complete(self, connection: int, direction: int | None = None) -> bool:
-        """Returns whether the capture lacks nothing of a connection, of one direction or of both, from its beginning to its end."""
+        """Returns whether the capture lacks nothing of a connection, of one direction or of both,
+        from its beginning to its end.
+        """
         ways = (0, 1) if direction is None else (direction,)
         return all(self.between(connection, one_direction) == "complete" for one_direction in ways)
 
     def is_complete_so_far(self, connection: int) -> bool:
-        """Returns whether nothing is missing up to the latest message of each direction: then it is known what was negotiated."""
+        """Returns whether nothing is missing up to the latest message of each direction: then it is
+        known what was negotiated.
+        """
         losses = self._connections[connection].losses
         return self._links[connection].has_handshake and not losses[0] and not losses[1]
 
     def has_lost(self, connection: int, direction: int, losses: int = 0) -> bool:
-        """Returns whether bytes of a direction were lost since it had so many losses; what came before the capture does not count."""
-        return self._connections[connection].losses[direction] != losses or self._links[connection].lost_at_end[direction] is not None
+        """Returns whether bytes of a direction were lost since it had so many losses; what came
+        before the capture does not count.
+        """
+        return (
+            self._connections[connection].losses[direction] != losses
+            or self._links[connection].lost_at_end[direction] is not None
+        )
 
     def known_until_ns(self, connection: int, direction: int) -> int:
-        """Returns the time up to which everything is known that a side said: the last message before its first loss; ``EVER`` without a
-        loss."""
+        """Returns the time up to which everything is known that a side said: the last message
+        before its first loss; ``EVER`` without a loss.
+        """
         lost = self._lost.get((connection, direction))
         if lost is not None:
             return int(lost.since_ns[0])
@@ -121,7 +172,9 @@ class Visibility:
 
     @cached_property
     def incomplete_consumers(self) -> BoolArray:
-        """Connections, by number, on which something of the consumer's messages was not captured."""
+        """Connections, by number, on which something of the consumer's messages was not
+        captured.
+        """
         mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number in self._links:
             mask[number] = not self.is_complete(number, self.consumer(number))
@@ -129,10 +182,14 @@ class Visibility:
 
     @cached_property
     def may_have_asked(self) -> BoolArray:
-        """A mask of connections, by number, on which the consumer may have asked for a stream in what was lost."""
+        """A mask of connections, by number, on which the consumer may have asked for a stream in
+        what was lost.
+        """
         mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number, link in self._links.items():
-            mask[number] = link.lost_at_end[self.consumer(number)] is not None or not link.has_handshake
+            mask[number] = (
+                link.lost_at_end[self.consumer(number)] is not None or not link.has_handshake
+            )
         losses = self._losses[self._losses.end - self._losses.start >= REQUEST]
         of_consumer = losses.direction != self._connections.producer[losses.connection]
         mask[losses.connection[of_consumer]] = True
@@ -148,8 +205,13 @@ class Visibility:
         different, starts = np.unique(owner[order], return_index=True)
         losses_of = {}
         for number, loss_rows in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
-            over_ns, sizes = np.maximum.accumulate(losses.after_time[loss_rows]), losses.end[loss_rows] - losses.start[loss_rows]
-            losses_of[number >> 1, number & 1] = _Lost(losses.before_time[loss_rows], over_ns, sizes)
+            over_ns, sizes = (
+                np.maximum.accumulate(losses.after_time[loss_rows]),
+                losses.end[loss_rows] - losses.start[loss_rows],
+            )
+            losses_of[number >> 1, number & 1] = _Lost(
+                losses.before_time[loss_rows], over_ns, sizes
+            )
         return losses_of
 
 

@@ -1,8 +1,9 @@
 """How long streams have waited for a seqno that their server is known to have.
 
-The verdict ``behind`` and the rule ``server-owes-seqno`` tell of the same wait, so it is measured here for both. The wait begins with the
-first answer that told a seqno above the stream's last one, and lasts until the stream has that seqno. Later answers do not begin it anew,
-but messages of the stream do.
+The verdict ``behind`` and the rule ``server-owes-seqno`` tell of the same wait, so it is measured
+here for both. The wait begins with the first answer that told a seqno above the stream's last one,
+and lasts until the stream has that seqno. Later answers do not begin it anew, but messages of the
+stream do.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.failover_logs import origin_of
-from dcpinspect.streams.records import GREATEST, LEAST, UNREAD_SEQNO, ConnectionRows, SeqnoLosses, Snapshots, Streams
+from dcpinspect.streams.records import (
+    GREATEST,
+    LEAST,
+    UNREAD_SEQNO,
+    ConnectionRows,
+    SeqnoLosses,
+    Snapshots,
+    Streams,
+)
 from dcpinspect.streams.server_reports import LOG, At, Reports
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import types
@@ -67,7 +76,9 @@ class Wait:
 
 
 class Waits:
-    """The open streams that lack a seqno they asked for, where everything that may have brought it was captured."""
+    """The open streams that lack a seqno they asked for, where everything that may have brought it
+    was captured.
+    """
 
     def __init__(
         self,
@@ -78,13 +89,19 @@ class Waits:
         clients: Mapping[int, str],
         sight: Visibility,
     ) -> None:
-        """``branches``: newest uuid of each stream's failover log, 0 for none. ``clients``: name of the client, by connection."""
+        """``branches``: newest uuid of each stream's failover log, 0 for none. ``clients``: name of
+        the client, by connection.
+        """
         reports = conversation.reports
         self._connections, self._streams, self._snapshots, _, losses = tables
         size = len(self._streams)
-        self._first: IntArray = np.full(size, -1, dtype=np.int64)  # by stream: the answer that first told what it waits for
+        self._first: IntArray = np.full(
+            size, -1, dtype=np.int64
+        )  # by stream: the answer that first told what it waits for
         self.newest: IntArray = np.full(size, LEAST, dtype=np.int64)
-        """The newest seqno that the server told, biased, by stream; LEAST if the stream waits for none."""
+        """The newest seqno that the server told, biased, by stream; LEAST if the stream waits for
+        none.
+        """
         self._idle_ns: IntArray = np.zeros(size, dtype=np.int64)
         self.are_long: BoolArray = np.zeros(size, dtype=np.bool_)
         """True for streams that have waited longer than the patience."""
@@ -93,13 +110,18 @@ class Waits:
             return
         self._said = _said(self._streams, branches, highs)
         deaf = _deaf_since(clients, self._connections, losses, links)
-        self._deaf_ns, self._last_ns = (np.zeros(len(self._connections), dtype=np.int64) for _ in range(2))
+        self._deaf_ns, self._last_ns = (
+            np.zeros(len(self._connections), dtype=np.int64) for _ in range(2)
+        )
         own_group: IntArray = np.full(len(self._connections), -1, dtype=np.int64)
         groups = _listeners(conversation.sessions, links, clients, sight)
         for number, (members, _) in enumerate(groups):
             own_group[members] = number
         for number, link in links.items():
-            self._deaf_ns[number], self._last_ns[number] = deaf.get(clients.get(number, ""), 0), link.last_ns
+            self._deaf_ns[number], self._last_ns[number] = (
+                deaf.get(clients.get(number, ""), 0),
+                link.last_ns,
+            )
         waiting = np.flatnonzero(self._may_wait())
         group = own_group[self._streams.connection[waiting]]
         waiting = waiting[np.argsort(group, kind="stable")]
@@ -107,7 +129,9 @@ class Waits:
         said_on = np.searchsorted(self._said.connection, np.arange(len(self._connections) + 1))
         for number, (_, listeners) in enumerate(groups):
             numbers = waiting[group_bounds[number] : group_bounds[number + 1]]
-            listened = np.concatenate([np.arange(said_on[listener], said_on[listener + 1]) for listener in listeners])
+            listened = np.concatenate(
+                [np.arange(said_on[listener], said_on[listener + 1]) for listener in listeners]
+            )
             if len(numbers) and len(listened):
                 self._wait(numbers, listened)
 
@@ -117,9 +141,16 @@ class Waits:
         if first < 0:
             return None
         reports = self._said
-        place = At(*(int(column[first]) for column in (reports.row, reports.offset, reports.frame, reports.time)))
+        place = At(
+            *(
+                int(column[first])
+                for column in (reports.row, reports.offset, reports.frame, reports.time)
+            )
+        )
         idle, newest = int(self._idle_ns[stream]), int(self.newest[stream]) - LEAST
-        return Wait(int(reports.connection[first]), place, newest, idle, bool(self.are_long[stream]))
+        return Wait(
+            int(reports.connection[first]), place, newest, idle, bool(self.are_long[stream])
+        )
 
     @property
     def are_waiting(self) -> BoolArray:
@@ -129,7 +160,8 @@ class Waits:
     def _may_wait(self) -> BoolArray:
         """Returns a mask of streams that may wait.
 
-        A stream from latest has no position before its first marker: it did not ask for what the server had by then.
+        A stream from latest has no position before its first marker: it did not ask for what the
+        server had by then.
         """
         streams = self._streams
         owner = streams.connection
@@ -139,52 +171,94 @@ class Waits:
         return np.asarray(is_known & np.isin(streams.state, (ACCEPTED, STREAMING)), dtype=np.bool_)
 
     def _wait(self, numbers: IntArray, listened: IntArray) -> None:
-        """Computes the waits of some streams; ``numbers``: the streams; ``listened``: rows of all that their clients may have been told."""
+        """Computes the waits of some streams; ``numbers``: the streams; ``listened``: rows of all
+        that their clients may have been told.
+        """
         reports = self._said.some(listened)
-        order = np.lexsort((reports.row, reports.connection, reports.value, reports.kind, reports.time, reports.vbucket))
+        order = np.lexsort(
+            (
+                reports.row,
+                reports.connection,
+                reports.value,
+                reports.kind,
+                reports.time,
+                reports.vbucket,
+            )
+        )
         listened, reports = listened[order], reports.some(order)
         report_position = np.arange(len(order))
-        vbuckets, begin, vbucket_index = np.unique(reports.vbucket, return_index=True, return_inverse=True)
+        vbuckets, begin, vbucket_index = np.unique(
+            reports.vbucket, return_index=True, return_inverse=True
+        )
         vbucket_index = vbucket_index.reshape(-1)
         is_high = reports.kind == _HIGH
-        high, branch = (_before(is_one, begin[vbucket_index]) for is_one in (is_high, reports.kind == _BRANCH))
+        high, branch = (
+            _before(is_one, begin[vbucket_index]) for is_one in (is_high, reports.kind == _BRANCH)
+        )
         # a seqno told before may be of another history, or the server took it back
         is_reset = (reports.kind == _ROLLBACK) & (high >= 0) & (reports.value < reports.value[high])
-        is_reset |= (reports.kind == _BRANCH) & (branch >= 0) & (reports.value != reports.value[branch])
+        is_reset |= (
+            (reports.kind == _BRANCH) & (branch >= 0) & (reports.value != reports.value[branch])
+        )
         reset = np.maximum.reduceat(np.where(is_reset, report_position, -1), begin)
         high_positions = np.flatnonzero(is_high & (report_position > reset[vbucket_index]))
         # the least seqno told from each answer on: up to that seqno a stream has everything
         values, rank = np.unique(reports.value[high_positions], return_inverse=True)
         step = len(values) + 1
-        least = np.minimum.accumulate((vbucket_index[high_positions] * step + rank.reshape(-1))[::-1])[::-1]
+        least = np.minimum.accumulate(
+            (vbucket_index[high_positions] * step + rank.reshape(-1))[::-1]
+        )[::-1]
         ends = np.searchsorted(vbucket_index[high_positions], np.arange(len(vbuckets)), "right")
         streams = self._streams
         vbucket, position = streams.vbucket[numbers], streams.position[numbers]
         vbucket_position = np.minimum(np.searchsorted(vbuckets, vbucket), len(vbuckets) - 1)
-        first = np.searchsorted(least, vbucket_position * step + np.searchsorted(values, position, "right"))
+        first = np.searchsorted(
+            least, vbucket_position * step + np.searchsorted(values, position, "right")
+        )
         waits = (vbuckets[vbucket_position] == vbucket) & (first < ends[vbucket_position])
         waits &= (streams.request.form[numbers] == 0) | (position < streams.request.end[numbers])
-        numbers, first, last = numbers[waits], high_positions[first[waits]], high_positions[ends[vbucket_position[waits]] - 1]
+        numbers, first, last = (
+            numbers[waits],
+            high_positions[first[waits]],
+            high_positions[ends[vbucket_position[waits]] - 1],
+        )
         row = streams[numbers]
-        deaf_ns = self._deaf_ns[row.connection]  # after a loss, a rollback may be missing that took seqnos back
+        deaf_ns = self._deaf_ns[
+            row.connection
+        ]  # after a loss, a rollback may be missing that took seqnos back
         heard = reports.time[last] > deaf_ns
-        numbers, row, first, last, deaf_ns = numbers[heard], row[heard], first[heard], last[heard], deaf_ns[heard]
-        since = np.maximum.reduce([reports.time[first], deaf_ns, row.latest.time, self._busy_until(row)])
+        numbers, row, first, last, deaf_ns = (
+            numbers[heard],
+            row[heard],
+            first[heard],
+            last[heard],
+            deaf_ns[heard],
+        )
+        since = np.maximum.reduce(
+            [reports.time[first], deaf_ns, row.latest.time, self._busy_until(row)]
+        )
         self._first[numbers], self.newest[numbers] = listened[first], reports.value[last]
         self._idle_ns[numbers] = self._last_ns[row.connection] - since
-        self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(PATIENCE_NS, 10 * self._connections.slowest[row.connection])
+        self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(
+            PATIENCE_NS, 10 * self._connections.slowest[row.connection]
+        )
 
     def _busy_until(self, row: Streams) -> IntArray:
-        """Returns the time until which the server may have been busy with other streams before it read the disk for this stream; 0 if it
-        was not."""
+        """Returns the time until which the server may have been busy with other streams before it
+        read the disk for this stream; 0 if it was not.
+        """
         table = self._snapshots if len(self._snapshots) else Snapshots.zeros(1)
         current = table[row.snapshot]
         is_on_disk = (row.snapshot >= 0) & (current.state == OPEN) & (types(current) == _DISK)
-        return np.where((row.markers == 0) | is_on_disk, self._connections.producer_time[row.connection], 0)
+        return np.where(
+            (row.markers == 0) | is_on_disk, self._connections.producer_time[row.connection], 0
+        )
 
 
 def _before(is_one: BoolArray, begin: IntArray) -> IntArray:
-    """Returns, for each place, the nearest earlier place where ``is_one`` holds, not before ``begin``; -1 for none."""
+    """Returns, for each place, the nearest earlier place where ``is_one`` holds, not before
+    ``begin``; -1 for none.
+    """
     position = np.maximum.accumulate(np.where(is_one, np.arange(len(is_one)), -1))
     position = np.concatenate(([-1], position[:-1]))[: len(is_one)]
     return np.where(position >= begin, position, -1)
@@ -205,31 +279,55 @@ def _said(streams: Streams, branches: IntArray, highs: Reports) -> _Said:
         (report_places.frame, answer_places.frame),
         (report_places.time, answer_places.time),
     ]
-    connection, vbucket, *place_columns = (np.concatenate((from_reports, from_answers[answers])) for from_reports, from_answers in both)
-    return _Said(connection, vbucket, kinds, values, *place_columns).some(np.argsort(connection, kind="stable"))
+    connection, vbucket, *place_columns = (
+        np.concatenate((from_reports, from_answers[answers])) for from_reports, from_answers in both
+    )
+    return _Said(connection, vbucket, kinds, values, *place_columns).some(
+        np.argsort(connection, kind="stable")
+    )
 
 
 def _listeners(
-    sessions: Mapping[int, Session], links: Mapping[int, Link], clients: Mapping[int, str], sight: Visibility
+    sessions: Mapping[int, Session],
+    links: Mapping[int, Link],
+    clients: Mapping[int, str],
+    sight: Visibility,
 ) -> list[tuple[list[int], list[int]]]:
-    """Returns groups of connections, each with the connections whose answers it may use: same server, and same bucket or same client."""
+    """Returns groups of connections, each with the connections whose answers it may use: same
+    server, and same bucket or same client.
+    """
     groups: dict[object, set[int]] = defaultdict(set)
     names: dict[int, tuple[object, object]] = {}
     for number, link in links.items():
-        names[number] = origin_of(link, sessions.get(number) or Session(), sight), (clients.get(number), link.server)
+        names[number] = (
+            origin_of(link, sessions.get(number) or Session(), sight),
+            (clients.get(number), link.server),
+        )
         for name in names[number]:
             groups[name].add(number)
     alike: dict[tuple[object, object], list[int]] = defaultdict(list)
     for number, (bucket, client) in names.items():
         alike[bucket, bucket if groups[client] <= groups[bucket] else client].append(number)
-    return [(members, sorted(groups[bucket] | groups[client])) for (bucket, client), members in alike.items()]
+    return [
+        (members, sorted(groups[bucket] | groups[client]))
+        for (bucket, client), members in alike.items()
+    ]
 
 
-def _deaf_since(clients: Mapping[int, str], connections: ConnectionRows, losses: SeqnoLosses, links: Mapping[int, Link]) -> dict[str, int]:
-    """Returns when each client was last told something that was not captured; clients that lack nothing are left out."""
+def _deaf_since(
+    clients: Mapping[int, str],
+    connections: ConnectionRows,
+    losses: SeqnoLosses,
+    links: Mapping[int, Link],
+) -> dict[str, int]:
+    """Returns when each client was last told something that was not captured; clients that lack
+    nothing are left out.
+    """
     deaf_since: dict[str, int] = {}
     producer_losses = losses[losses.direction == connections.producer[losses.connection]]
-    for number, time_ns in zip(producer_losses.connection.tolist(), producer_losses.after_time.tolist(), strict=True):
+    for number, time_ns in zip(
+        producer_losses.connection.tolist(), producer_losses.after_time.tolist(), strict=True
+    ):
         if number in clients:
             deaf_since[clients[number]] = max(time_ns, deaf_since.get(clients[number], 0))
     for number, client in clients.items():

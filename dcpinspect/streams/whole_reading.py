@@ -1,4 +1,6 @@
-"""What only a reading of everything knows of the streams of a part. With it, the part makes the same snapshots and gaps as the whole."""
+"""What only a reading of everything knows of the streams of a part. With it, the part makes the
+same snapshots and gaps as the whole.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from dcpinspect.streams.records import Gaps
 
 @dataclass(frozen=True, slots=True)
 class OfWhole:
-    """Facts from the reading of everything, under the numbers that connections and streams have in the part."""
+    """Facts from the reading of everything, under the numbers that connections and streams have in
+    the part.
+    """
 
     connections: IntArray
     """Number in the whole of each connection."""
@@ -31,7 +35,9 @@ class OfWhole:
     """What other streams tell of gaps, by names of the gaps."""
 
     def told_of(self, gaps: Gaps, unordered: Gaps) -> dict[int, Comparison]:
-        """Returns what other streams tell by number of the gap; gaps inside OSO snapshots count down from -1."""
+        """Returns what other streams tell by number of the gap; gaps inside OSO snapshots count
+        down from -1.
+        """
         comparisons: dict[int, Comparison] = {}
         rows = np.array([row for _, row, _ in self.told], dtype=np.int64)
         for table, is_unordered in ((gaps, False), (unordered, True)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# -- streams ---------------------------------------------------------------------------------------------
+# -- streams
+# ---------------------------------------------------------------------------------------------
 
 ANSWERS = ("unknown", "accepted", "rollback", "refused", "unanswered")
 A_UNKNOWN, A_ACCEPTED, A_ROLLBACK, A_REFUSED, A_UNANSWERED = range(5)
@@ -36,17 +37,30 @@ END_REASONS = (
 )
 CONNECTION_CLOSED = 9
 
-# -- snapshots -------------------------------------------------------------------------------------------
+# -- snapshots
+# -------------------------------------------------------------------------------------------
 
 SNAPSHOT_TYPES = ("memory", "disk", "oso", "unknown")
 SNAPSHOT_LAYOUTS = ("upr", "v1", "v2.0", "v2.1", "v2.2")
-CONVENTIONS = ("memory-1", "memory-2", "memory-3", "disk-1", "disk-later", "disk-3-first-event", "irregular", "unknown")
+CONVENTIONS = (
+    "memory-1",
+    "memory-2",
+    "memory-3",
+    "disk-1",
+    "disk-later",
+    "disk-3-first-event",
+    "irregular",
+    "unknown",
+)
 
 FIRST, LATER, PERHAPS_FIRST, NO_POSITION, PERHAPS_LATER = range(5)
-"""Place of a marker in its stream. FIRST: the first. LATER: a later one. PERHAPS_FIRST: not known, because something before it was not
-captured. NO_POSITION: no marker. PERHAPS_LATER: a later one, unless lost bytes ended the stream and asked for the next one."""
+"""Place of a marker in its stream. FIRST: the first. LATER: a later one. PERHAPS_FIRST: not known,
+because something before it was not captured. NO_POSITION: no marker. PERHAPS_LATER: a later one,
+unless lost bytes ended the stream and asked for the next one.
+"""
 
-# -- gaps ------------------------------------------------------------------------------------------------
+# -- gaps
+# ------------------------------------------------------------------------------------------------
 
 CAUSES = (
     "capture-loss",
@@ -60,9 +74,21 @@ CAUSES = (
     "deduplicated",
     "unexplained",
 )
-LOSS, ROLLBACK, RESUMED, OUT_OF_ORDER, ADVANCED, INVISIBLE, TAIL, FILTERED, DEDUPLICATED, UNEXPLAINED = range(10)
+(
+    LOSS,
+    ROLLBACK,
+    RESUMED,
+    OUT_OF_ORDER,
+    ADVANCED,
+    INVISIBLE,
+    TAIL,
+    FILTERED,
+    DEDUPLICATED,
+    UNEXPLAINED,
+) = range(10)
 
-# -- connections and vbuckets ----------------------------------------------------------------------------
+# -- connections and vbuckets
+# ----------------------------------------------------------------------------
 
 CONNECTION_VERDICTS = (
     "never-opened",
@@ -95,7 +121,8 @@ VBUCKET_VERDICTS = (
 ROLES = ("producer", "consumer")
 """Role of the TCP server."""
 
-# -- anomalies -------------------------------------------------------------------------------------------
+# -- anomalies
+# -------------------------------------------------------------------------------------------
 
 ANOMALIES = (
     "message-without-stream",

@@ -1,7 +1,7 @@
 """Messages as Arrow record batches: the columns of ``schema``, as many as are wanted, in bulk.
 
-A column is first made in its *short* form, which takes little memory: dictionaries and numbers, as in ``tables.short``. ``plain`` converts
-it to the type of the table.
+A column is first made in its *short* form, which takes little memory: dictionaries and numbers, as
+in ``tables.short``. ``plain`` converts it to the type of the table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from dcpinspect.tables.short import WITHOUT, ShortTexts, short_column
 def type_of(name: str) -> Any:
     """Returns the Arrow type of a column."""
     column = BY_NAME[name]
-    return pa.list_(record_type(column.records)) if column.records is not None else TYPES[column.kind]
+    return (
+        pa.list_(record_type(column.records)) if column.records is not None else TYPES[column.kind]
+    )
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
@@ -56,7 +58,9 @@ def short(batch: MessageBatch, rows: RowNumbers, name: str) -> Any:
 
 
 def plain(array: Any, name: str) -> Any:
-    """Returns a column in its own type, from its short form; integers may also be narrower, or in a dictionary."""
+    """Returns a column in its own type, from its short form; integers may also be narrower, or in a
+    dictionary.
+    """
     kind = BY_NAME[name].kind
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), type_of(name))
@@ -65,7 +69,9 @@ def plain(array: Any, name: str) -> Any:
     if pa.types.is_dictionary(array.type):
         values = array.dictionary
         if kind == "words":
-            values = pa.array([text.split(",") if text else [] for text in values.to_pylist()], TYPES[kind])
+            values = pa.array(
+                [text.split(",") if text else [] for text in values.to_pylist()], TYPES[kind]
+            )
         return values.take(array.indices).cast(TYPES[kind])
     if kind == "hex64":
         valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
@@ -80,7 +86,9 @@ def _dictionary(column: ShortTexts) -> Any:
         valid = has_text if valid is None else valid & has_text
     width = np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64
     numbers = pa.array(column.numbers.astype(width), mask=None if valid is None else ~valid)
-    return pa.DictionaryArray.from_arrays(numbers, pa.array([text or "" for text in column.texts], pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        numbers, pa.array([text or "" for text in column.texts], pa.string())
+    )
 
 
 def _numbers(numbers: NumberColumn, kind: ColumnKind) -> Any:
@@ -94,22 +102,32 @@ def _key_bytes(batch: MessageBatch, rows: RowNumbers) -> Any:
     for index in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
         valid[index] &= batch.key_of(int(rows[index])) is not None
     keys = gathered(batch.data, slices, valid)
-    return keys if batch.redactor is None else _redacted(keys, batch.has_private_key(rows), batch.redactor)
+    return (
+        keys
+        if batch.redactor is None
+        else _redacted(keys, batch.has_private_key(rows), batch.redactor)
+    )
 
 
 def _request_keys(batch: MessageBatch, rows: RowNumbers) -> Any:
-    """Returns the keys of the requests that messages answer: for requests in the batch in bulk, for the few earlier ones one by one."""
+    """Returns the keys of the requests that messages answer: for requests in the batch in bulk, for
+    the few earlier ones one by one.
+    """
     request = batch.request_row.take(rows)
     valid = request.known
     request_rows = np.where(valid, request.values.astype(np.int64), 0)
     batch_index = np.minimum(np.maximum(batch.index_of(request_rows), 0), max(0, len(batch) - 1))
     is_here = valid & (batch.row[batch_index] == request_rows) if len(batch) else valid
-    keys = _key_bytes(batch, batch_index[is_here]).take(pa.array(np.cumsum(is_here) - 1, mask=~is_here))
+    keys = _key_bytes(batch, batch_index[is_here]).take(
+        pa.array(np.cumsum(is_here) - 1, mask=~is_here)
+    )
     earlier = np.flatnonzero(valid & ~is_here)
     if len(earlier) and batch.earlier_keys:
         import pyarrow.compute as pc  # deferred: takes 40 ms, and only such rows need it
 
-        earlier_keys = pa.array([batch.earlier_keys.get(row) for row in request_rows[earlier].tolist()], pa.binary())
+        earlier_keys = pa.array(
+            [batch.earlier_keys.get(row) for row in request_rows[earlier].tolist()], pa.binary()
+        )
         keys = pc.replace_with_mask(keys, pa.array(valid & ~is_here), earlier_keys)
     return as_text(keys)
 
@@ -119,7 +137,9 @@ def _redacted(keys: Any, is_private: BoolArray, redactor: Redactor) -> Any:
     import pyarrow.compute as pc  # deferred, as above
 
     different = keys.dictionary_encode()
-    replaced = pa.array([redactor.replacement(key) for key in different.dictionary.to_pylist()], pa.binary())
+    replaced = pa.array(
+        [redactor.replacement(key) for key in different.dictionary.to_pylist()], pa.binary()
+    )
     return pc.if_else(pa.array(is_private), replaced.take(different.indices), keys)
 
 

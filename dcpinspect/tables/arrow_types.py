@@ -17,10 +17,18 @@ TYPES: dict[ColumnKind, Any] = {name: kind.arrow(pa) for name, kind in KINDS.ite
 
 
 def record_type(run: RecordList) -> Any:
-    """Returns the Arrow type of one record in a run of records; documents in a record are left out of tables."""
+    """Returns the Arrow type of one record in a run of records; documents in a record are left out
+    of tables.
+    """
     fields = []
     for spec in run.fields:
-        kind = "words" if spec.flags else "text" if spec.kind is FieldKind.KEY else FIELD_KINDS.get(spec.kind)
+        kind = (
+            "words"
+            if spec.flags
+            else "text"
+            if spec.kind is FieldKind.KEY
+            else FIELD_KINDS.get(spec.kind)
+        )
         if kind is not None:
             fields.append(pa.field(spec.name, TYPES[kind]))
     return pa.struct(fields)
@@ -36,8 +44,14 @@ def hex64(numbers: NumberColumn) -> Any:
     text[:, :2] = (ord("0"), ord("x"))
     text[:, 2:] = np.where(nibbles < 10, nibbles + ord("0"), nibbles + (ord("a") - 10))
     offsets = np.arange(count + 1, dtype=np.int32) * 18
-    validity = None if numbers.valid is None else pa.py_buffer(np.packbits(numbers.valid, bitorder="little").tobytes())
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes()), validity)
+    validity = (
+        None
+        if numbers.valid is None
+        else pa.py_buffer(np.packbits(numbers.valid, bitorder="little").tobytes())
+    )
+    return pa.StringArray.from_buffers(
+        count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes()), validity
+    )
 
 
 def gathered(data: ByteArray, slices: Slices, valid: BoolArray) -> Any:
@@ -45,18 +59,26 @@ def gathered(data: ByteArray, slices: Slices, valid: BoolArray) -> Any:
     size = np.where(valid, np.maximum(slices.size, 0), 0)
     offsets = np.zeros(len(size) + 1, dtype=np.int64)
     np.cumsum(size, out=offsets[1:])
-    byte_index = np.repeat(slices.start - offsets[:-1], size) + np.arange(offsets[-1], dtype=np.int64)
+    byte_index = np.repeat(slices.start - offsets[:-1], size) + np.arange(
+        offsets[-1], dtype=np.int64
+    )
     validity = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
     buffers = (pa.py_buffer(offsets.tobytes()), pa.py_buffer(data[byte_index].tobytes()))
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(size), [validity, *buffers]).cast(pa.binary())
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(size), [validity, *buffers]
+    ).cast(pa.binary())
 
 
 def as_text(raw: Any) -> Any:
-    """Returns bytes as text, null if they are not UTF-8: the column ``key`` is made in this way from ``key_bytes``."""
+    """Returns bytes as text, null if they are not UTF-8: the column ``key`` is made in this way
+    from ``key_bytes``.
+    """
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if key is None else _utf8(key) for key in raw.to_pylist()], pa.string())
+        return pa.array(
+            [None if key is None else _utf8(key) for key in raw.to_pylist()], pa.string()
+        )
 
 
 def _utf8(raw: bytes) -> str | None:

@@ -1,8 +1,9 @@
 """Names of collections, as far as a reading was told, and from which message on they are valid.
 
-A name is valid from the message that tells it. So a reading says the same of every row, even if it goes on, or has batches of another size.
-Names that one connection is told are valid on every connection that selected the same bucket of the same server. Ids that no message
-explained are written ``?0x8``; ids of scopes, too, as in ``?0x9.fruit``.
+A name is valid from the message that tells it. So a reading says the same of every row, even if it
+goes on, or has batches of another size. Names that one connection is told are valid on every
+connection that selected the same bucket of the same server. Ids that no message explained are
+written ``?0x8``; ids of scopes, too, as in ``?0x9.fruit``.
 """
 
 from __future__ import annotations
@@ -72,14 +73,19 @@ class Names:
     def redacted(self, redactor: Redactor) -> Names:
         """Returns a view of these names, now and in future, with a replacement for each name."""
         if self._replaced is None or self._replaced._redactor is not redactor:
-            self._replaced = copy(self)  # both share the same tables, so later names are known to both
+            self._replaced = copy(
+                self
+            )  # both share the same tables, so later names are known to both
             self._replaced._redactor, self._replaced._known = redactor, {}
         return self._replaced
 
-    # -- telling: in order of rows ------------------------------------------------------------------------
+    # -- telling: in order of rows
+    # ------------------------------------------------------------------------
 
     def select(self, row: int, connection: int, server: str, bucket: bytes) -> bool:
-        """Records that a connection selected a bucket; returns whether it is another bucket than before."""
+        """Records that a connection selected a bucket; returns whether it is another bucket than
+        before.
+        """
         rows, owners = self._owners.setdefault(connection, ([], []))
         shared = (server, bucket)
         if owners and owners[-1].shared == shared:
@@ -95,20 +101,39 @@ class Names:
             self._tell(row, bucket, bucket.scopes, number, (number, name))
 
     def tell(self, row: int, connection: int, number: int, scope: int | str, name: str) -> None:
-        """Records that a connection was told the name of a collection, and its scope by id or by name."""
+        """Records that a connection was told the name of a collection, and its scope by id or by
+        name.
+        """
         for bucket in self._told(connection, row):
             earlier_values = bucket.collections.get(number)
             before = earlier_values.values[-1] if earlier_values is not None else None
-            if isinstance(scope, int) and before is not None and before[1] == name and isinstance(before[0], str):
+            if (
+                isinstance(scope, int)
+                and before is not None
+                and before[1] == name
+                and isinstance(before[0], str)
+            ):
                 self._tell(row, bucket, bucket.scopes, scope, (scope, before[0]))
             self._tell(row, bucket, bucket.collections, number, (scope, name))
 
     def _told(self, connection: int, row: int) -> list[_Bucket]:
-        return [self._buckets.setdefault(key, _Bucket()) for key in dict.fromkeys(self._owner(connection, row))]
+        return [
+            self._buckets.setdefault(key, _Bucket())
+            for key in dict.fromkeys(self._owner(connection, row))
+        ]
 
-    def _tell(self, row: int, bucket: _Bucket, of: dict[int, _Values], number: int, value: tuple[int | str, str]) -> None:
+    def _tell(
+        self,
+        row: int,
+        bucket: _Bucket,
+        of: dict[int, _Values],
+        number: int,
+        value: tuple[int | str, str],
+    ) -> None:
         earlier_values = of.get(number)
-        if (earlier_values is not None and earlier_values.values[-1] == value) or bucket.changes >= _MOST:
+        if (
+            earlier_values is not None and earlier_values.values[-1] == value
+        ) or bucket.changes >= _MOST:
             return
         bucket.changes += 1
         if earlier_values is None:
@@ -121,14 +146,21 @@ class Names:
         if not self._moments or self._moments[-1] != row:
             self._moments.append(row)
 
-    # -- asking: for any row that was read -----------------------------------------------------------------
+    # -- asking: for any row that was read
+    # -----------------------------------------------------------------
 
     def collection(self, connection: int, number: int, row: int) -> str:
-        """Returns the name of a collection in a message of a connection: ``scope.collection``, ``?0x9.collection`` or ``?0x8``."""
+        """Returns the name of a collection in a message of a connection: ``scope.collection``,
+        ``?0x9.collection`` or ``?0x8``.
+        """
         return self.known_collection(connection, number, row) or unnamed(number)
 
-    def known_collection(self, connection: int, number: int, row: int, *, is_own: bool = False) -> str | None:
-        """Returns the name of a collection; None if it is not known. ``is_own``: only uses names that the connection itself was told."""
+    def known_collection(
+        self, connection: int, number: int, row: int, *, is_own: bool = False
+    ) -> str | None:
+        """Returns the name of a collection; None if it is not known. ``is_own``: only uses names
+        that the connection itself was told.
+        """
         if is_own:
             return self._found(connection, number, row, is_own=True)
         key = (connection, number, bisect_right(self._moments, row))
@@ -150,13 +182,19 @@ class Names:
         if scope_and_name is None:
             return None
         scope, name = scope_and_name
-        named = self._shown(scope) if isinstance(scope, str) else self.known_scope(connection, scope, row, is_own=is_own) or unnamed(scope)
+        named = (
+            self._shown(scope)
+            if isinstance(scope, str)
+            else self.known_scope(connection, scope, row, is_own=is_own) or unnamed(scope)
+        )
         return f"{named}.{self._shown(name)}"
 
     def _shown(self, name: str) -> str:
         return name if self._redactor is None else shown(name, self._redactor)
 
-    def known_scope(self, connection: int, number: int, row: int, *, is_own: bool = False) -> str | None:
+    def known_scope(
+        self, connection: int, number: int, row: int, *, is_own: bool = False
+    ) -> str | None:
         """Returns the name of a scope; None if it is not known."""
         if number == 0:
             return DEFAULT
@@ -166,7 +204,9 @@ class Names:
         return self._shown(scope_name[1]) if scope_name is not None else None
 
     def moments(self, first: int, last: int) -> RowNumbers:
-        """Returns the rows after ``first`` up to ``last`` from which on a name is different from before."""
+        """Returns the rows after ``first`` up to ``last`` from which on a name is different from
+        before.
+        """
         low, high = bisect_right(self._moments, first), bisect_right(self._moments, last)
         return np.array(self._moments[low:high], dtype=np.int64)
 
@@ -192,7 +232,9 @@ class NamesAt(NamedTuple):
     row: int
 
     def collection(self, number: int) -> str | None:
-        """Returns a collection with its id, as in ``shop.orders (0x8)``; None if its name is not known."""
+        """Returns a collection with its id, as in ``shop.orders (0x8)``; None if its name is not
+        known.
+        """
         name = self.names.known_collection(self.connection, number, self.row)
         return None if name is None else with_id(name, number)
 
@@ -203,7 +245,9 @@ class NamesAt(NamedTuple):
 
 
 def shown(name: str, redactor: Redactor | None) -> str:
-    """Returns the text for the name of a scope or a collection; names of the default ones reveal nothing, and are not replaced."""
+    """Returns the text for the name of a scope or a collection; names of the default ones reveal
+    nothing, and are not replaced.
+    """
     return name if redactor is None or name == DEFAULT else redactor.text(name)
 
 

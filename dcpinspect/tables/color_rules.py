@@ -1,4 +1,6 @@
-"""Colour rules of the user: filters, each with the colour of the messages that match. The first filter that matches counts."""
+"""Colour rules of the user: filters, each with the colour of the messages that match. The first
+filter that matches counts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import did_you_mean, escape
 
 NAMES = tuple(
-    f"{bright}{hue}" for bright in ("", "bright_") for hue in ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+    f"{bright}{hue}"
+    for bright in ("", "bright_")
+    for hue in ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 )
 """The colours that every terminal has; the terminal decides what they look like."""
 MOST = 255
@@ -24,8 +28,16 @@ MOST = 255
 class ColorRules:
     """The rules of a config file."""
 
-    def __init__(self, rules: Mapping[str, str], *, place: str, saved: Mapping[str, FilterSource] | None = None) -> None:
-        """Reads the rules. ``rules``: colours by filter. ``place``: where they are written, for errors. Raises UsageError, PlacedError."""
+    def __init__(
+        self,
+        rules: Mapping[str, str],
+        *,
+        place: str,
+        saved: Mapping[str, FilterSource] | None = None,
+    ) -> None:
+        """Reads the rules. ``rules``: colours by filter. ``place``: where they are written, for
+        errors. Raises UsageError, PlacedError.
+        """
         if len(rules) > MOST:
             raise UsageError(f"{place}: has more than {MOST} rules; leave some out")
         self._first = FirstTrue([parse_filter(text, name=place, saved=saved) for text in rules])
@@ -33,7 +45,9 @@ class ColorRules:
         """Colours by the numbers from ``numbers``, less one."""
 
     def numbers(self, batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
-        """Returns, for each of these messages, the number of the rule that counts, from 1; 0: none matches."""
+        """Returns, for each of these messages, the number of the rule that counts, from 1; 0: none
+        matches.
+        """
         return self._first.numbers(batch, rows)
 
 
@@ -44,5 +58,7 @@ def _color(text: str, color: str, place: str) -> str:
     name = name.replace("-", "_")
     if name not in NAMES:
         close = did_you_mean(name, NAMES) or f"; write #rrggbb or one of {', '.join(NAMES)}"
-        raise UsageError(f"{place} {escape(text)}: {escape(color) or 'nothing'} is no colour{close}")
+        raise UsageError(
+            f"{place} {escape(text)}: {escape(color) or 'nothing'} is no colour{close}"
+        )
     return name

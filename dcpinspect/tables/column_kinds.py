@@ -1,4 +1,6 @@
-"""The columns of all tables, and their kinds: what a kind is in Arrow, in the JSON Schema, in filters and in lists of columns."""
+"""The columns of all tables, and their kinds: what a kind is in Arrow, in the JSON Schema, in
+filters and in lists of columns.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +30,49 @@ class Kind:
     """Which columns a filter may compare it with; None: filters cannot use it."""
 
 
-def _plain(arrow: str, json: Mapping[str, Any], said: str, family: KindFamily | None = None) -> Kind:
+def _plain(
+    arrow: str, json: Mapping[str, Any], said: str, family: KindFamily | None = None
+) -> Kind:
     return Kind(lambda pa: getattr(pa, arrow)(), json, said, family)
 
 
 def _number(name: str, arrow: str, *bounds: int) -> Kind:
-    return _plain(arrow, {"type": "integer", **dict(zip(("minimum", "maximum"), bounds, strict=False))}, name, "number")
+    return _plain(
+        arrow,
+        {"type": "integer", **dict(zip(("minimum", "maximum"), bounds, strict=False))},
+        name,
+        "number",
+    )
 
 
 def _list(of: Kind, said: str = "list", family: KindFamily | None = None) -> Kind:
-    return Kind(lambda pa: pa.list_(of.arrow(pa)), {"type": "array", "items": of.json}, said, family)
+    return Kind(
+        lambda pa: pa.list_(of.arrow(pa)), {"type": "array", "items": of.json}, said, family
+    )
 
 
 def _struct(**of: Kind) -> Kind:
     members = {name: member.json for name, member in of.items()}
-    json = {"type": "object", "properties": members, "required": list(of), "additionalProperties": False}
-    return Kind(lambda pa: pa.struct([(name, member.arrow(pa)) for name, member in of.items()]), json, "record")
+    json = {
+        "type": "object",
+        "properties": members,
+        "required": list(of),
+        "additionalProperties": False,
+    }
+    return Kind(
+        lambda pa: pa.struct([(name, member.arrow(pa)) for name, member in of.items()]),
+        json,
+        "record",
+    )
 
 
 def _map(of: Kind, said: str, family: KindFamily | None = None) -> Kind:
-    return Kind(lambda pa: pa.map_(pa.string(), of.arrow(pa)), {"type": "object", "additionalProperties": of.json}, said, family)
+    return Kind(
+        lambda pa: pa.map_(pa.string(), of.arrow(pa)),
+        {"type": "object", "additionalProperties": of.json},
+        said,
+        family,
+    )
 
 
 _I64, _U64 = _number("i64", "int64"), _number("u64", "uint64", 0, 2**64 - 1)
@@ -96,13 +121,17 @@ KINDS: dict[ColumnKind, Kind] = {
     "text": _TEXT,
     "word": _TEXT,  # one of a list
     "hex64": _HEX64,  # a number in tables
-    "time": Kind(lambda pa: pa.timestamp("us", "UTC"), _TIME, "time", "time"),  # nanoseconds since 1970 in tables
+    "time": Kind(
+        lambda pa: pa.timestamp("us", "UTC"), _TIME, "time", "time"
+    ),  # nanoseconds since 1970 in tables
     "bytes": _plain("binary", {"type": "string"}, "bytes", "bytes"),
     "bool": _plain("bool_", {"type": "boolean"}, "boolean", "truth"),
     "words": _list(_TEXT, family="list"),
     "numbers": _list(_I64, family="list"),
     "seqnos": _list(_U64),
-    "records": _list(_plain("null", {}, ""), "records", "records"),  # of layouts, which say what is in them
+    "records": _list(
+        _plain("null", {}, ""), "records", "records"
+    ),  # of layouts, which say what is in them
     "counts": _map(_number("i64", "int64", 0), "counts", "number"),  # a filter compares their sum
     "controls": _map(_struct(value=_TEXT, status=_STATUS), "controls"),
     "log": _list(_struct(uuid=_HEX64, seqno=_U64), "records", "records"),  # a failover log
@@ -110,13 +139,17 @@ KINDS: dict[ColumnKind, Kind] = {
     # JSON, which is a text in Arrow
     "object": _plain("string", {"type": "object"}, "object"),
     "objects": _plain("string", {"type": "array", "items": {"type": "object"}}, "objects"),
-    "cases": _plain("string", {"type": "array"}, "cases"),  # of each connection and vbucket that a finding is about
+    "cases": _plain(
+        "string", {"type": "array"}, "cases"
+    ),  # of each connection and vbucket that a finding is about
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table: a key of a record, a column of Arrow, a property of the JSON Schema."""
+    """One column of a table: a key of a record, a column of Arrow, a property of the JSON
+    Schema.
+    """
 
     name: str
     kind: ColumnKind

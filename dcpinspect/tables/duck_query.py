@@ -1,4 +1,6 @@
-"""A query in SQL and its result, in a DuckDB without access to anything else. Errors are told in one line."""
+"""A query in SQL and its result, in a DuckDB without access to anything else. Errors are told in
+one line.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ SLICE = 1 << 14
 
 
 class DuckQuery:
-    """A query with a database of its own; the caller adds tables to it. Use as a context manager; the result ends with the context."""
+    """A query with a database of its own; the caller adds tables to it. Use as a context manager;
+    the result ends with the context.
+    """
 
     def __init__(self, text: str, tables: Collection[str], **settings: int) -> None:
         """Opens the database. ``tables``: names that errors suggest. ``settings``: of DuckDB."""
@@ -41,7 +45,12 @@ class DuckQuery:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.database.close()
         remove(self._folder)
 
@@ -50,13 +59,24 @@ class DuckQuery:
 
         Raises UsageError for what DuckDB refuses, at its place if known.
         """
-        if any("\ud800" <= character <= "\udfff" for character in self._text):  # these characters stand for bytes that are not UTF-8
-            raise UsageError("query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = '\\xff'::blob")
+        if any(
+            "\ud800" <= character <= "\udfff" for character in self._text
+        ):  # these characters stand for bytes that are not UTF-8
+            raise UsageError(
+                "query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = "
+                "'\\xff'::blob"
+            )
         statements = self._told(self._text, lambda: self.database.extract_statements(self._text))
         if not statements:
-            raise UsageError("the query is empty; write one, as in select name, count(*) from messages group by name")
+            raise UsageError(
+                "the query is empty; write one, as in select name, count(*) from messages "
+                "group by name"
+            )
         if any(statement.type is duckdb.StatementType.SELECT for statement in statements[:-1]):
-            raise UsageError("query: only the rows of the last statement are printed; give each select to a command of its own")
+            raise UsageError(
+                "query: only the rows of the last statement are printed; give each select to a "
+                "command of its own"
+            )
         *before, last = (statement.query for statement in statements)
         for text in before:
             self._told(text, partial(self._done, text))
@@ -70,7 +90,12 @@ class DuckQuery:
         """Returns the result of ``step``, or turns its failure into one of our exceptions."""
         try:
             return step()
-        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:  # Arrow uses Python's own for wrong input
+        except (
+            duckdb.Error,
+            pa.ArrowException,
+            OSError,
+            RuntimeError,
+        ) as error:  # Arrow uses Python's own for wrong input
             if self.failure is not None:
                 raise self.failure from None
             if type(error) is RuntimeError:
@@ -81,7 +106,8 @@ class DuckQuery:
         """Returns an error of DuckDB in a line, with the place in the text that it is about."""
         if isinstance(error, duckdb.OutOfMemoryException):
             return UsageError(
-                f"query: it needs more than {MEMORY} of memory at once, for a list or text that cannot wait on disk; ask for less"
+                f"query: it needs more than {MEMORY} of memory at once, for a list or text "
+                "that cannot wait on disk; ask for less"
             )
         reason, position = self._parts(error)
         if position is None and isinstance(error, duckdb.Error):
@@ -90,13 +116,19 @@ class DuckQuery:
                 self.database.execute(prefix + text)
             except duckdb.Error as again:
                 same, again_at = self._parts(again)
-                position = again_at - len(prefix) if same == reason and again_at is not None else None
+                position = (
+                    again_at - len(prefix) if same == reason and again_at is not None else None
+                )
         if position is None or not 0 <= position <= len(text.encode()):
             return UsageError(f"query: {reason}")
-        return PlacedError("query", reason, text, len(text.encode()[:position].decode(errors="ignore")))
+        return PlacedError(
+            "query", reason, text, len(text.encode()[:position].decode(errors="ignore"))
+        )
 
     def _parts(self, error: Exception) -> tuple[str, int | None]:
-        """Returns the text of an error of DuckDB on one line, and the byte of the query that it is about, if the error says so."""
+        """Returns the text of an error of DuckDB on one line, and the byte of the query that it is
+        about, if the error says so.
+        """
         text = str(error)
         try:
             details = json.loads(text[text.index("{") :])
@@ -105,24 +137,40 @@ class DuckQuery:
             reason, position = text.partition(" Error: ")[2] or text, None
         for theirs, ours in _OUR_WORDS:
             reason = re.sub(theirs, ours, reason)
-        if (refused := _TO_CHANGE.match(reason)) is not None and (refused[1] or refused[2]) in self._names:
+        if (refused := _TO_CHANGE.match(reason)) is not None and (
+            refused[1] or refused[2]
+        ) in self._names:
             reason = _UNCHANGED
         reason = re.sub(
-            r"(?s)(Table with name (.+) does not exist!).*", lambda refused: f"{refused[1]} {self._tables_like(refused[2])}", reason
+            r"(?s)(Table with name (.+) does not exist!).*",
+            lambda refused: f"{refused[1]} {self._tables_like(refused[2])}",
+            reason,
         )
         return one_line(reason), int(position) if position is not None else None
 
     def _tables_like(self, name: str) -> str:
-        """Returns the names that may be meant by an unknown table; DuckDB itself would name its own catalogues."""
+        """Returns the names that may be meant by an unknown table; DuckDB itself would name its own
+        catalogues.
+        """
         close = did_you_mean(name, self._names)
         return close.replace("; d", "D") if close else f"There are {', '.join(self._names)}"
 
 
-_UNCHANGED = "tables of captures cannot be changed; make one of your own, as in create table t as from messages"
-_TO_CHANGE = re.compile(r'Existing object "(.+)" is of type View, trying to|View with name "(.+)" already exists')
-"""What DuckDB says of a table of captures, which it has as a view, that is to be dropped, replaced or made."""
+_UNCHANGED = (
+    "tables of captures cannot be changed; make one of your own, as in create table t as "
+    "from messages"
+)
+_TO_CHANGE = re.compile(
+    r'Existing object "(.+)" is of type View, trying to|View with name "(.+)" already exists'
+)
+"""What DuckDB says of a table of captures, which it has as a view, that is to be dropped, replaced
+or made.
+"""
 _OUR_WORDS = (
-    ("file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"),
+    (
+        "file system operations are disabled by configuration",
+        "queries reach the tables of the captures, and nothing else",
+    ),
     (r'\s*Use "SET .*', ""),  # users cannot change settings
     (r"^\S+ is not an table$", _UNCHANGED),
     ("^Can only (update|delete from) base table$", _UNCHANGED),
@@ -139,7 +187,9 @@ class QueryRows:
         self._told = told
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields the record batches. Raises UsageError for errors that occur only while rows are made."""
+        """Yields the record batches. Raises UsageError for errors that occur only while rows are
+        made.
+        """
         batches = iter(self._reader)
         while (batch := self._told(lambda: next(batches, None))) is not None:
             yield batch

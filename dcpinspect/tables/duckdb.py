@@ -1,4 +1,6 @@
-"""Opens DuckDB without access to files, network and extensions: it computes only on the tables that it gets."""
+"""Opens DuckDB without access to files, network and extensions: it computes only on the tables that
+it gets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ def connect(**settings: str | int) -> duckdb.DuckDBPyConnection:
             "enable_external_access": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",  # otherwise an unknown name would be looked up among the variables of our functions
+            # otherwise an unknown name would be looked up among the variables of our functions
+            "python_enable_replacements": "false",
             "errors_as_json": "true",
             **{name: str(value) for name, value in settings.items()},
         }

@@ -1,4 +1,5 @@
-"""The filter language: a condition over the columns of the messages table, in the part of SQL that every engine reads alike.
+"""The filter language: a condition over the columns of the messages table, in the part of SQL that
+every engine reads alike.
 
 ::
 
@@ -6,9 +7,10 @@
     key like 'user::%' or (status_name = 'rollback' and not rtt_ns < 1000000)
     @errors and time between '2024-04-06 05:34' and '2024-04-06 05:35'
 
-Comparisons, ``and``, ``or``, ``not``, ``in``, ``between``, ``like``, ``is null``, values, and ``@name`` for a filter that was saved
-under a name. Nothing else: no functions, arithmetic or sub-selects. A text is checked as a whole before anything is read: columns,
-the values they can take, and that it is a condition.
+Comparisons, ``and``, ``or``, ``not``, ``in``, ``between``, ``like``, ``is null``, values, and
+``@name`` for a filter that was saved under a name. Nothing else: no functions, arithmetic or
+sub-selects. A text is checked as a whole before anything is read: columns, the values they can
+take, and that it is a condition.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import clip, did_you_mean, escape
 
 MAX_LENGTH = 65_536
-"""Greatest length of a filter in characters, with the saved filters that it calls, each as often as it is called; a list of some thousand
-keys fits."""
+"""Greatest length of a filter in characters, with the saved filters that it calls, each as often as
+it is called; a list of some thousand keys fits.
+"""
 MAX_DEPTH = 100
 """Greatest depth of nested parentheses, negations and saved filters."""
 
@@ -59,25 +62,43 @@ class Filter:
 
 
 def parse_filter(
-    text: str, *, name: str = "--filter", saved: Mapping[str, FilterSource] | None = None, columns: Mapping[str, Column] = BY_NAME
+    text: str,
+    *,
+    name: str = "--filter",
+    saved: Mapping[str, FilterSource] | None = None,
+    columns: Mapping[str, Column] = BY_NAME,
 ) -> Filter:
-    """Parses a filter. ``columns``: for a table other than messages, its columns; such tables have no built-in filters.
+    """Parses a filter. ``columns``: for a table other than messages, its columns; such tables have
+    no built-in filters.
 
-    ``name``: where the filter was written, for errors. ``saved``: filters that it can use as ``@name``, besides the built-in ones. Raises
-    PlacedError, which points at the mistake.
+    ``name``: where the filter was written, for errors. ``saved``: filters that it can use as
+    ``@name``, besides the built-in ones. Raises PlacedError, which points at the mistake.
     """
     built_in = (
-        {preset: FilterSource(f"@{preset}", preset_filter.text) for preset, preset_filter in FILTERS.items()} if columns is BY_NAME else {}
+        {
+            preset: FilterSource(f"@{preset}", preset_filter.text)
+            for preset, preset_filter in FILTERS.items()
+        }
+        if columns is BY_NAME
+        else {}
     )
-    condition = _Parser(FilterSource(name, text), {**built_in, **(saved or {})}, (), columns=columns).whole()
+    condition = _Parser(
+        FilterSource(name, text), {**built_in, **(saved or {})}, (), columns=columns
+    ).whole()
     read = names(condition)
-    return Filter(condition, tuple(column for column in columns if column in read) + tuple(sorted(read - columns.keys())))
+    return Filter(
+        condition,
+        tuple(column for column in columns if column in read)
+        + tuple(sorted(read - columns.keys())),
+    )
 
 
 def both(one: Filter, other: Filter) -> Filter:
     """Returns the filter of messages that both filters let through."""
     read = {*one.columns, *other.columns}
-    return Filter(And((one.condition, other.condition)), tuple(column for column in BY_NAME if column in read))
+    return Filter(
+        And((one.condition, other.condition)), tuple(column for column in BY_NAME if column in read)
+    )
 
 
 OperandKind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
@@ -104,8 +125,19 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
-_OPERATORS: dict[str, Operator] = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_KEYWORDS = frozenset({"and", "or", "not", "in", "between", "like", "escape", "is", "null", "true", "false"})
+_OPERATORS: dict[str, Operator] = {
+    "=": "=",
+    "==": "=",
+    "<>": "<>",
+    "!=": "<>",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+_KEYWORDS = frozenset(
+    {"and", "or", "not", "in", "between", "like", "escape", "is", "null", "true", "false"}
+)
 _INSTEAD = {
     '"': "text is put in single quotes, and names of columns in none",
     "`": "names of columns are written without quotes",
@@ -122,19 +154,32 @@ _INSTEAD = {
     "~": "a filter has no regular expressions; use like, as in key like 'user::%'",
     "@": "name the saved filter, as in @errors",
     "ilike": "use like; it distinguishes capital and small letters",
-    **dict.fromkeys(("glob", "regexp", "rlike", "similar", "matches", "contains"), "use like, as in key like 'user::%'"),
-    **dict.fromkeys(("select", "where", "from", "case", "exists"), "a filter is one condition; 'dcpinspect sql' takes whole queries"),
+    **dict.fromkeys(
+        ("glob", "regexp", "rlike", "similar", "matches", "contains"),
+        "use like, as in key like 'user::%'",
+    ),
+    **dict.fromkeys(
+        ("select", "where", "from", "case", "exists"),
+        "a filter is one condition; 'dcpinspect sql' takes whole queries",
+    ),
 }
 
 
 def _tokens(source: FilterSource) -> list[Token]:
-    """Returns the pieces of a text up to its end, or up to an unreadable piece, so that earlier mistakes are reported first."""
+    """Returns the pieces of a text up to its end, or up to an unreadable piece, so that earlier
+    mistakes are reported first.
+    """
     text, position, tokens = source.text, 0, list[Token]()
     while position < len(text):
         match = _TOKENS.match(text, position)
         span = TextPosition(source, position, match.end() if match else position + 1)
         if match is None:
-            return [*tokens, Token("unreadable", _INSTEAD.get(text[position]) or _unreadable(text[position]), span)]
+            return [
+                *tokens,
+                Token(
+                    "unreadable", _INSTEAD.get(text[position]) or _unreadable(text[position]), span
+                ),
+            ]
         position = match.end()
         if match.lastgroup != "blank":
             tokens.append(_token(match, span))
@@ -144,19 +189,30 @@ def _tokens(source: FilterSource) -> list[Token]:
 
 
 def _unreadable(character: str) -> str:
-    return "the text has no closing quote" if character == "'" else f"{escape(character)} is not part of the language of filters"
+    return (
+        "the text has no closing quote"
+        if character == "'"
+        else f"{escape(character)} is not part of the language of filters"
+    )
 
 
 def _token(match: re.Match[str], place: TextPosition) -> Token:
-    """Returns the token of a match. It is unreadable also if engines would read it in different ways."""
+    """Returns the token of a match. It is unreadable also if engines would read it in different
+    ways.
+    """
     text = match[0]
     if match["bytes"]:
         if re.fullmatch(r"(?:[0-9a-fA-F]{2})*", match["digits"]) is None:
-            return Token("unreadable", "bytes are pairs of hexadecimal digits, as in x'00ff'", place)
+            return Token(
+                "unreadable", "bytes are pairs of hexadecimal digits, as in x'00ff'", place
+            )
         return Token("bytes", match["digits"], place)
     if match["text"]:
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-            problem = "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = x'00ff'"
+            problem = (
+                "text is UTF-8 without NUL; other keys are compared as bytes, as in "
+                "key_bytes = x'00ff'"
+            )
             return Token("unreadable", problem, place)
         return Token("text", text[1:-1].replace("''", "'"), place)
     if match["number"]:
@@ -167,11 +223,17 @@ def _token(match: re.Match[str], place: TextPosition) -> Token:
         return Token("saved", text[1:], place)
     if match["word"]:
         return Token("word", text.lower(), place)
-    return Token("unreadable", _INSTEAD[text], place) if text in _INSTEAD else Token("sign", text, place)
+    return (
+        Token("unreadable", _INSTEAD[text], place)
+        if text in _INSTEAD
+        else Token("sign", text, place)
+    )
 
 
 class _Parser:
-    """A recursive-descent parser for the tokens of one source, with a method for each level of precedence."""
+    """A recursive-descent parser for the tokens of one source, with a method for each level of
+    precedence.
+    """
 
     def __init__(
         self,
@@ -186,11 +248,19 @@ class _Parser:
         """``called``: the parser of the filter that calls this one, which is a saved one."""
         self._whole: _Parser = self if called is None else called._whole
         self.length = 0
-        """Characters of the filter and of what it called so far: a few that call each other twice would stand for millions."""
+        """Characters of the filter and of what it called so far: a few that call each other twice
+        would stand for millions.
+        """
         self._whole.length += len(source.text)
         if self._whole.length > MAX_LENGTH:
-            subject = "the filter" if called is None else "the filter, with the saved filters that it calls,"
-            raise TextPosition(source, 0, 0).error(f"{subject} is longer than {MAX_LENGTH} characters")
+            subject = (
+                "the filter"
+                if called is None
+                else "the filter, with the saved filters that it calls,"
+            )
+            raise TextPosition(source, 0, 0).error(
+                f"{subject} is longer than {MAX_LENGTH} characters"
+            )
         self._tokens = _tokens(source)
         self._at = 0
         self._saved = saved
@@ -202,7 +272,9 @@ class _Parser:
     def whole(self) -> Condition:
         """Returns the condition that the whole text consists of."""
         if self._next.kind == "end":
-            raise self._next.place.error("the filter is empty; write a condition, as in vbucket = 5")
+            raise self._next.place.error(
+                "the filter is empty; write a condition, as in vbucket = 5"
+            )
         condition = self._either()
         token = self._next
         if token.kind != "end":
@@ -289,7 +361,9 @@ class _Parser:
         source = self._saved.get(token.text)
         if source is None:
             saved_names = (
-                f"there are {', '.join(f'@{name}' for name in sorted(self._saved))}" if self._saved else "the config file has none"
+                f"there are {', '.join(f'@{name}' for name in sorted(self._saved))}"
+                if self._saved
+                else "the config file has none"
             )
             close = did_you_mean(token.text, self._saved) or f"; {saved_names}"
             raise token.place.error(f"no filter is saved as @{token.text}{close}")
@@ -297,7 +371,9 @@ class _Parser:
             raise token.place.error(f"@{token.text} refers to itself")
         self._deeper(token.place)
         inside = (*self._inside, token.text)
-        condition = _Parser(source, self._saved, inside, self._depth, columns=self._columns, called=self).whole()
+        condition = _Parser(
+            source, self._saved, inside, self._depth, columns=self._columns, called=self
+        ).whole()
         self._depth -= 1
         return condition
 
@@ -331,25 +407,43 @@ class _Parser:
             low = self._operand()
             self._expect("and", "between takes two bounds, as in between 1 and 5")
             high = self._operand()
-            return And((comparison(">=", left, low, token.place), comparison("<=", left, high, token.place)))
+            return And(
+                (
+                    comparison(">=", left, low, token.place),
+                    comparison("<=", left, high, token.place),
+                )
+            )
         if token.text == "like":
             column, pattern = self._column(left, "like"), self._value("a pattern")
-            return likeness(column, pattern, self._value("a character") if self._accept("escape") else None, token.place)
+            return likeness(
+                column,
+                pattern,
+                self._value("a character") if self._accept("escape") else None,
+                token.place,
+            )
         return None
 
     def _alone(self, left: ColumnName | Constant, token: Token) -> Condition:
         """Parses an operand without a comparison: it is a condition only if it is true or false."""
         is_end = token.kind == "end" or token.text in (")", "and", "or")
         if not is_end:
-            raise token.place.error(_INSTEAD.get(token.text) or "a comparison is missing here, such as =, < or in")
+            raise token.place.error(
+                _INSTEAD.get(token.text) or "a comparison is missing here, such as =, < or in"
+            )
         self._at -= token.kind != "end"
         if isinstance(left, Constant):
             if isinstance(left.value, bool):
                 return Truth(left.value)
             raise left.place.error("a value alone is no condition; compare a column with it")
         if family(left.column) != "truth":
-            example = f"{left.column.name} = 5" if family(left.column) == "number" else f"{left.column.name} is not null"
-            raise left.place.error(f"{left.column.name} alone is no condition; write one, as in {example}")
+            example = (
+                f"{left.column.name} = 5"
+                if family(left.column) == "number"
+                else f"{left.column.name} is not null"
+            )
+            raise left.place.error(
+                f"{left.column.name} alone is no condition; write one, as in {example}"
+            )
         return Compare("=", left, Constant(True, left.place))
 
     # -- operands --
@@ -379,7 +473,10 @@ class _Parser:
         token_position = token.place
         if token.text == "-" and token.kind == "sign" and self._next.kind == "number":
             token = self._take()
-            return Constant(-_number(token), TextPosition(token_position.source, token_position.start, token.place.end))
+            return Constant(
+                -_number(token),
+                TextPosition(token_position.source, token_position.start, token.place.end),
+            )
         match token.kind:
             case "number":
                 return Constant(_number(token), token_position)
@@ -395,7 +492,9 @@ class _Parser:
                 return self._named(token)
         if token.kind == "saved":
             raise token_position.error(f"@{token.text} is a condition, and cannot be compared")
-        raise token_position.error(_INSTEAD.get(token.text) or "a column or a value is missing here")
+        raise token_position.error(
+            _INSTEAD.get(token.text) or "a column or a value is missing here"
+        )
 
     def _named(self, token: Token) -> ColumnName:
         if token.text in self._columns:
@@ -403,15 +502,27 @@ class _Parser:
         if token.text in _INSTEAD:
             raise token.place.error(_INSTEAD[token.text])
         if "." in token.text and token.text.partition(".")[2] in self._columns:
-            raise TextPosition(token.place.source, token.place.start + token.text.index("."), token.place.end).error(_INSTEAD["."])
+            raise TextPosition(
+                token.place.source, token.place.start + token.text.index("."), token.place.end
+            ).error(_INSTEAD["."])
         written = token.place.source.text[token.place.start : token.place.end]
         if self._next.text == "(" and self._next.kind == "sign":
             raise token.place.error(f"a filter has no functions, such as {clip(written, _SHOWN)}")
         shown_name = clip(written, _SHOWN)
-        is_value = self._tokens[self._at - 2].text in (*_OPERATORS, ",", "like", "between") and self._at > 1
-        all_of_them = "'dcpinspect read --columns' lists them" if self._columns is BY_NAME else f"there are {', '.join(self._columns)}"
+        is_value = (
+            self._tokens[self._at - 2].text in (*_OPERATORS, ",", "like", "between")
+            and self._at > 1
+        )
+        all_of_them = (
+            "'dcpinspect read --columns' lists them"
+            if self._columns is BY_NAME
+            else f"there are {', '.join(self._columns)}"
+        )
         hint = f"text is put in single quotes: '{shown_name}'" if is_value else all_of_them
-        raise token.place.error(f"no column is called {shown_name}{did_you_mean(token.text, self._columns) or f'; {hint}'}")
+        raise token.place.error(
+            "no column is called "
+            f"{shown_name}{did_you_mean(token.text, self._columns) or f'; {hint}'}"
+        )
 
 
 def _number(token: Token) -> int:

@@ -14,7 +14,9 @@ from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.messages import MessageBatch
 
 _idle: list[Any] = []
-"""Databases that no filter uses at the moment: opening one takes 15 ms, as long as a filter over a million messages."""
+"""Databases that no filter uses at the moment: opening one takes 15 ms, as long as a filter over a
+million messages.
+"""
 
 
 class FilterRows:
@@ -35,12 +37,16 @@ class FilterRows:
         """Returns those of these messages that match the filter, in order."""
         if not len(rows):
             return rows
-        from dcpinspect.tables.arrow import record_batch  # deferred: takes 0.1 s, and only filters need it
+        from dcpinspect.tables.arrow import (
+            record_batch,
+        )  # deferred: takes 0.1 s, and only filters need it
 
         return self.numbers(record_batch(batch, rows, self.filter.columns).columns, rows)
 
     def numbers(self, columns: Sequence[Any], numbers: RowNumbers) -> RowNumbers:
-        """Returns those of the rising numbers whose rows match. ``columns``: columns of the filter as Arrow arrays, chunked or not."""
+        """Returns those of the rising numbers whose rows match. ``columns``: columns of the filter
+        as Arrow arrays, chunked or not.
+        """
         matches: RowNumbers = _asked(self._query, self.filter.columns, columns, numbers)["place"]
         return np.sort(matches)
 
@@ -50,11 +56,16 @@ class FirstTrue:
 
     def __init__(self, filters: Sequence[Filter]) -> None:
         self._columns = sorted({name for one_filter in filters for name in one_filter.columns})
-        cases = " ".join(f"when {Sql().condition(one_filter.condition)} then {number}" for number, one_filter in enumerate(filters, 1))
+        cases = " ".join(
+            f"when {Sql().condition(one_filter.condition)} then {number}"
+            for number, one_filter in enumerate(filters, 1)
+        )
         self._query = f"select place, case {cases} else 0 end as first from batch"  # noqa: S608 - made from the trees alone
 
     def numbers(self, batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
-        """Returns, for each of these messages, the number of the first filter that matches, from 1; 0: none matches."""
+        """Returns, for each of these messages, the number of the first filter that matches, from 1;
+        0: none matches.
+        """
         first_filter = np.zeros(len(rows), np.int64)
         if len(rows):
             from dcpinspect.tables.arrow import record_batch  # deferred, as above
@@ -65,8 +76,12 @@ class FirstTrue:
         return first_filter
 
 
-def _asked(query: str, names: Sequence[str], columns: Sequence[Any], numbers: RowNumbers) -> dict[str, Any]:
-    """Returns the result of a query over a table ``batch`` of these columns, with ``numbers`` as its column ``place``."""
+def _asked(
+    query: str, names: Sequence[str], columns: Sequence[Any], numbers: RowNumbers
+) -> dict[str, Any]:
+    """Returns the result of a query over a table ``batch`` of these columns, with ``numbers`` as
+    its column ``place``.
+    """
     import pyarrow as pa
 
     try:

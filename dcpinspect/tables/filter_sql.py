@@ -1,15 +1,32 @@
-"""Filter conditions as SQL for DuckDB. A subclass writes them for another engine with a different syntax."""
+"""Filter conditions as SQL for DuckDB. A subclass writes them for another engine with a different
+syntax.
+"""
 
 from __future__ import annotations
 
-from dcpinspect.tables.filter_tree import And, ColumnName, Compare, Condition, Constant, Holds, In, IsNull, Like, Not, Or, Truth
+from dcpinspect.tables.filter_tree import (
+    And,
+    ColumnName,
+    Compare,
+    Condition,
+    Constant,
+    Holds,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Truth,
+)
 
 
 class Sql:
     """Writes conditions for DuckDB."""
 
     def condition(self, condition: Condition) -> str:
-        """Returns a condition as SQL. It is made only from the tree, so no text of the user is taken for SQL."""
+        """Returns a condition as SQL. It is made only from the tree, so no text of the user is
+        taken for SQL.
+        """
         match condition:
             case Truth(value):
                 return "true" if value else "false"
@@ -31,7 +48,9 @@ class Sql:
                 return " or ".join(f"({self.condition(item)})" for item in items)
 
     contains = "list_contains"
-    """Function with a list and a value: true if the list contains the value, null if there is no list."""
+    """Function with a list and a value: true if the list contains the value, null if there is no
+    list.
+    """
 
     def name(self, column: str) -> str:
         """Returns a column."""

@@ -1,8 +1,8 @@
 """A parsed filter: a tree of conditions over columns of the messages table.
 
-As in SQL, a condition is true or false, or neither if a column has no value; a filter keeps the messages for which it is true. Different
-spellings of one condition have one form here: ``between`` is two comparisons, ``not in`` and ``is not null`` are negations, ``5 < row`` is
-``row > 5``.
+As in SQL, a condition is true or false, or neither if a column has no value; a filter keeps the
+messages for which it is true. Different spellings of one condition have one form here: ``between``
+is two comparisons, ``not in`` and ``is not null`` are negations, ``5 < row`` is ``row > 5``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class ColumnName:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value in the form of the column that it is compared with: times are nanoseconds since 1970."""
+    """A value in the form of the column that it is compared with: times are nanoseconds since
+    1970.
+    """
 
     value: int | str | bytes | bool
     place: TextPosition = field(compare=False)
@@ -81,7 +83,9 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """True if a column's text matches a pattern: ``%`` is any text, ``_`` any character; behind ``escape`` both stand for themselves."""
+    """True if a column's text matches a pattern: ``%`` is any text, ``_`` any character; behind
+    ``escape`` both stand for themselves.
+    """
 
     column: ColumnName
     pattern: str
@@ -133,7 +137,9 @@ def names(condition: Condition) -> frozenset[str]:
         case Truth():
             return frozenset()
         case Compare(_, left, right):
-            return frozenset(operand.column.name for operand in (left, right) if isinstance(operand, ColumnName))
+            return frozenset(
+                operand.column.name for operand in (left, right) if isinstance(operand, ColumnName)
+            )
         case Not(item):
             return names(item)
         case And(items) | Or(items):

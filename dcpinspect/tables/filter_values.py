@@ -6,20 +6,49 @@ import re
 from datetime import UTC, date, datetime, timedelta
 
 from dcpinspect.tables.column_kinds import Column, KindFamily
-from dcpinspect.tables.filter_tree import ColumnName, Compare, Condition, Constant, Holds, In, Like, Not, Operator, Or, TextPosition
+from dcpinspect.tables.filter_tree import (
+    ColumnName,
+    Compare,
+    Condition,
+    Constant,
+    Holds,
+    In,
+    Like,
+    Not,
+    Operator,
+    Or,
+    TextPosition,
+)
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
 from dcpinspect.text import clip, did_you_mean, escape
 
-_RANGES = {"u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}
-_MIRRORED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_RANGES = {
+    "u8": (0, 2**8 - 1),
+    "u16": (0, 2**16 - 1),
+    "u32": (0, 2**32 - 1),
+    "u64": (0, 2**64 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+}
+_MIRRORED: dict[Operator, Operator] = {
+    "=": "=",
+    "<>": "<>",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
 _NAMES_OF = {"opcode": "name", "status": "status_name"}
 _NUMBERS_OF = {names: numbers for numbers, names in _NAMES_OF.items()}
 _ADDRESSES = ("client", "server")
 
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]{1,16})")
 _TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII | re.IGNORECASE
+    (
+        r"(\d{4})-(\d\d)-(\d\d)(?:[ "
+        r"T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?"
+    ),
+    re.ASCII | re.IGNORECASE,
 )
 _SHOWN = 40
 """Number of columns of a value that an error repeats."""
@@ -31,7 +60,12 @@ def family(column: Column) -> KindFamily:
     return column.family
 
 
-def comparison(operator: Operator, left: ColumnName | Constant, right: ColumnName | Constant, place: TextPosition) -> Condition:
+def comparison(
+    operator: Operator,
+    left: ColumnName | Constant,
+    right: ColumnName | Constant,
+    place: TextPosition,
+) -> Condition:
     """Returns the condition of a comparison. ``place``: of the operator. Raises PlacedError."""
     if isinstance(left, Constant):
         if isinstance(right, Constant):
@@ -43,8 +77,14 @@ def comparison(operator: Operator, left: ColumnName | Constant, right: ColumnNam
     value = constant(left, right)
     if family(left.column) == "list":
         if operator not in ("=", "<>"):
-            possible = "a number (= 5) or not (<> 5)" if left.column.kind == "numbers" else "a word (= 'x') or not (<> 'x')"
-            raise place.error(f"{left.column.name} is {_what(left.column)}: it has {possible}, and no order")
+            possible = (
+                "a number (= 5) or not (<> 5)"
+                if left.column.kind == "numbers"
+                else "a word (= 'x') or not (<> 'x')"
+            )
+            raise place.error(
+                f"{left.column.name} is {_what(left.column)}: it has {possible}, and no order"
+            )
         return Holds(left, value) if operator == "=" else Not(Holds(left, value))
     if family(left.column) == "truth" and operator not in ("=", "<>"):
         raise place.error(f"{left.column.name} is true or false, and has no order")
@@ -55,11 +95,17 @@ def membership(column: ColumnName, values: list[Constant]) -> Condition:
     """Returns the condition of ``in``. Raises PlacedError."""
     constants = tuple(constant(column, value) for value in values)
     if family(column.column) == "list":
-        return Or(tuple(Holds(column, value) for value in constants)) if len(constants) > 1 else Holds(column, constants[0])
+        return (
+            Or(tuple(Holds(column, value) for value in constants))
+            if len(constants) > 1
+            else Holds(column, constants[0])
+        )
     return In(_numeric_time(column), constants)
 
 
-def likeness(column: ColumnName, pattern: Constant, escape_by: Constant | None, place: TextPosition) -> Condition:
+def likeness(
+    column: ColumnName, pattern: Constant, escape_by: Constant | None, place: TextPosition
+) -> Condition:
     """Returns the condition of ``like``. ``place``: of the operator. Raises PlacedError."""
     if family(column.column) not in ("text", "hex"):
         raise place.error(f"like is for text, and {column.column.name} is {_what(column.column)}")
@@ -67,8 +113,12 @@ def likeness(column: ColumnName, pattern: Constant, escape_by: Constant | None, 
         raise pattern.place.error("like takes a pattern in single quotes, as in 'user::%'")
     sign = None if escape_by is None else _sign(escape_by)
     # engines disagree about an escape sign before any other character
-    if sign is not None and re.search(f"{re.escape(sign)}(?![%_])", pattern.value.replace(sign * 2, "")):
-        raise pattern.place.error(f"after the escape {escape(sign)} only %, _ or {escape(sign)} may stand")
+    if sign is not None and re.search(
+        f"{re.escape(sign)}(?![%_])", pattern.value.replace(sign * 2, "")
+    ):
+        raise pattern.place.error(
+            f"after the escape {escape(sign)} only %, _ or {escape(sign)} may stand"
+        )
     text = pattern.value.lower() if family(column.column) == "hex" else pattern.value
     return Like(column, text, sign)
 
@@ -82,13 +132,18 @@ def _sign(given: Constant) -> str:
 def _check_families(left: ColumnName, right: ColumnName) -> None:
     left_family, right_family = family(left.column), family(right.column)
     if left_family != right_family:
-        raise right.place.error(f"{right.column.name} is {_what(right.column)}, and {left.column.name} is {_what(left.column)}")
+        raise right.place.error(
+            f"{right.column.name} is {_what(right.column)}, and {left.column.name} is "
+            f"{_what(left.column)}"
+        )
     if left_family in ("list", "records"):
         raise right.place.error("lists cannot be compared with each other")
 
 
 def constant(column: ColumnName, given: Constant) -> Constant:
-    """Returns a value in the form of the column that it is compared with. Raises PlacedError if the column cannot have it."""
+    """Returns a value in the form of the column that it is compared with. Raises PlacedError if the
+    column cannot have it.
+    """
     return Constant(_value(column.column, given), given.place)
 
 
@@ -134,7 +189,10 @@ def _what(column: Column) -> str:
         case "truth":
             return "true or false"
         case "records":
-            return "a list of records, of which a filter can ask whether there is one: is null, is not null"
+            return (
+                "a list of records, of which a filter can ask whether there is one: is null, is "
+                "not null"
+            )
 
 
 def _advice(column: Column, value: int | str | bytes | bool) -> str:
@@ -156,22 +214,40 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
 
 
 def _word(column: Column, word: str, place: TextPosition) -> str:
-    """Returns a word in the spelling of the column: it may be written without ``dcp_``, in capitals, or with other dashes.
+    """Returns a word in the spelling of the column: it may be written without ``dcp_``, in
+    capitals, or with other dashes.
 
     Raises PlacedError for a word that the column can never have.
     """
     shown_word = clip(escape(word), _SHOWN)
     if _is_of_messages(column) and column.name in _ADDRESSES and not re.search(r":\d+$", word):
-        raise place.error(f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write {column.name} like '{shown_word}:%'")
-    words = Vocabulary(column.words) if column.words else vocabulary(column.name) if _is_of_messages(column) else None
+        raise place.error(
+            f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write "
+            f"{column.name} like '{shown_word}:%'"
+        )
+    words = (
+        Vocabulary(column.words)
+        if column.words
+        else vocabulary(column.name)
+        if _is_of_messages(column)
+        else None
+    )
     if words is None or word in words:
         return word
     lower = word.lower()
-    for name in (lower, lower.replace("-", "_"), f"dcp_{lower}", f"dcp_{lower.replace('-', '_')}", lower.replace("_", "-")):
+    for name in (
+        lower,
+        lower.replace("-", "_"),
+        f"dcp_{lower}",
+        f"dcp_{lower.replace('-', '_')}",
+        lower.replace("_", "-"),
+    ):
         if name in words:
             return name
     close = did_you_mean(word, words.words)
-    raise place.error(f"{column.name} is never '{shown_word}'{close or '; it is ' + _listed(words.words)}")
+    raise place.error(
+        f"{column.name} is never '{shown_word}'{close or '; it is ' + _listed(words.words)}"
+    )
 
 
 def _listed(words: tuple[str, ...]) -> str:
@@ -180,11 +256,16 @@ def _listed(words: tuple[str, ...]) -> str:
 
 
 def _numeric_time(name: ColumnName) -> ColumnName:
-    """Returns the column with nanoseconds for a column of times, because that one is only exact to microseconds."""
+    """Returns the column with nanoseconds for a column of times, because that one is only exact to
+    microseconds.
+    """
     if name.column.kind != "time":
         return name
     exact = f"{name.column.name}_ns"
-    return ColumnName(BY_NAME[exact] if _is_of_messages(name.column) else Column(exact, "i64", name.column.doc), name.place)
+    return ColumnName(
+        BY_NAME[exact] if _is_of_messages(name.column) else Column(exact, "i64", name.column.doc),
+        name.place,
+    )
 
 
 def _is_of_messages(column: Column) -> bool:
@@ -192,7 +273,9 @@ def _is_of_messages(column: Column) -> bool:
 
 
 def nanoseconds(text: str) -> int | None:
-    """Returns a time in ISO 8601 as nanoseconds since 1970, in UTC unless it says otherwise; None for other texts."""
+    """Returns a time in ISO 8601 as nanoseconds since 1970, in UTC unless it says otherwise; None
+    for other texts.
+    """
     matched = _TIME.fullmatch(text.strip())
     if matched is None:
         return None

@@ -1,4 +1,6 @@
-"""Percentiles of any number of values in little memory: counts by size, with 128 steps between a power of two and the next."""
+"""Percentiles of any number of values in little memory: counts by size, with 128 steps between a
+power of two and the next.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from dcpinspect.arrays import IntArray
 STEPS_BITS = 7
 STEPS = 1 << STEPS_BITS
 BUCKETS = (63 - STEPS_BITS + 1) * STEPS
-"""Number of buckets for values below 2**63. Each value below 256 has its own bucket; in others, values differ by less than a hundredth."""
+"""Number of buckets for values below 2**63. Each value below 256 has its own bucket; in others,
+values differ by less than a hundredth.
+"""
 
 _MOST = np.iinfo(np.int64).max
 
@@ -41,7 +45,9 @@ def _octaves() -> IntArray:
 
 
 class Histograms:
-    """One histogram per group; groups are whole numbers. Memory grows with the number of groups that occur."""
+    """One histogram per group; groups are whole numbers. Memory grows with the number of groups
+    that occur.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[int, IntArray] = {}
@@ -52,12 +58,18 @@ class Histograms:
         """Counts values, each in its group."""
         present, group_index = np.unique(groups, return_inverse=True)
         group_index = group_index.reshape(-1)
-        counts = np.bincount(group_index * BUCKETS + bucket_of(values), minlength=len(present) * BUCKETS).reshape(-1, BUCKETS)
+        counts = np.bincount(
+            group_index * BUCKETS + bucket_of(values), minlength=len(present) * BUCKETS
+        ).reshape(-1, BUCKETS)
         least, greatest = np.full(len(present), _MOST), np.full(len(present), -_MOST)
         np.minimum.at(least, group_index, values)
         np.maximum.at(greatest, group_index, values)
-        for group, group_counts, low, high in zip(present.tolist(), counts, least.tolist(), greatest.tolist(), strict=True):
-            self._counts[group] = self._counts[group] + group_counts if group in self._counts else group_counts.copy()
+        for group, group_counts, low, high in zip(
+            present.tolist(), counts, least.tolist(), greatest.tolist(), strict=True
+        ):
+            self._counts[group] = (
+                self._counts[group] + group_counts if group in self._counts else group_counts.copy()
+            )
             self._least[group] = min(self._least.get(group, low), low)
             self._greatest[group] = max(self._greatest.get(group, high), high)
 
@@ -66,15 +78,21 @@ class Histograms:
         return int(self._counts[group].sum()) if group in self._counts else 0
 
     def summary(self, group: int, shares: tuple[float, ...] = (0.5, 0.95, 0.99)) -> tuple[int, ...]:
-        """Returns least value, percentiles (exact to a hundredth) and greatest value. Raises KeyError for a group without values."""
+        """Returns least value, percentiles (exact to a hundredth) and greatest value. Raises
+        KeyError for a group without values.
+        """
         counts, least, greatest = self._counts[group], self._least[group], self._greatest[group]
         upto = np.cumsum(counts)
         ranks = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
-        percentiles = [min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest) for number in ranks]
+        percentiles = [
+            min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest)
+            for number in ranks
+        ]
         return least, *percentiles, greatest
 
     def octaves(self, group: int) -> IntArray:
-        """Returns the number of values of a group by the power of two at or below them: 64 counts. 0 counts as 1.
+        """Returns the number of values of a group by the power of two at or below them: 64 counts.
+        0 counts as 1.
 
         Raises KeyError as ``summary``.
         """

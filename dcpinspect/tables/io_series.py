@@ -1,4 +1,6 @@
-"""Messages and bytes by command over time, in spans of equal length; the length is chosen from the messages if none is given."""
+"""Messages and bytes by command over time, in spans of equal length; the length is chosen from the
+messages if none is given.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Intervals:
     """Counts the messages that it is fed with."""
 
     def __init__(self, interval_ns: int | None) -> None:
-        """``interval_ns``: length of a span; None chooses 1, 2 or 5 of a unit, so that the messages lie in at most ``ROWS`` spans."""
+        """``interval_ns``: length of a span; None chooses 1, 2 or 5 of a unit, so that the messages
+        lie in at most ``ROWS`` spans.
+        """
         self._is_chosen = interval_ns is None
         self._unit_ns = _FINEST_NS if interval_ns is None else interval_ns
         self.origin_ns = 0
@@ -48,16 +52,22 @@ class Intervals:
         self._sums: IntArray = np.empty((0, 2), np.int64)
 
     def feed(self, batch: MessageBatch, rows: RowNumbers) -> None:
-        """Counts these messages of a batch. Raises UsageError for an interval that makes too many rows."""
+        """Counts these messages of a batch. Raises UsageError for an interval that makes too many
+        rows.
+        """
         if not len(rows):
             return
         decoded, self.origin_ns = batch.decoded, batch.origin_ns
-        command = command_of(decoded.opcode[rows], decoded.is_response[rows], decoded.is_server[rows])
+        command = command_of(
+            decoded.opcode[rows], decoded.is_response[rows], decoded.is_server[rows]
+        )
         since = batch.time_ns[rows] - batch.origin_ns
         while self._is_chosen and self._reach(since) > 10 * ROWS:
             self._coarsen(10)
         span = since // self._unit_ns
-        keys, key_index = np.unique(np.concatenate((self._keys, span * _CODES + command)), return_inverse=True)
+        keys, key_index = np.unique(
+            np.concatenate((self._keys, span * _CODES + command)), return_inverse=True
+        )
         if len(keys) > MOST:
             raise UsageError(f"--interval: more than {MOST:,} rows; take a longer one")
         sums = np.zeros((len(keys), 2), np.int64)
@@ -80,7 +90,9 @@ class Intervals:
         return self._unit_ns
 
     def _reach(self, since: IntArray) -> int:
-        """Returns the number of spans from the first message to the last, of the counted ones and those ``since`` the start."""
+        """Returns the number of spans from the first message to the last, of the counted ones and
+        those ``since`` the start.
+        """
         spans = np.concatenate((self._keys // _CODES, since // self._unit_ns))
         return int(spans.max() - spans.min()) + 1 if len(spans) else 0
 

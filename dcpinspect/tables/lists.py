@@ -23,15 +23,23 @@ def list_column(batch: MessageBatch, rows: RowNumbers, name: str) -> Any:
     least = fixed_size(run.fields) or 1
     has_some = np.zeros(len(batch), np.bool_)
     for choice, members in ((group.choice, group.rows) for group in batch.decoded.groups):
-        if choice.layout is not None and choice.value_fits and run.name in {item.name for item in choice.layout.value}:
+        if (
+            choice.layout is not None
+            and choice.value_fits
+            and run.name in {item.name for item in choice.layout.value}
+        ):
             has_some[members] = batch.decoded.value.size[members] >= least
     rows_with_records = rows[has_some[rows]]
     if not len(rows_with_records):
         return pa.nulls(len(rows))
     in_bulk = _is_fixed(run) and not np.isin(rows_with_records, batch.missing.row).any()
-    if batch.redactor is not None:  # of records that do not fill the value, nothing says that they are numbers
+    if (
+        batch.redactor is not None
+    ):  # of records that do not fill the value, nothing says that they are numbers
         in_bulk = in_bulk and not (batch.decoded.value.size[rows_with_records] % least).any()
-    counts, values = _fixed(batch, rows_with_records, run) if in_bulk else _varied(batch, rows_with_records, run)
+    counts, values = (
+        _fixed(batch, rows_with_records, run) if in_bulk else _varied(batch, rows_with_records, run)
+    )
     ends = np.zeros(len(rows) + 1, np.int32)
     ends[1:][has_some[rows]] = counts
     offsets = pa.array(np.cumsum(ends, dtype=np.int32), mask=np.append(ends[1:] == 0, False))
@@ -40,11 +48,15 @@ def list_column(batch: MessageBatch, rows: RowNumbers, name: str) -> Any:
 
 def _is_fixed(run: RecordList) -> bool:
     """Whether all records have the same size, and consist of numbers."""
-    return fixed_size(run.fields) is not None and all(spec.kind.size and not spec.flags for spec in run.fields)
+    return fixed_size(run.fields) is not None and all(
+        spec.kind.size and not spec.flags for spec in run.fields
+    )
 
 
 def _fixed(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowNumbers, Any]:
-    """Returns the number of records of each message, and all records, read directly from the bytes."""
+    """Returns the number of records of each message, and all records, read directly from the
+    bytes.
+    """
     dtype = np.dtype([(spec.name, f">u{spec.kind.size}") for spec in run.fields])
     counts = np.minimum(batch.decoded.value.size[rows] // dtype.itemsize, MAX_RECORDS)
     starts = batch.decoded.value.start[rows]
@@ -61,12 +73,15 @@ def _fixed(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowN
         for field in kind
     ]
     return counts, pa.StructArray.from_arrays(
-        [column.cast(field.type) for column, field in zip(columns, kind, strict=True)], fields=list(kind)
+        [column.cast(field.type) for column, field in zip(columns, kind, strict=True)],
+        fields=list(kind),
     )
 
 
 def _varied(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowNumbers, Any]:
-    """Returns the same as ``_fixed`` for records of any size, from the annotations of the messages."""
+    """Returns the same as ``_fixed`` for records of any size, from the annotations of the
+    messages.
+    """
     kind = record_type(run)
     names = {field.name for field in kind}
     counts = np.zeros(len(rows), np.int64)
@@ -74,7 +89,10 @@ def _varied(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[Row
     for index, row in enumerate(rows.tolist()):
         record_fields = [field for field in batch.annotate(row).fields if field.group == run.name]
         counts[index] = len(record_fields)
-        records += [{inner.name: _value(inner) for inner in field.fields if inner.name in names} for field in record_fields]
+        records += [
+            {inner.name: _value(inner) for inner in field.fields if inner.name in names}
+            for field in record_fields
+        ]
     return counts, pa.array(records, kind)
 
 

@@ -16,9 +16,11 @@ def _none() -> RowNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Stretches of bytes in the directions that are in no message: not captured, skipped or not decodable. One entry per stretch.
+    """Stretches of bytes in the directions that are in no message: not captured, skipped or not
+    decodable. One entry per stretch.
 
-    A stretch stands before the next message of its direction; several stretches before the same message count as one.
+    A stretch stands before the next message of its direction; several stretches before the same
+    message count as one.
     """
 
     before: RowNumbers = field(default_factory=_none)

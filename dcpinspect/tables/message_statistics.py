@@ -1,4 +1,6 @@
-"""Counts messages: commands, statuses, sizes, times of answers, and rates over time. Takes whole batches, in bounded memory."""
+"""Counts messages: commands, statuses, sizes, times of answers, and rates over time. Takes whole
+batches, in bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,47 @@ from dcpinspect.tables.series import SPANS, Series
 
 _C = Column
 
-SECTIONS = ("commands", "collections", "statuses", "answers", "throughput", "snapshots", "flow", "capture")
+SECTIONS = (
+    "commands",
+    "collections",
+    "statuses",
+    "answers",
+    "throughput",
+    "snapshots",
+    "flow",
+    "capture",
+)
 UNITS = ("bytes", "ns", "items")
 
 STATS = RecordTable(
     "stats",
     (
         _C("section", "word", "what is counted", SECTIONS),
-        _C("name", "text", "command, collection with its id, status, type of snapshot, or what became of packets and bytes"),
+        _C(
+            "name",
+            "text",
+            (
+                "command, collection with its id, status, type of snapshot, or what became of "
+                "packets and bytes"
+            ),
+        ),
         _C("side", "word", "of a command", SIDES),
         _C("connection", "i64", "connection, where there is a row for each"),
         _C("time", "time", "begin of the span that messages were counted in"),
         _C("seconds", "seconds", "length of that span"),
-        _C("count", "i64", "messages, answers, snapshots, packets or holes; null where bytes are counted"),
+        _C(
+            "count",
+            "i64",
+            "messages, answers, snapshots, packets or holes; null where bytes are counted",
+        ),
         _C("bytes", "i64", "their bytes"),
         _C("share", "fraction", "of all bytes of messages, or of all responses"),
-        _C("unit", "word", "of the numbers that follow: sizes, times from request to answer, events of a snapshot", UNITS),
+        _C(
+            "unit",
+            "word",
+            "of the numbers that follow: sizes, times from request to answer, events of a snapshot",
+            UNITS,
+        ),
         _C("least", "i64", "least of them"),
         _C("p50", "i64", "half of them are as small, within a hundredth"),
         _C("p95", "i64", "95 of a hundred are, within a hundredth"),
@@ -51,7 +78,9 @@ _RESPONSE, SERVER = 1 << 8, 1 << 9
 
 _MOST_COLLECTIONS = 1 << 12
 _OTHERS = (0, -1)
-"""Greatest number of pairs of connection and collection that are counted separately, and the key for all others."""
+"""Greatest number of pairs of connection and collection that are counted separately, and the key
+for all others.
+"""
 
 
 def command_of(opcode: Array, is_response: BoolArray, is_server: BoolArray) -> RowNumbers:
@@ -96,17 +125,33 @@ class MessageStats:
         decoded = batch.decoded
         is_response = decoded.is_response[rows]
         command = command_of(decoded.opcode[rows], is_response, decoded.is_server[rows])
-        self._statuses += np.bincount(decoded.specific[rows][is_response].astype(np.int64), minlength=len(self._statuses))
+        self._statuses += np.bincount(
+            decoded.specific[rows][is_response].astype(np.int64), minlength=len(self._statuses)
+        )
         self._count_connections(batch.connection[rows], batch.length[rows])
         self._count_collections(batch, rows)
         rtt = batch.rtt_ns
         answered = is_response & rtt.known[rows]
-        self.count(command, batch.time_ns[rows], batch.length[rows], answered, rtt.values[rows[answered]].astype(np.int64))
+        self.count(
+            command,
+            batch.time_ns[rows],
+            batch.length[rows],
+            answered,
+            rtt.values[rows[answered]].astype(np.int64),
+        )
 
-    def count(self, command: RowNumbers, time_ns: RowNumbers, length: RowNumbers, answered: BoolArray, rtt_ns: RowNumbers) -> None:
+    def count(
+        self,
+        command: RowNumbers,
+        time_ns: RowNumbers,
+        length: RowNumbers,
+        answered: BoolArray,
+        rtt_ns: RowNumbers,
+    ) -> None:
         """Counts messages without statuses and collections.
 
-        ``command``: from ``command_of``. ``length``: in bytes. ``rtt_ns``: waiting time of the messages that are ``answered``.
+        ``command``: from ``command_of``. ``length``: in bytes. ``rtt_ns``: waiting time of the
+        messages that are ``answered``.
         """
         self.messages += len(command)
         self._counts += np.bincount(command, minlength=len(self._counts))
@@ -118,17 +163,30 @@ class MessageStats:
             self._answers.add(command[answered], rtt_ns)
 
     def rows(self) -> Iterator[StatisticsRow]:
-        """Yields the counts, the greatest first, as rows of ``STATS``; keys that do not apply are left out."""
+        """Yields the counts, the greatest first, as rows of ``STATS``; keys that do not apply are
+        left out.
+        """
         yield from self._commands()
         yield from self._of_collections()
         responses = int(self._statuses.sum())
         for status in _most_first(self._statuses):
             count = int(self._statuses[status])
-            yield {"section": "statuses", "name": status_name(status), "count": count, "share": count / responses}
+            yield {
+                "section": "statuses",
+                "name": status_name(status),
+                "count": count,
+                "share": count / responses,
+            }
         for command in _most_first(self._counts):
             if self._answers.count(command):
                 numbers = _numbers(self._answers, command)
-                yield {"section": "answers", "name": command_name(command), "count": self._answers.count(command), "unit": "ns", **numbers}
+                yield {
+                    "section": "answers",
+                    "name": command_name(command),
+                    "count": self._answers.count(command),
+                    "unit": "ns",
+                    **numbers,
+                }
         yield from self._throughput()
 
     def _count_connections(self, numbers: RowNumbers, length: RowNumbers) -> None:
@@ -136,7 +194,9 @@ class MessageStats:
         if most > len(self.by_connection):
             self.by_connection = grown(self.by_connection, most)
         self.by_connection[:most, 0] += np.bincount(numbers, minlength=most)
-        self.by_connection[:most, 1] += np.bincount(numbers, length, minlength=most).astype(np.int64)
+        self.by_connection[:most, 1] += np.bincount(numbers, length, minlength=most).astype(
+            np.int64
+        )
 
     def _count_collections(self, batch: MessageBatch, rows: RowNumbers) -> None:
         ids = batch.decoded.collection_id
@@ -147,7 +207,9 @@ class MessageStats:
         numbers = ids.values[rows_with_collection].astype(np.int64)
         width = int(numbers.max()) + 1
         pairs, inverse, counts = np.unique(
-            batch.connection[rows_with_collection] * width + numbers, return_inverse=True, return_counts=True
+            batch.connection[rows_with_collection] * width + numbers,
+            return_inverse=True,
+            return_counts=True,
         )
         sizes = np.bincount(inverse, batch.length[rows_with_collection]).astype(np.int64)
         for pair, count, size in zip(pairs.tolist(), counts.tolist(), sizes.tolist(), strict=True):
@@ -158,7 +220,8 @@ class MessageStats:
             self._collections[key] = before[0] + count, before[1] + size
 
     def _of_collections(self) -> Iterator[StatisticsRow]:
-        """Yields the counts of collections, with the names known so far; equal names and ids are added up.
+        """Yields the counts of collections, with the names known so far; equal names and ids are
+        added up.
 
         Yields nothing for only the default one.
         """
@@ -167,46 +230,71 @@ class MessageStats:
         totals: dict[str, tuple[int, int]] = {}
         for (connection, number), (count, size) in self._collections.items():
             known_name = self._names.known_collection(connection, number, self._row)
-            name = "others" if (connection, number) == _OTHERS else unnamed(number) if known_name is None else with_id(known_name, number)
+            name = (
+                "others"
+                if (connection, number) == _OTHERS
+                else unnamed(number)
+                if known_name is None
+                else with_id(known_name, number)
+            )
             totals[name] = totals.get(name, (0, 0))[0] + count, totals.get(name, (0, 0))[1] + size
         total = int(self._bytes.sum())
         for name, (count, size) in sorted(totals.items(), key=lambda item: (-item[1][0], item[0])):
-            yield {"section": "collections", "name": name, "count": count, "bytes": size, "share": size / total}
+            yield {
+                "section": "collections",
+                "name": name,
+                "count": count,
+                "bytes": size,
+                "share": size / total,
+            }
 
     def _throughput(self) -> Iterator[StatisticsRow]:
         """Yields a row for each span."""
         messages, sizes = (
-            sum(series.rows.values(), start=np.zeros(SPANS, np.int64)) for series in (self.messages_by_time, self.bytes_by_time)
+            sum(series.rows.values(), start=np.zeros(SPANS, np.int64))
+            for series in (self.messages_by_time, self.bytes_by_time)
         )
         for index in range(self.messages_by_time.used):
             yield {
                 "section": "throughput",
-                "time": (self.messages_by_time.start_ns or 0) + index * self.messages_by_time.span_ns,
+                "time": (self.messages_by_time.start_ns or 0)
+                + index * self.messages_by_time.span_ns,
                 "seconds": self.messages_by_time.span_ns / 1e9,
                 "count": int(messages[index]),
                 "bytes": int(sizes[index]),
             }
 
     def commands(self) -> Iterator[tuple[int, str, str]]:
-        """Yields number in ``messages_by_time``, name of the command, and side; the most frequent first."""
+        """Yields number in ``messages_by_time``, name of the command, and side; the most frequent
+        first.
+        """
         for command in _most_first(self._counts):
             yield command, command_name(command), command_side(command)
 
     def answer_octaves(self) -> Iterator[tuple[str, IntArray]]:
-        """Yields, for each command that was answered, the number of answers by the power of two at or below their nanoseconds."""
+        """Yields, for each command that was answered, the number of answers by the power of two at
+        or below their nanoseconds.
+        """
         for command in _most_first(self._counts):
             if self._answers.count(command):
                 yield command_name(command), self._answers.octaves(command)
 
     def size_octaves(self) -> IntArray:
         """Returns the number of messages by the power of two at or below their bytes."""
-        return sum((self._sizes.octaves(command) for command in _most_first(self._counts)), start=np.zeros(64, np.int64))
+        return sum(
+            (self._sizes.octaves(command) for command in _most_first(self._counts)),
+            start=np.zeros(64, np.int64),
+        )
 
     def _commands(self) -> Iterator[StatisticsRow]:
         total = max(1, int(self._bytes.sum()))
         for command in _most_first(self._counts):
             size = int(self._bytes[command])
-            about = {"section": "commands", "name": command_name(command), "side": command_side(command)}
+            about = {
+                "section": "commands",
+                "name": command_name(command),
+                "side": command_side(command),
+            }
             yield {
                 **about,
                 "count": int(self._counts[command]),
@@ -224,7 +312,9 @@ def _most_first(counts: IntArray) -> list[int]:
 
 
 def _numbers(histograms: Histograms, group: int) -> StatisticsRow:
-    return dict(zip(("least", "p50", "p95", "p99", "greatest"), histograms.summary(group), strict=True))
+    return dict(
+        zip(("least", "p50", "p95", "p99", "greatest"), histograms.summary(group), strict=True)
+    )
 
 
 def distribution(values: IntArray) -> StatisticsRow:

@@ -1,4 +1,6 @@
-"""A batch of decoded messages: their columns, their bytes, and the annotation of single messages on demand."""
+"""A batch of decoded messages: their columns, their bytes, and the annotation of single messages on
+demand.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,21 @@ SIDES = ("request", "response")
 
 _TOKENS = np.array([Trait.TOKEN in opcode_traits(code) for code in range(256)], dtype=np.bool_)
 
-_PRIVATE_KEYS = np.array([*(layout.key is None or layout.key.is_private for layout in LAYOUTS), True, True], dtype=np.bool_)
-KNOWN_KEYS = np.array([*(layout.key is not None and layout.key.shown is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
-"""Layouts that show keys which the protocol knows: each such key has to be looked at, and few messages have one."""
+_PRIVATE_KEYS = np.array(
+    [*(layout.key is None or layout.key.is_private for layout in LAYOUTS), True, True],
+    dtype=np.bool_,
+)
+KNOWN_KEYS = np.array(
+    [
+        *(layout.key is not None and layout.key.shown is not None for layout in LAYOUTS),
+        False,
+        False,
+    ],
+    dtype=np.bool_,
+)
+"""Layouts that show keys which the protocol knows: each such key has to be looked at, and few
+messages have one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,9 @@ class MessageBatch:
     length: RowNumbers
     """Size of each message in the stream, in bytes."""
     row: RowNumbers
-    """Number in the reading, from 1; rising, and without gaps unless the reading is a part of another."""
+    """Number in the reading, from 1; rising, and without gaps unless the reading is a part of
+    another.
+    """
     file: RowNumbers
     frame: RowNumbers
     last_file: RowNumbers
@@ -100,15 +116,16 @@ class MessageBatch:
     rtt_ns: NumberColumn
     losses: Losses = NO_LOSSES
     earlier_keys: Mapping[int, bytes] = field(default_factory=dict)
-    """Keys of earlier batches' requests that messages of this batch answer, by row of the request; in the form in which they may be
-    shown.
+    """Keys of earlier batches' requests that messages of this batch answer, by row of the request;
+    in the form in which they may be shown.
     """
     origin_ns: int = 0
     """Capture time of the first packet of the reading, from which relative times count."""
     names: Names = NO_NAMES
     """Names of collections."""
     redactor: Redactor | None = None
-    """Replaces private data in annotations and keys; columns and ``data`` have the original bytes."""
+    """Replaces private data in annotations and keys; columns and ``data`` have the original bytes.
+    """
 
     def __len__(self) -> int:
         return len(self.row)
@@ -125,9 +142,15 @@ class MessageBatch:
         return rows - first if is_dense else np.searchsorted(self.row, rows)
 
     def column(self, name: str) -> NumberColumn:
-        """Returns a column of numbers that some commands have; without any value if no message has one."""
+        """Returns a column of numbers that some commands have; without any value if no message has
+        one.
+        """
         numbers = self.decoded.numbers.get(name)
-        return NumberColumn(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)) if numbers is None else numbers
+        return (
+            NumberColumn(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_))
+            if numbers is None
+            else numbers
+        )
 
     def bytes_of(self, index: int) -> bytes:
         """Returns the bytes of one message; missing bytes are zero."""
@@ -149,10 +172,15 @@ class MessageBatch:
         return NamesAt(self.names, int(self.connection[index]), int(self.row[index]))
 
     def vbuckets_of(self, rows: RowNumbers) -> NumberColumn:
-        """Returns the vbuckets that messages are about; none if the vbucket of the header has no meaning, as in HELLO."""
+        """Returns the vbuckets that messages are about; none if the vbucket of the header has no
+        meaning, as in HELLO.
+        """
         header_vbuckets = self.vbucket.take(rows)
         named = NAMES_VBUCKET[self.decoded.opcode[rows]] & ~self.decoded.is_server[rows]
-        return NumberColumn(header_vbuckets.values, named if header_vbuckets.valid is None else named & header_vbuckets.valid)
+        return NumberColumn(
+            header_vbuckets.values,
+            named if header_vbuckets.valid is None else named & header_vbuckets.valid,
+        )
 
     def vbucket_of(self, index: int) -> int | None:
         """Returns the vbucket that one message is about."""
@@ -161,17 +189,27 @@ class MessageBatch:
     def collection_of(self, index: int) -> str | None:
         """Returns the name of the message's collection; None if it has none."""
         number = self.decoded.collection_id.at(index)
-        return None if number is None else self.names.collection(int(self.connection[index]), number, int(self.row[index]))
+        return (
+            None
+            if number is None
+            else self.names.collection(int(self.connection[index]), number, int(self.row[index]))
+        )
 
     def redacted(self, redactor: Redactor | None) -> MessageBatch:
-        """Returns the same messages, with private data replaced from here on; None leaves them as they are."""
+        """Returns the same messages, with private data replaced from here on; None leaves them as
+        they are.
+        """
         if redactor is None or self.redactor is redactor:
             return self
         earlier_keys = {row: redactor.replacement(key) for row, key in self.earlier_keys.items()}
-        return replace(self, redactor=redactor, earlier_keys=earlier_keys, names=self.names.redacted(redactor))
+        return replace(
+            self, redactor=redactor, earlier_keys=earlier_keys, names=self.names.redacted(redactor)
+        )
 
     def has_private_key(self, rows: RowNumbers) -> BoolArray:
-        """Whether the keys of messages contain users' data or names; keys of unknown commands count as private."""
+        """Whether the keys of messages contain users' data or names; keys of unknown commands count
+        as private.
+        """
         layout = self.decoded.layout[rows]
         private: BoolArray = _PRIVATE_KEYS[layout]
         for index in np.flatnonzero(KNOWN_KEYS[layout]).tolist():
@@ -179,7 +217,9 @@ class MessageBatch:
         return private
 
     def _has_unknown_key(self, index: int) -> bool:
-        """Whether the protocol does not know the key of a message, or the capture lacks part of it."""
+        """Whether the protocol does not know the key of a message, or the capture lacks part of
+        it.
+        """
         key, layout = self.wire_key_of(index), self.layout_of(index)
         if key is None or layout is None or layout.key is None or layout.key.shown is None:
             return True
@@ -187,10 +227,14 @@ class MessageBatch:
 
     def name_of(self, index: int) -> str:
         """Returns the full lower-case name of the command."""
-        return opcode_name(int(self.decoded.opcode[index]), server=bool(self.decoded.is_server[index]))
+        return opcode_name(
+            int(self.decoded.opcode[index]), server=bool(self.decoded.is_server[index])
+        )
 
     def layout_of(self, index: int) -> Layout | None:
-        """Returns the layout that was chosen for the message, fitting or nearest; None for refusals, and if there is no layout."""
+        """Returns the layout that was chosen for the message, fitting or nearest; None for
+        refusals, and if there is no layout.
+        """
         number = int(self.decoded.layout[index])
         return LAYOUTS[number] if 0 <= number < ERROR_LAYOUT else None
 
@@ -202,29 +246,40 @@ class MessageBatch:
         return "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation
 
     def key_of(self, index: int) -> bytes | None:
-        """Returns the key of the message without collection id; None if it has none, if it is hidden, or if the capture lacks part of
-        it.
+        """Returns the key of the message without collection id; None if it has none, if it is
+        hidden, or if the capture lacks part of it.
         """
         key = self.wire_key_of(index)
         if key is None or self.redactor is None:
             return key
         layout = self.layout_of(index)
-        return self.redactor.replacement(key) if layout is None or layout.key is None else self.redactor.told(layout.key, key)
+        return (
+            self.redactor.replacement(key)
+            if layout is None or layout.key is None
+            else self.redactor.told(layout.key, key)
+        )
 
     def wire_key_of(self, index: int) -> bytes | None:
-        """Returns the original key, even if it must be replaced before anybody sees it; None as ``key_of``."""
+        """Returns the original key, even if it must be replaced before anybody sees it; None as
+        ``key_of``.
+        """
         size = int(self.decoded.key.size[index])
         if size < 0 or (size and self.decoded.hides_key[index]):
             return None
         start = int(self.decoded.key.start[index])
         if len(self.missing.row):
             key_offset = start - int(self.start[index])
-            if any(low < key_offset + size and key_offset < high for low, high in self.missing.of(index)):
+            if any(
+                low < key_offset + size and key_offset < high
+                for low, high in self.missing.of(index)
+            ):
                 return None
         return self.data[start : start + size].tobytes()
 
     def request_key_of(self, index: int) -> bytes | None:
-        """Returns the key of the request that the message answers; None as ``key_of``, and if the message answers no request."""
+        """Returns the key of the request that the message answers; None as ``key_of``, and if the
+        message answers no request.
+        """
         row = self.request_row.at(index)
         if row is None:
             return None

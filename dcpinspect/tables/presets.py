@@ -24,37 +24,60 @@ FILTERS = {
         "what has a seqno of its own: changes of documents and collections",
     ),
     "mutations": Preset("name = 'dcp_mutation'", "documents written"),
-    "deletions": Preset("name in ('dcp_deletion', 'dcp_expiration')", "documents deleted or expired"),
-    "durability": Preset("name in ('dcp_prepare', 'dcp_commit', 'dcp_abort', 'dcp_seqno_acknowledged')", "synchronous writes"),
-    "markers": Preset("name in ('dcp_snapshot_marker', 'dcp_oso_snapshot', 'dcp_seqno_advanced')", "begins and ends of snapshots"),
+    "deletions": Preset(
+        "name in ('dcp_deletion', 'dcp_expiration')", "documents deleted or expired"
+    ),
+    "durability": Preset(
+        "name in ('dcp_prepare', 'dcp_commit', 'dcp_abort', 'dcp_seqno_acknowledged')",
+        "synchronous writes",
+    ),
+    "markers": Preset(
+        "name in ('dcp_snapshot_marker', 'dcp_oso_snapshot', 'dcp_seqno_advanced')",
+        "begins and ends of snapshots",
+    ),
     "streams": Preset(
-        "name in ('dcp_add_stream', 'dcp_close_stream', 'dcp_stream_req', 'dcp_stream_end', 'dcp_set_vbucket_state',"
+        "name in ('dcp_add_stream', 'dcp_close_stream', 'dcp_stream_req', 'dcp_stream_end', "
+        "'dcp_set_vbucket_state',"
         " 'dcp_get_failover_log')",
         "streams opened, refused, moved and closed",
     ),
     "rollbacks": Preset("status_name = 'rollback'", "stream requests with the answer rollback"),
     "control": Preset(
-        "name in ('hello', 'sasl_list_mechs', 'sasl_auth', 'sasl_step', 'select_bucket', 'dcp_open', 'dcp_control', 'dcp_noop',"
+        "name in ('hello', 'sasl_list_mechs', 'sasl_auth', 'sasl_step', 'select_bucket', "
+        "'dcp_open', 'dcp_control', 'dcp_noop',"
         " 'dcp_buffer_acknowledgement')",
         "setup of a connection, noops and flow control",
     ),
     "errors": Preset(
-        "status_name not in ('success', 'auth_continue', 'range_scan_more', 'range_scan_complete', 'subdoc_success_deleted')",
+        (
+            "status_name not in ('success', 'auth_continue', 'range_scan_more', "
+            "'range_scan_complete', 'subdoc_success_deleted')"
+        ),
         "responses that refuse, as with --status error",
     ),
-    "damaged": Preset("problem is not null or missing_bytes > 0", "messages that break a rule or have missing bytes"),
+    "damaged": Preset(
+        "problem is not null or missing_bytes > 0",
+        "messages that break a rule or have missing bytes",
+    ),
 }
 """Filters over the messages table by name."""
 
 COLUMN_SETS = {
     "place": Preset(
-        "row,file,frame,last_frame,time,connection,direction,stream_offset,length,name,missing_bytes,problem", "where it was captured"
+        "row,file,frame,last_frame,time,connection,direction,stream_offset,length,name,missing_bytes,problem",
+        "where it was captured",
     ),
     "seqnos": Preset(
         "row,time,connection,name,vbucket,by_seqno,rev_seqno,start_seqno,end_seqno,snapshot_type,rollback_seqno,status_name",
         "seqnos and snapshots",
     ),
-    "keys": Preset("row,time,name,vbucket,collection_id,key,by_seqno,rev_seqno,cas,datatype,value_size", "documents"),
-    "requests": Preset("row,time,connection,direction,side,name,vbucket,opaque,status_name,request_row,rtt_ns", "who asked what"),
+    "keys": Preset(
+        "row,time,name,vbucket,collection_id,key,by_seqno,rev_seqno,cas,datatype,value_size",
+        "documents",
+    ),
+    "requests": Preset(
+        "row,time,connection,direction,side,name,vbucket,opaque,status_name,request_row,rtt_ns",
+        "who asked what",
+    ),
 }
 """Sets of columns of the messages table by name."""

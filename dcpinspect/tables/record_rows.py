@@ -18,21 +18,27 @@ from dcpinspect.tables.record_tables import Records, RecordTable
 
 
 def filter_columns(table: RecordTable) -> dict[str, Column]:
-    """Returns the columns of a table that a filter can use, by name: also ``findings.error``, one of the counts of ``findings``."""
+    """Returns the columns of a table that a filter can use, by name: also ``findings.error``, one
+    of the counts of ``findings``.
+    """
     columns = {}
     for column in table.columns:
         if column.kind == "counts":
             columns[column.name] = Column(column.name, "i64", column.doc)  # their sum
             for word in column.words:
-                columns[f"{column.name}.{word}"] = Column(f"{column.name}.{word}", "i64", f"{column.doc}: {word}")
+                columns[f"{column.name}.{word}"] = Column(
+                    f"{column.name}.{word}", "i64", f"{column.doc}: {word}"
+                )
         elif column.family is not None:
             columns[column.name] = column
     return columns
 
 
-def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, FilterSource] | None = None) -> Filter:
-    """Parses a filter over the columns of a table, in the language of filters for messages. Raises PlacedError, which points at the
-    mistake.
+def parse_record_filter(
+    text: str, table: RecordTable, *, saved: Mapping[str, FilterSource] | None = None
+) -> Filter:
+    """Parses a filter over the columns of a table, in the language of filters for messages. Raises
+    PlacedError, which points at the mistake.
 
     ``saved``: filters that the text can use as ``@name``.
     """
@@ -63,21 +69,40 @@ class RecordSelection:
             keep &= _are_within(records, *self.bounds)
         if self.filter is not None:
             columns = [_compared(records, name) for name in self.filter.columns]
-            keep &= np.isin(np.arange(len(records)), FilterRows(self.filter).numbers(columns, np.arange(len(records))))
+            keep &= np.isin(
+                np.arange(len(records)),
+                FilterRows(self.filter).numbers(columns, np.arange(len(records))),
+            )
         matching = records if keep.all() else records.take(np.flatnonzero(keep))
-        return matching.take(_order(matching, self.sort, is_reversed=self.is_reversed)) if self.sort or self.is_reversed else matching
+        return (
+            matching.take(_order(matching, self.sort, is_reversed=self.is_reversed))
+            if self.sort or self.is_reversed
+            else matching
+        )
 
 
 def _are_within(records: Records, since: int, until: int) -> BoolArray:
-    """Returns which records last at some time from ``since`` to before ``until``. Every table has one or two columns of times."""
+    """Returns which records last at some time from ``since`` to before ``until``. Every table has
+    one or two columns of times.
+    """
     names = [column.name for column in records.table.columns if column.kind == "time"]
     begin, end = (records.values(name) for name in (names[0], names[-1]))
-    return np.array([a is not None and b is not None and b >= since and a < until for a, b in zip(begin, end, strict=True)], dtype=np.bool_)
+    return np.array(
+        [
+            a is not None and b is not None and b >= since and a < until
+            for a, b in zip(begin, end, strict=True)
+        ],
+        dtype=np.bool_,
+    )
 
 
 def sort_columns(table: RecordTable) -> list[str]:
     """Returns the columns of a table that records can be sorted by."""
-    return [name for name, column in filter_columns(table).items() if column.family not in ("list", "records")]
+    return [
+        name
+        for name, column in filter_columns(table).items()
+        if column.family not in ("list", "records")
+    ]
 
 
 def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> RowNumbers:
@@ -86,9 +111,15 @@ def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Ro
 
     if not columns:
         return np.arange(len(records))[::-1]
-    exact = {column.name: f"{column.name}_ns" for column in records.table.columns if column.kind == "time"}
+    exact = {
+        column.name: f"{column.name}_ns"
+        for column in records.table.columns
+        if column.kind == "time"
+    }
     direction = "descending" if is_reversed else "ascending"
-    table = pa.table([_compared(records, exact.get(name, name)) for name in columns], names=list(columns))
+    table = pa.table(
+        [_compared(records, exact.get(name, name)) for name in columns], names=list(columns)
+    )
     keys = [(name, direction, "at_end") for name in columns]
     sorted_rows: RowNumbers = pc.sort_indices(table, sort_keys=keys).to_numpy()
     return sorted_rows.astype(np.int64)
@@ -103,7 +134,15 @@ def _compared(records: Records, name: str) -> Any:
         return records.arrow([name]).column(name).combine_chunks()
     counts = records.values(base)
     return pa.array(
-        [None if row_counts is None else row_counts.get(word, 0) if word else sum(row_counts.values()) for row_counts in counts], pa.int64()
+        [
+            None
+            if row_counts is None
+            else row_counts.get(word, 0)
+            if word
+            else sum(row_counts.values())
+            for row_counts in counts
+        ],
+        pa.int64(),
     )
 
 
@@ -116,7 +155,11 @@ def _are_among(records: Records, column: str, ranges: Sequence[range]) -> BoolAr
     values = records.columns[column]
     if isinstance(values, NumberColumn):
         is_among: BoolArray = np.any(
-            [(values.values >= number_range.start) & (values.values < number_range.stop) for number_range in ranges], axis=0
+            [
+                (values.values >= number_range.start) & (values.values < number_range.stop)
+                for number_range in ranges
+            ],
+            axis=0,
         )
         return is_among & values.known
     return np.array([_is_among(value, ranges) for value in records.values(column)], dtype=np.bool_)

@@ -1,4 +1,5 @@
-"""The tables made from messages (connections, streams, snapshots, gaps, vbuckets): their columns, as Arrow and as records.
+"""The tables made from messages (connections, streams, snapshots, gaps, vbuckets): their columns,
+as Arrow and as records.
 
 Records always have every key; it is null if it does not apply.
 """
@@ -59,13 +60,21 @@ class Made:
 
 
 ColumnValues = NumberColumn | Worded | Made | Sequence[Any]
-"""Numbers with a mask for null, words, values made on request, or plain values with None for null."""
+"""Numbers with a mask for null, words, values made on request, or plain values with None for null.
+"""
 
 
 class Records:
     """The rows of a table, by column."""
 
-    def __init__(self, table: RecordTable, columns: Mapping[str, ColumnValues], size: int, *, file: IntArray | None = None) -> None:
+    def __init__(
+        self,
+        table: RecordTable,
+        columns: Mapping[str, ColumnValues],
+        size: int,
+        *,
+        file: IntArray | None = None,
+    ) -> None:
         """``columns``: one for each of the table's columns, with ``size`` values.
 
         ``file``: number of the capture that each row begins in.
@@ -86,8 +95,15 @@ class Records:
         """Returns the rows that have this value in a column."""
         values = self.columns[name]
         if isinstance(values, Worded):
-            return np.flatnonzero(np.isin(values.codes, [code for code, word in enumerate(values.words) if word == value]))
-        return np.array([row for row, row_value in enumerate(self.values(name)) if row_value == value], dtype=np.int64)
+            return np.flatnonzero(
+                np.isin(
+                    values.codes, [code for code, word in enumerate(values.words) if word == value]
+                )
+            )
+        return np.array(
+            [row for row, row_value in enumerate(self.values(name)) if row_value == value],
+            dtype=np.int64,
+        )
 
     def has_values(self, name: str) -> bool:
         """Whether a column has a value that is not null."""
@@ -102,9 +118,15 @@ class Records:
 
     def records(self) -> list[dict[str, Any]]:
         """Returns all rows in order, with the keys of the contract, ready for JSON."""
-        columns = [[_plain(column, value) for value in self.values(column.name)] for column in self.table.columns]
+        columns = [
+            [_plain(column, value) for value in self.values(column.name)]
+            for column in self.table.columns
+        ]
         names = ["schema", *(column.name for column in self.table.columns)]
-        return [dict(zip(names, (self.table.schema, *row), strict=True)) for row in zip(*columns, strict=True)]
+        return [
+            dict(zip(names, (self.table.schema, *row), strict=True))
+            for row in zip(*columns, strict=True)
+        ]
 
     def take(self, rows: IntArray) -> Records:
         """Returns some of the rows, in the given order."""
@@ -112,8 +134,15 @@ class Records:
         return Records(self.table, columns, len(rows), file=self._file[rows])
 
     def with_file(self, files: Sequence[str]) -> Records:
-        """Returns the same rows with the name of the capture that each begins in. ``files``: all captures of the reading."""
-        return Records(self.table.with_file, {**self.columns, FILE.name: Worded(self._file, files)}, self._size, file=self._file)
+        """Returns the same rows with the name of the capture that each begins in. ``files``: all
+        captures of the reading.
+        """
+        return Records(
+            self.table.with_file,
+            {**self.columns, FILE.name: Worded(self._file, files)},
+            self._size,
+            file=self._file,
+        )
 
     def with_column(self, name: str, values: ColumnValues) -> Records:
         """Returns the same rows with other values in a column."""
@@ -124,17 +153,25 @@ class Records:
         return self if size >= len(self) else self.take(np.arange(size))
 
     def arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Returns all rows as a ``pyarrow.Table``, with these columns or all; a time in microseconds has a further column ``…_ns`` with
-        all digits.
+        """Returns all rows as a ``pyarrow.Table``, with these columns or all; a time in
+        microseconds has a further column ``…_ns`` with all digits.
         """
         import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
         arrays, fields = [], []
         for column in self.table.columns:
-            if columns is not None and column.name not in columns and f"{column.name}_ns" not in columns:
+            if (
+                columns is not None
+                and column.name not in columns
+                and f"{column.name}_ns" not in columns
+            ):
                 continue  # sentences and lists take time to make
             for name, kind, values in _arrow_columns(column, self.columns[column.name]):
-                arrays.append(values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind))
+                arrays.append(
+                    values
+                    if isinstance(values, (pa.Array, pa.ChunkedArray))
+                    else pa.array(values, kind)
+                )
                 fields.append(pa.field(name, kind))
         table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
         return table if columns is None else table.select(list(columns))
@@ -162,7 +199,9 @@ def worded(values: ColumnValues) -> Worded:
 
 
 def counted(numbers: IntArray, words: Sequence[str], *, with_zeros: bool = False) -> Made:
-    """Returns a column of counts by word; ``numbers`` has a column for each word. ``with_zeros``: includes counts of 0."""
+    """Returns a column of counts by word; ``numbers`` has a column for each word. ``with_zeros``:
+    includes counts of 0.
+    """
 
     def plain(rows: IntArray) -> list[dict[str, int]]:
         several = (zip(words, row, strict=True) for row in numbers[rows].tolist())
@@ -173,8 +212,14 @@ def counted(numbers: IntArray, words: Sequence[str], *, with_zeros: bool = False
 
         chunk = numbers[rows]
         row, word = np.nonzero((chunk != 0) | with_zeros)
-        ends = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=len(rows))))).astype(np.int32)
-        return pa.MapArray.from_arrays(ends, pa.array(words, pa.string()).take(pa.array(word)), pa.array(chunk[row, word], pa.int64()))
+        ends = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=len(rows))))).astype(
+            np.int32
+        )
+        return pa.MapArray.from_arrays(
+            ends,
+            pa.array(words, pa.string()).take(pa.array(word)),
+            pa.array(chunk[row, word], pa.int64()),
+        )
 
     return Made(len(numbers), plain, arrow)
 
@@ -186,7 +231,11 @@ def _taken(values: ColumnValues, rows: IntArray) -> ColumnValues:
         return Worded(values.codes[rows], values.words)
     if isinstance(values, Made):
         arrow = values.arrow
-        return Made(len(rows), lambda some: values.make(rows[some]), None if arrow is None else lambda some: arrow(rows[some]))
+        return Made(
+            len(rows),
+            lambda some: values.make(rows[some]),
+            None if arrow is None else lambda some: arrow(rows[some]),
+        )
     return [values[row] for row in rows.tolist()]
 
 
@@ -196,7 +245,10 @@ def _plain_values(values: ColumnValues) -> list[Any]:
         return (
             plain
             if values.valid is None
-            else [plain_value if ok else None for plain_value, ok in zip(plain, values.valid.tolist(), strict=True)]
+            else [
+                plain_value if ok else None
+                for plain_value, ok in zip(plain, values.valid.tolist(), strict=True)
+            ]
         )
     if isinstance(values, Worded):
         words = [*values.words, None]
@@ -223,10 +275,18 @@ def _arrow_columns(column: Column, values: ColumnValues) -> list[tuple[str, Any,
 
     kind = arrow_type(column)
     if isinstance(values, Worded):
-        used, codes = np.unique(values.codes, return_inverse=True)  # there may be more words than rows
+        used, codes = np.unique(
+            values.codes, return_inverse=True
+        )  # there may be more words than rows
         words = [values.words[code] for code in used[used >= 0].tolist()]
         of_row = codes.reshape(-1) - int((used < 0).any())
-        return [(column.name, kind, pa.array(_for_arrow(column, words), kind).take(pa.array(of_row, mask=of_row < 0)))]
+        return [
+            (
+                column.name,
+                kind,
+                pa.array(_for_arrow(column, words), kind).take(pa.array(of_row, mask=of_row < 0)),
+            )
+        ]
     if isinstance(values, NumberColumn) and column.kind == "hex64":
         from dcpinspect.tables.arrow_types import hex64 as hex_texts  # deferred, as above
 
@@ -235,7 +295,10 @@ def _arrow_columns(column: Column, values: ColumnValues) -> list[tuple[str, Any,
         mask = None if values.valid is None else ~values.valid
         if column.kind == "time":
             exact = pa.array(values.values, pa.int64(), mask=mask)
-            return [(column.name, kind, pa.array(values.values // 1000, kind, mask=mask)), (f"{column.name}_ns", pa.int64(), exact)]
+            return [
+                (column.name, kind, pa.array(values.values // 1000, kind, mask=mask)),
+                (f"{column.name}_ns", pa.int64(), exact),
+            ]
         return [(column.name, kind, pa.array(values.values, kind, mask=mask))]
     if isinstance(values, Made) and values.arrow is not None:
         return [(column.name, kind, values.arrow(np.arange(values.size)))]

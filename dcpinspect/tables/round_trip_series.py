@@ -1,4 +1,6 @@
-"""How long requests and noops waited for their answers over time: the longest wait in each span, by connection."""
+"""How long requests and noops waited for their answers over time: the longest wait in each span, by
+connection.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,13 @@ class RoundTrips:
         rtt = batch.rtt_ns
         is_answer = batch.decoded.is_response & rtt.known
         is_noop = np.isin(batch.decoded.opcode, _NOOPS)
-        for series, is_measured in ((self.answers, is_answer & ~is_noop), (self.noops, is_answer & is_noop)):
+        for series, is_measured in (
+            (self.answers, is_answer & ~is_noop),
+            (self.noops, is_answer & is_noop),
+        ):
             rows = np.flatnonzero(is_measured)
-            series.add(batch.connection[rows], batch.time_ns[rows], np.maximum(rtt.values[rows].astype(np.int64), 1))
+            series.add(
+                batch.connection[rows],
+                batch.time_ns[rows],
+                np.maximum(rtt.values[rows].astype(np.int64), 1),
+            )

@@ -1,6 +1,8 @@
-"""The columns of the messages table: name, kind and meaning, in one place for JSON, Arrow, filters and documentation.
+"""The columns of the messages table: name, kind and meaning, in one place for JSON, Arrow, filters
+and documentation.
 
-Columns that only some messages have come from the layouts, so a new field there is a new column here.
+Columns that only some messages have come from the layouts, so a new field there is a new column
+here.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ BASE = (
     Column("file", "text", "capture file"),
     Column("frame", "i64", "least packet number, in its file, that carried bytes of the message"),
     Column("last_frame", "i64", "greatest such packet number"),
-    Column("time", "time", "capture time of the last packet that carried bytes of the message, UTC"),
+    Column(
+        "time", "time", "capture time of the last packet that carried bytes of the message, UTC"
+    ),
     Column("time_ns", "i64", "the same, nanoseconds since 1970"),
     Column("relative_ns", "i64", "nanoseconds since the first packet of the reading"),
     Column("connection", "i64", "TCP connection, from 1 in order of first packet"),
@@ -35,7 +39,9 @@ BASE = (
     Column("name", "text", "command, by name"),
     Column("layout", "text", "generation of the layout that fits; null when none does"),
     Column("vbucket", "u16", "vbucket; of a response, its request's"),
-    Column("vbucket_from", "text", "where the vbucket is known from; null: from the message itself"),
+    Column(
+        "vbucket_from", "text", "where the vbucket is known from; null: from the message itself"
+    ),
     Column("status", "u16", "status of a response"),
     Column("status_name", "text", "status of a response, by name"),
     Column("opaque", "u32", "the four opaque bytes, big-endian"),
@@ -43,12 +49,18 @@ BASE = (
     Column("datatype", "words", "bits of the datatype, by name"),
     Column("sid", "u16", "DCP stream-id"),
     Column("collection_id", "u32", "collection of the key"),
-    Column("collection", "text", "its name, as scope.collection; ?0x8 where no message before told it"),
+    Column(
+        "collection", "text", "its name, as scope.collection; ?0x8 where no message before told it"
+    ),
     Column("key", "text", "key without the collection id; null when it is not UTF-8"),
     Column("key_bytes", "bytes", "key without the collection id"),
     Column("value_size", "i64", "bytes of the value on the wire"),
     Column("request_row", "i64", "row of the request that a response answers"),
-    Column("request_key", "text", "key of that request, without the collection id; null when it is not UTF-8"),
+    Column(
+        "request_key",
+        "text",
+        "key of that request, without the collection id; null when it is not UTF-8",
+    ),
     Column("request_stream_offset", "i64", "stream offset of that request"),
     Column("rtt_ns", "i64", "time from that request to the response"),
     Column("missing_bytes", "i64", "bytes of the message that the capture does not hold"),
@@ -80,7 +92,11 @@ def _numbers(layout: Layout) -> Iterator[tuple[str, Field]]:
 def _specific() -> tuple[Column, ...]:
     base = {column.name for column in BASE}
     fields_of: dict[str, list[tuple[Layout, Field]]] = {
-        name: [] for layout in LAYOUTS if layout.columns for name, _ in _numbers(layout) if name not in base
+        name: []
+        for layout in LAYOUTS
+        if layout.columns
+        for name, _ in _numbers(layout)
+        if name not in base
     }
     for layout in LAYOUTS:
         for name, spec in _numbers(layout):
@@ -94,8 +110,15 @@ def _column(name: str, several: Sequence[tuple[Layout, Field]]) -> Column:
     spec = max((spec for _, spec in several), key=lambda spec: spec.kind.size)
     meanings: dict[str, list[tuple[str, str]]] = {}
     for layout, field in several:
-        meanings.setdefault(field.doc, []).append((opcode_name(layout.opcode, server=layout.server), layout.side))
-    return Column(name, "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind], _doc(meanings), spec=spec)
+        meanings.setdefault(field.doc, []).append(
+            (opcode_name(layout.opcode, server=layout.server), layout.side)
+        )
+    return Column(
+        name,
+        "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind],
+        _doc(meanings),
+        spec=spec,
+    )
 
 
 _MOST_COMMANDS = 4
@@ -103,20 +126,33 @@ _MOST_COMMANDS = 4
 
 
 def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    """Returns what a column holds; by command if commands differ, and by side if sides differ. ``meanings``: with commands and sides."""
+    """Returns what a column holds; by command if commands differ, and by side if sides differ.
+    ``meanings``: with commands and sides.
+    """
     if len(meanings) == 1:
         return next(iter(meanings))
     command_count = Counter(command for those in meanings.values() for command in dict(those))
     texts = []
     for meaning, those in meanings.items():
-        commands = list(dict.fromkeys(command if command_count[command] == 1 else f"{command} {side}" for command, side in those))
+        commands = list(
+            dict.fromkeys(
+                command if command_count[command] == 1 else f"{command} {side}"
+                for command, side in those
+            )
+        )
         more = ", …" if len(commands) > _MOST_COMMANDS else ""
         texts.append(f"{', '.join(commands[:_MOST_COMMANDS])}{more}: {meaning}")
     return "; ".join(texts)
 
 
 def _lists() -> tuple[Column, ...]:
-    runs = {item.name: item for layout in LAYOUTS if layout.columns for item in layout.value if isinstance(item, RecordList)}
+    runs = {
+        item.name: item
+        for layout in LAYOUTS
+        if layout.columns
+        for item in layout.value
+        if isinstance(item, RecordList)
+    }
     return tuple(Column(name, "records", run.doc, records=run) for name, run in runs.items())
 
 
@@ -127,9 +163,18 @@ COLUMNS = BASE + SPECIFIC
 """The columns of a table by default."""
 
 ON_REQUEST = (
-    Column("value", "text", "value, unwrapped: uncompressed, without xattrs; bytes that are not UTF-8 as 0x and digits; up to 64 KiB"),
+    Column(
+        "value",
+        "text",
+        (
+            "value, unwrapped: uncompressed, without xattrs; bytes that are not UTF-8 as 0x and "
+            "digits; up to 64 KiB"
+        ),
+    ),
 )
-"""Columns that are made only if they are named: they take time, and as much memory as all others together."""
+"""Columns that are made only if they are named: they take time, and as much memory as all others
+together.
+"""
 
 BY_NAME = {column.name: column for column in COLUMNS + ON_REQUEST}
 
@@ -140,7 +185,9 @@ def is_ordered(name: str) -> bool:
 
 
 def column_name(name: str, where: str) -> str:
-    """Returns the name if a column has it. Raises UsageError, which says ``where`` it was given and what may have been meant."""
+    """Returns the name if a column has it. Raises UsageError, which says ``where`` it was given and
+    what may have been meant.
+    """
     if name not in BY_NAME:
         close = did_you_mean(name, BY_NAME) or f"; there are {', '.join(BY_NAME)}"
         raise UsageError(f"{where} {escape(name)}: messages have no such column{close}")

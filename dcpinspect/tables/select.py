@@ -44,21 +44,31 @@ class Collections:
         """Returns which messages belong to these collections."""
         ids = batch.decoded.collection_id
         keep = within(ids.values, self.numbers)
-        if self.names and (column := short_column(batch, np.arange(len(batch)), "collection")) is not None:
+        if (
+            self.names
+            and (column := short_column(batch, np.arange(len(batch)), "collection")) is not None
+        ):
             assert isinstance(column, ShortTexts), "collections have names"
-            is_named = [text is not None and not self.names.isdisjoint((text, text.partition(".")[2])) for text in column.texts]
+            is_named = [
+                text is not None and not self.names.isdisjoint((text, text.partition(".")[2]))
+                for text in column.texts
+            ]
             keep |= np.array(is_named, dtype=np.bool_)[column.numbers]
         return keep & ids.known
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions that a message must meet, all of them; a condition that is not set is always met."""
+    """Conditions that a message must meet, all of them; a condition that is not set is always
+    met.
+    """
 
     numbers: tuple[range, ...] = ()
     """Ranges of rows."""
     vbuckets: tuple[range, ...] = ()
-    """Ranges of the vbuckets that messages are about; HELLO is about none, although the vbucket of its header is 0."""
+    """Ranges of the vbuckets that messages are about; HELLO is about none, although the vbucket of
+    its header is 0.
+    """
     commands: Commands | None = None
     connections: tuple[range, ...] = ()
     keys: re.Pattern[str] | None = None
@@ -99,7 +109,10 @@ class Selection:
             keep &= decoded.key.size >= 0
             for index in np.flatnonzero(keep).tolist():
                 key = batch.key_of(index)
-                keep[index] = key is not None and self.keys.match(key.decode(errors="surrogateescape")) is not None
+                keep[index] = (
+                    key is not None
+                    and self.keys.match(key.decode(errors="surrogateescape")) is not None
+                )
         rows = np.flatnonzero(keep)
         return rows if self.filter is None else self.filter.rows(batch, rows)
 
@@ -121,9 +134,15 @@ def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
             first = int(low, 0)
             last = int(high, 0) if dash else first
         except ValueError:
-            raise UsageError(f"{option} {text!r}: {piece.strip()!r} is no number; write numbers and ranges, such as 1,5-9") from None
+            raise UsageError(
+                f"{option} {text!r}: {piece.strip()!r} is no number; write numbers and ranges, "
+                "such as 1,5-9"
+            ) from None
         if first > last:
-            raise UsageError(f"{option} {text!r}: {piece.strip()!r} ends before it begins; write {high.strip()}-{low.strip()}")
+            raise UsageError(
+                f"{option} {text!r}: {piece.strip()!r} ends before it begins; write "
+                f"{high.strip()}-{low.strip()}"
+            )
         if not 0 <= first <= last <= most:
             raise UsageError(f"{option} {text!r}: {piece.strip()!r} is not within 0-{most}")
         ranges.append(range(first, last + 1))
@@ -142,7 +161,10 @@ def collections(texts: str) -> Collections:
             names.add(text)
         else:
             advice = "write ids or names, as in 0x8,fruit,produce.fruit"
-            raise UsageError(f"--collection {escape(texts)}: {escape(text) or 'nothing'} is neither an id nor a name; {advice}")
+            raise UsageError(
+                f"--collection {escape(texts)}: {escape(text) or 'nothing'} is neither an id "
+                f"nor a name; {advice}"
+            )
     return Collections(tuple(numbers), frozenset(names))
 
 
@@ -161,10 +183,17 @@ def commands(names: str) -> Commands:
     for text in names.split(","):
         name = text.strip().lower().replace("-", "_")
         number = _number(name)
-        plain, dcp, of_server = opcode_code(name), opcode_code(f"dcp_{name}"), opcode_code(name, server=True)
+        plain, dcp, of_server = (
+            opcode_code(name),
+            opcode_code(f"dcp_{name}"),
+            opcode_code(name, server=True),
+        )
         code = dcp if plain is None else plain
         if plain is not None and dcp is not None:
-            raise UsageError(f"--opcode {name} may mean {name} (0x{plain:02x}) or dcp_{name} (0x{dcp:02x}); write the number or dcp_{name}")
+            raise UsageError(
+                f"--opcode {name} may mean {name} (0x{plain:02x}) or dcp_{name} (0x{dcp:02x}); "
+                f"write the number or dcp_{name}"
+            )
         if number is not None:
             client.add(number)
             server.add(number)
@@ -173,7 +202,9 @@ def commands(names: str) -> Commands:
         elif code is not None:
             client.add(code)
         else:
-            raise UsageError(f"--opcode {escape(name)}: no command has this name{did_you_mean(name, _NAMES)}")
+            raise UsageError(
+                f"--opcode {escape(name)}: no command has this name{did_you_mean(name, _NAMES)}"
+            )
     return Commands(frozenset(client), frozenset(server))
 
 
@@ -192,24 +223,35 @@ def _number(name: str) -> int | None:
 
 
 def statuses(texts: str) -> tuple[range, ...]:
-    """Parses statuses: names, numbers or ranges; ``error`` means all that are not successful. Raises UsageError."""
+    """Parses statuses: names, numbers or ranges; ``error`` means all that are not successful.
+    Raises UsageError.
+    """
     ranges: list[range] = []
     for text in texts.split(","):
         name = text.strip().lower().replace("-", "_")
         if name == "error":
             edges = sorted(_DONE)
-            ranges += [range(low + 1, high) for low, high in zip(edges, [*edges[1:], 0x10000], strict=True)]
+            ranges += [
+                range(low + 1, high) for low, high in zip(edges, [*edges[1:], 0x10000], strict=True)
+            ]
         elif name in _STATUSES:
             ranges.append(range(_STATUSES[name], _STATUSES[name] + 1))
         elif name[:1].isdigit():
             ranges += number_ranges(text, "--status", most=0xFFFF)
         else:
-            raise UsageError(f"--status {escape(text.strip())}: no status has this name{did_you_mean(name, list(_STATUSES))}")
+            raise UsageError(
+                f"--status {escape(text.strip())}: no status has this "
+                f"name{did_you_mean(name, list(_STATUSES))}"
+            )
     return tuple(ranges)
 
 
 # a rollback and a partial failure have the payload of a success, but are none
-_DONE = SUCCESS_CLASS - {Status.ROLLBACK, Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED}
+_DONE = SUCCESS_CLASS - {
+    Status.ROLLBACK,
+    Status.SUBDOC_MULTI_PATH_FAILURE,
+    Status.SUBDOC_MULTI_PATH_FAILURE_DELETED,
+}
 _STATUSES = {**{status.name.lower(): int(status) for status in Status}, "ok": int(Status.SUCCESS)}
 
 

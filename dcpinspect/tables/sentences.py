@@ -1,4 +1,6 @@
-"""Sentences of many rows that differ only in their numbers: as texts, or as an Arrow array, which is made many times faster."""
+"""Sentences of many rows that differ only in their numbers: as texts, or as an Arrow array, which
+is made many times faster.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ class Sentences:
         """Returns the sentences as texts."""
         columns = [column.tolist() for column in self.numbers.values()]
         rows = zip(self.form.tolist(), *columns, strict=True)
-        return [self.forms[form].format(**dict(zip(self.numbers, row, strict=True))) for form, *row in rows]
+        return [
+            self.forms[form].format(**dict(zip(self.numbers, row, strict=True)))
+            for form, *row in rows
+        ]
 
     def arrow(self) -> Any:
         """Returns the sentences as an Arrow array."""

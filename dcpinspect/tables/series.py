@@ -1,4 +1,6 @@
-"""Numbers over time for some groups, in a limited number of spans: spans become longer as the reading needs it."""
+"""Numbers over time for some groups, in a limited number of spans: spans become longer as the
+reading needs it.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,33 @@ SPANS = 128
 FIRST_SPAN_NS = 1_000_000
 
 SeriesKind = Literal["sum", "level", "peak"]
-"""What a span keeps of its values: the sum; the greatest, if a value lasts until the next one; the greatest of its own values."""
+"""What a span keeps of its values: the sum; the greatest, if a value lasts until the next one; the
+greatest of its own values.
+"""
 
 
 class Series:
-    """A row of spans for each group; groups are whole numbers. A span has the sum or the greatest of its values, see ``Kind``."""
+    """A row of spans for each group; groups are whole numbers. A span has the sum or the greatest
+    of its values, see ``Kind``.
+    """
 
     def __init__(self, *, kind: SeriesKind = "sum", most: int = 1 << 10) -> None:
-        """``most``: number of groups that are kept, the first ones that come; other groups are ignored."""
+        """``most``: number of groups that are kept, the first ones that come; other groups are
+        ignored.
+        """
         self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
         self.rows: dict[int, IntArray] = {}
         self._is_level, self._is_sum = kind == "level", kind == "sum"
         self._most = most
-        self._last: dict[int, tuple[int, int]] = {}  # for levels: nanoseconds since the start, and value
+        self._last: dict[
+            int, tuple[int, int]
+        ] = {}  # for levels: nanoseconds since the start, and value
 
     def add(self, groups: RowNumbers, time_ns: RowNumbers, values: RowNumbers) -> None:
-        """Adds values with their groups and times, in nanoseconds since 1970. Values before the first one count at its time."""
+        """Adds values with their groups and times, in nanoseconds since 1970. Values before the
+        first one count at its time.
+        """
         if not len(groups):
             return
         if self.start_ns is None:
@@ -40,7 +52,10 @@ class Series:
             self.span_ns *= 2
             for group, row in self.rows.items():
                 pairs = row.reshape(-1, 2)
-                self.rows[group] = np.append(pairs.sum(axis=1) if self._is_sum else pairs.max(axis=1), np.zeros(SPANS // 2, np.int64))
+                self.rows[group] = np.append(
+                    pairs.sum(axis=1) if self._is_sum else pairs.max(axis=1),
+                    np.zeros(SPANS // 2, np.int64),
+                )
         present, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
         span_index = since // self.span_ns
@@ -73,4 +88,6 @@ class Series:
     @property
     def used(self) -> int:
         """Number of spans up to the last one that is not 0."""
-        return max((int(np.flatnonzero(row)[-1]) + 1 for row in self.rows.values() if row.any()), default=0)
+        return max(
+            (int(np.flatnonzero(row)[-1]) + 1 for row in self.rows.values() if row.any()), default=0
+        )

@@ -1,7 +1,8 @@
-"""Columns of messages in their short form, in bulk: numbers, or texts as numbers in a list of different texts.
+"""Columns of messages in their short form, in bulk: numbers, or texts as numbers in a list of
+different texts.
 
-Several words are one text with commas; CAS and UUIDs are 64-bit numbers. Bytes, keys, values, times and lists of records have no short
-form.
+Several words are one text with commas; CAS and UUIDs are 64-bit numbers. Bytes, keys, values, times
+and lists of records have no short form.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, SPECIFIC
 
 WITHOUT = frozenset(
-    {"key", "key_bytes", "request_key", "time", "value", *(column.name for column in SPECIFIC if column.records is not None)}
+    {
+        "key",
+        "key_bytes",
+        "request_key",
+        "time",
+        "value",
+        *(column.name for column in SPECIFIC if column.records is not None),
+    }
 )
 """Columns that have no short form."""
 _FEW = 1 << 12
@@ -41,14 +49,20 @@ class ShortTexts:
     """False for rows without a value; None: only ``texts`` says which rows have none."""
 
 
-def short_column(batch: MessageBatch, rows: RowNumbers, name: str) -> NumberColumn | ShortTexts | None:
-    """Returns a column that has a short form, for these messages; None if no message of the batch has a value."""
+def short_column(
+    batch: MessageBatch, rows: RowNumbers, name: str
+) -> NumberColumn | ShortTexts | None:
+    """Returns a column that has a short form, for these messages; None if no message of the batch
+    has a value.
+    """
     maker = _MAKERS.get(name)
     if maker is not None:
         return maker(batch, rows)
     column = BY_NAME[name]
     if column.spec is None:
-        raise NotImplementedError(f"nothing makes the column {name}")  # it would be empty wherever it is shown
+        raise NotImplementedError(
+            f"nothing makes the column {name}"
+        )  # it would be empty wherever it is shown
     numbers = batch.decoded.numbers.get(name)
     if numbers is None:
         return None
@@ -57,8 +71,12 @@ def short_column(batch: MessageBatch, rows: RowNumbers, name: str) -> NumberColu
     return numbers.take(rows)
 
 
-def _distinct(values: Array, text: Callable[[int], str | None], valid: BoolArray | None = None) -> ShortTexts:
-    """Returns the text of each row's number; each different number is converted once. Rows that are not ``valid`` do not count."""
+def _distinct(
+    values: Array, text: Callable[[int], str | None], valid: BoolArray | None = None
+) -> ShortTexts:
+    """Returns the text of each row's number; each different number is converted once. Rows that are
+    not ``valid`` do not count.
+    """
     valid_values = values if valid is None else values[valid]
     if len(valid_values) and valid_values.max() < _FEW:  # a table needs no sorting
         is_there = np.zeros(_FEW, dtype=np.bool_)
@@ -75,12 +93,25 @@ def _distinct(values: Array, text: Callable[[int], str | None], valid: BoolArray
     return ShortTexts(inverse, [text(int(number)) for number in numbers], valid)
 
 
-def _worded(batch: MessageBatch, rows: RowNumbers, column: Column, numbers: NumberColumn) -> ShortTexts:
-    """Returns names of flags, or the word of an enumeration; by layout, because each has its own words."""
+def _worded(
+    batch: MessageBatch, rows: RowNumbers, column: Column, numbers: NumberColumn
+) -> ShortTexts:
+    """Returns names of flags, or the word of an enumeration; by layout, because each has its own
+    words.
+    """
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
-    for number in np.unique(layout[numbers.valid] if numbers.valid is not None else layout).tolist():
-        layout_field = next((item for item in (*LAYOUTS[number].extras, *LAYOUTS[number].value) if item.name == column.name), None)
+    for number in np.unique(
+        layout[numbers.valid] if numbers.valid is not None else layout
+    ).tolist():
+        layout_field = next(
+            (
+                item
+                for item in (*LAYOUTS[number].extras, *LAYOUTS[number].value)
+                if item.name == column.name
+            ),
+            None,
+        )
         if isinstance(layout_field, Field):
             specs[number] = layout_field
 
@@ -88,14 +119,20 @@ def _worded(batch: MessageBatch, rows: RowNumbers, column: Column, numbers: Numb
         spec = specs.get(number)
         if spec is None:
             return None
-        return ",".join(bit_names(spec.flags, value)) if column.kind == "words" else spec.word(value)
+        return (
+            ",".join(bit_names(spec.flags, value)) if column.kind == "words" else spec.word(value)
+        )
 
     # there are many numbers, but few different ones, even if only one row in twenty has any
     has_value = numbers.known
     values, inverse = np.unique(numbers.values[has_value], return_inverse=True)
     pairs = np.zeros(len(rows), dtype=np.int64)
     pairs[has_value] = (layout[has_value] - NO_LAYOUT) * len(values) + inverse
-    return _distinct(pairs, lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])), has_value)
+    return _distinct(
+        pairs,
+        lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])),
+        has_value,
+    )
 
 
 def _missing_bytes(batch: MessageBatch, rows: RowNumbers) -> NumberColumn:
@@ -106,7 +143,11 @@ def _missing_bytes(batch: MessageBatch, rows: RowNumbers) -> NumberColumn:
 
 def _layout(batch: MessageBatch, rows: RowNumbers) -> ShortTexts:
     numbers = np.where(batch.decoded.extras_fit[rows], batch.decoded.layout[rows], NO_LAYOUT)
-    return _distinct(numbers, lambda number: "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation, numbers != NO_LAYOUT)
+    return _distinct(
+        numbers,
+        lambda number: "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation,
+        numbers != NO_LAYOUT,
+    )
 
 
 def _names(batch: MessageBatch, rows: RowNumbers) -> ShortTexts:
@@ -126,7 +167,11 @@ def _collections(batch: MessageBatch, rows: RowNumbers) -> ShortTexts | None:
     moments = batch.names.moments(int(message_rows.min()), int(message_rows.max()))
     if not len(moments):  # no name changes within the batch
         row = int(message_rows.min())
-        return _distinct(values, lambda value: batch.names.collection(value // width, value % width, row), has_value)
+        return _distinct(
+            values,
+            lambda value: batch.names.collection(value // width, value % width, row),
+            has_value,
+        )
     pairs, inverse = np.unique(values, return_inverse=True)
     since = np.concatenate((message_rows.min(keepdims=True), moments))
     values = inverse * len(since) + np.searchsorted(since, message_rows, side="right") - 1
@@ -151,13 +196,32 @@ def _pair(name: str) -> Callable[[MessageBatch, RowNumbers], NumberColumn]:
 
 
 _MAKERS: dict[str, Callable[[MessageBatch, RowNumbers], NumberColumn | ShortTexts | None]] = {
-    **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
+    **{
+        name: _plain(name)
+        for name in (
+            "row",
+            "frame",
+            "last_frame",
+            "connection",
+            "stream_offset",
+            "length",
+            "time_ns",
+        )
+    },
     "relative_ns": lambda batch, rows: NumberColumn(batch.time_ns[rows] - batch.origin_ns),
     "file": lambda batch, rows: ShortTexts(
-        batch.file[rows], [name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in batch.files]
+        batch.file[rows],
+        [
+            name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            for name in batch.files
+        ],
     ),
-    "client": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.client[number - 1]),
-    "server": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.server[number - 1]),
+    "client": lambda batch, rows: _distinct(
+        batch.connection[rows], lambda number: batch.endpoints.client[number - 1]
+    ),
+    "server": lambda batch, rows: _distinct(
+        batch.connection[rows], lambda number: batch.endpoints.server[number - 1]
+    ),
     "direction": lambda batch, rows: ShortTexts(batch.direction[rows], DIRECTIONS),
     "side": lambda batch, rows: ShortTexts(batch.decoded.is_response[rows], SIDES),
     "magic": _decoded("magic"),
@@ -165,12 +229,20 @@ _MAKERS: dict[str, Callable[[MessageBatch, RowNumbers], NumberColumn | ShortText
     "name": _names,
     "layout": _layout,
     "vbucket": _pair("vbucket"),
-    "vbucket_from": lambda batch, rows: ShortTexts(np.zeros(len(rows), dtype=np.int64), ("request",), batch.vbucket_from_request[rows]),
-    "status": lambda batch, rows: NumberColumn(batch.decoded.specific[rows], batch.decoded.is_response[rows]),
-    "status_name": lambda batch, rows: _distinct(batch.decoded.specific[rows], status_name, batch.decoded.is_response[rows]),
+    "vbucket_from": lambda batch, rows: ShortTexts(
+        np.zeros(len(rows), dtype=np.int64), ("request",), batch.vbucket_from_request[rows]
+    ),
+    "status": lambda batch, rows: NumberColumn(
+        batch.decoded.specific[rows], batch.decoded.is_response[rows]
+    ),
+    "status_name": lambda batch, rows: _distinct(
+        batch.decoded.specific[rows], status_name, batch.decoded.is_response[rows]
+    ),
     "opaque": _decoded("opaque"),
     "cas": lambda batch, rows: NumberColumn(batch.decoded.cas[rows], ~batch.holds_token[rows]),
-    "datatype": lambda batch, rows: _distinct(batch.decoded.datatype[rows], lambda bits: ",".join(DATATYPE_NAMES[bits])),
+    "datatype": lambda batch, rows: _distinct(
+        batch.decoded.datatype[rows], lambda bits: ",".join(DATATYPE_NAMES[bits])
+    ),
     "sid": lambda batch, rows: batch.decoded.sid.take(rows),
     "collection_id": lambda batch, rows: batch.decoded.collection_id.take(rows),
     "collection": _collections,
@@ -179,5 +251,7 @@ _MAKERS: dict[str, Callable[[MessageBatch, RowNumbers], NumberColumn | ShortText
     "request_stream_offset": _pair("request_stream_offset"),
     "rtt_ns": _pair("rtt_ns"),
     "missing_bytes": _missing_bytes,
-    "problem": lambda batch, rows: ShortTexts(batch.decoded.problem[rows], [problem or None for problem in PROBLEMS]),
+    "problem": lambda batch, rows: ShortTexts(
+        batch.decoded.problem[rows], [problem or None for problem in PROBLEMS]
+    ),
 }

@@ -1,4 +1,6 @@
-"""Spans of time that a user asks for: absolute, counted from the first packet, or back from the last."""
+"""Spans of time that a user asks for: absolute, counted from the first packet, or back from the
+last.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,24 @@ from dcpinspect.tables.filter_values import nanoseconds
 from dcpinspect.text import clip, escape
 
 DAY_NS = 86_400_000_000_000
-_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": DAY_NS}
+_UNITS = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": DAY_NS,
+}
 _SPAN = re.compile(r"([+-]?)(\d{1,12})(?:\.(\d{1,9}))?\s*(ns|us|ms|s|min|m|h|d)?", re.ASCII)
-_CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?\s*(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII | re.IGNORECASE)
+_CLOCK = re.compile(
+    r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?\s*(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII | re.IGNORECASE
+)
 _EPOCH_S = 10**8
-"""Seconds from which on a number without a unit is in seconds since 1970: as a time from the start, it would be three years."""
+"""Seconds from which on a number without a unit is in seconds since 1970: as a time from the start,
+it would be three years.
+"""
 _GREATEST = (1 << 63) - 1
 
 
@@ -29,14 +44,20 @@ class Moment:
     ns: int
 
     def at(self, first_ns: int, last_ns: Callable[[], int]) -> int:
-        """Returns the moment in nanoseconds since 1970, in a capture from ``first_ns`` to ``last_ns()``.
+        """Returns the moment in nanoseconds since 1970, in a capture from ``first_ns`` to
+        ``last_ns()``.
 
-        A time of day is on the day of the first packet, or on the next day if it would be more than half a day before that packet.
+        A time of day is on the day of the first packet, or on the next day if it would be more than
+        half a day before that packet.
         """
         if self.counts_from == "midnight":
             time_ns = first_ns // DAY_NS * DAY_NS + self.ns
             return time_ns + DAY_NS if time_ns < first_ns - DAY_NS // 2 else time_ns
-        return self.ns + {"epoch": 0, "start": first_ns}.get(self.counts_from, 0) + (last_ns() if self.counts_from == "end" else 0)
+        return (
+            self.ns
+            + {"epoch": 0, "start": first_ns}.get(self.counts_from, 0)
+            + (last_ns() if self.counts_from == "end" else 0)
+        )
 
 
 _START = Moment("start", 0)
@@ -52,21 +73,25 @@ def moment(text: str, option: str) -> Moment:
         if ns <= _GREATEST:
             if sign == "-":
                 return Moment("end", -ns)
-            return Moment("epoch" if unit is None and not sign and int(whole_units) >= _EPOCH_S else "start", ns)
+            return Moment(
+                "epoch" if unit is None and not sign and int(whole_units) >= _EPOCH_S else "start",
+                ns,
+            )
     elif _CLOCK.fullmatch(text.strip()):
         if (time_ns := nanoseconds(f"1970-01-01 {text.strip()}")) is not None:
             return Moment("midnight", time_ns)
     elif (epoch_ns := nanoseconds(text)) is not None:
         return Moment("epoch", epoch_ns)
     raise UsageError(
-        f"{option} {clip(escape(text), 40)}: write a time in UTC ('2024-04-06 12:03:41', 12:03:41), after the start (90s, 10m), or"
+        f"{option} {clip(escape(text), 40)}: write a time in UTC ('2024-04-06 12:03:41', "
+        "12:03:41), after the start (90s, 10m), or"
         " before the end (-10m)"
     )
 
 
 def length(text: str, option: str, example: str = "30s or 10m", *, with_unit: bool = False) -> int:
-    """Parses a length of time such as ``30s`` or ``10m``, and returns nanoseconds. ``with_unit``: a unit is required; else seconds are
-    assumed.
+    """Parses a length of time such as ``30s`` or ``10m``, and returns nanoseconds. ``with_unit``: a
+    unit is required; else seconds are assumed.
 
     Raises UsageError, which contains the ``example``.
     """
@@ -89,9 +114,16 @@ class TimeSpan:
     """Returns the time of the last packet; called only if a bound counts from there."""
 
     def bounds(self, first_ns: int) -> tuple[int, int]:
-        """Returns [from, to) in nanoseconds since 1970, in a capture that begins at ``first_ns``."""
-        since = None if self.since == _START else self.since  # packets may be older than the first one
-        low, high = (None if moment_ is None else moment_.at(first_ns, self.last_ns) for moment_ in (since, self.until))
+        """Returns [from, to) in nanoseconds since 1970, in a capture that begins at
+        ``first_ns``.
+        """
+        since = (
+            None if self.since == _START else self.since
+        )  # packets may be older than the first one
+        low, high = (
+            None if moment_ is None else moment_.at(first_ns, self.last_ns)
+            for moment_ in (since, self.until)
+        )
         return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)
 
     def within(self, first_ns: int | None, last_ns: int | None) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """The column ``value``: the content of a message's value after unpacking, as text.
 
-Values of documents are unpacked here, all other values by ``annotate``. A value that ``annotate`` hides is null here, too.
+Values of documents are unpacked here, all other values by ``annotate``. A value that ``annotate``
+hides is null here, too.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ _ELLIPSIS = "…"
 def _is_document(layout: Any) -> bool:
     first = layout.value[0] if len(layout.value) == 1 else None
     is_open = secrecy(layout.opcode, layout.side, server=layout.server) is Secrecy.OPEN
-    return is_open and isinstance(first, Field) and first.kind is FieldKind.DOCUMENT and not first.bodyless
+    return (
+        is_open
+        and isinstance(first, Field)
+        and first.kind is FieldKind.DOCUMENT
+        and not first.bodyless
+    )
 
 
 _IS_DOCUMENT = np.array([*map(_is_document, LAYOUTS), False, False], dtype=np.bool_)
@@ -43,7 +49,8 @@ _IS_DOCUMENT = np.array([*map(_is_document, LAYOUTS), False, False], dtype=np.bo
 def values(batch: MessageBatch, rows: RowNumbers) -> Any:
     """Returns values as Arrow strings.
 
-    Null stands for no value, a hidden or incomplete value, and a value that is a run of fields, because these have columns of their own.
+    Null stands for no value, a hidden or incomplete value, and a value that is a run of fields,
+    because these have columns of their own.
     """
     decoded = batch.decoded
     size, start = decoded.value.size[rows], decoded.value.start[rows]
@@ -60,7 +67,9 @@ def values(batch: MessageBatch, rows: RowNumbers) -> Any:
     for index in unusual_rows.tolist():
         body = None
         if plain[index]:
-            body = _unwrapped(bytes(data[start[index] : start[index] + size[index]]), int(datatype[index]))
+            body = _unwrapped(
+                bytes(data[start[index] : start[index] + size[index]]), int(datatype[index])
+            )
         body = _annotated(batch, int(rows[index])) if body is None else body or None
         bodies.append(None if body is None else body[: MAX_BYTES + 1])
     is_other = np.zeros(len(rows), dtype=np.bool_)
@@ -71,7 +80,9 @@ def values(batch: MessageBatch, rows: RowNumbers) -> Any:
 def _plain(batch: MessageBatch, rows: RowNumbers) -> BoolArray:
     """Returns which messages are documents without any problem, as far as columns tell."""
     decoded = batch.decoded
-    plain: BoolArray = _IS_DOCUMENT[decoded.layout[rows]] & decoded.fits[rows] & (decoded.problem[rows] == 0)
+    plain: BoolArray = (
+        _IS_DOCUMENT[decoded.layout[rows]] & decoded.fits[rows] & (decoded.problem[rows] == 0)
+    )
     plain &= ~decoded.underlying_datatype[rows] & ~np.isin(rows, batch.missing.row)
     metadata = decoded.numbers.get("nmeta")
     if metadata is not None:
@@ -97,7 +108,9 @@ def _annotated(batch: MessageBatch, index: int) -> bytes | None:
 
 
 def _as_text(raw: Any) -> Any:
-    """Returns values as text: as digits if they are not text, and with an ellipsis if they are cut."""
+    """Returns values as text: as digits if they are not text, and with an ellipsis if they are
+    cut.
+    """
     longest = pc.max(pc.binary_length(raw)).as_py() or 0
     text = as_text(raw)
     if longest <= MAX_BYTES and text.null_count == raw.null_count:
@@ -115,6 +128,9 @@ def _one_text(value: bytes) -> str:
     ending = _ELLIPSIS if is_cut else ""
     try:
         # the cut may be inside a character
-        return codecs.getincrementaldecoder("utf-8")().decode(value[:MAX_BYTES], final=not is_cut) + ending
+        return (
+            codecs.getincrementaldecoder("utf-8")().decode(value[:MAX_BYTES], final=not is_cut)
+            + ending
+        )
     except UnicodeDecodeError:
         return f"0x{value[:MAX_BYTES].hex()}{ending}"

@@ -26,7 +26,9 @@ class Vocabulary:
     """Pattern of texts for numbers without a name."""
 
     def __contains__(self, word: str) -> bool:
-        return word in self.words or (self.others is not None and self.others.fullmatch(word) is not None)
+        return word in self.words or (
+            self.others is not None and self.others.fullmatch(word) is not None
+        )
 
 
 _OPCODE = re.compile(r"opcode_0x[0-9a-f]{2}")
@@ -42,14 +44,21 @@ def vocabulary(column: str) -> Vocabulary | None:
         return _BASE[column]
     kind = BY_NAME[column].kind
     if kind == "words":
-        return Vocabulary(_distinct(bit.name for spec in _specs(column) for bit in spec.flags), _BIT)
+        return Vocabulary(
+            _distinct(bit.name for spec in _specs(column) for bit in spec.flags), _BIT
+        )
     if kind == "word":
-        return Vocabulary(_distinct(word for spec in _specs(column) for word in (spec.values or {}).values()), _NUMBER)
+        return Vocabulary(
+            _distinct(word for spec in _specs(column) for word in (spec.values or {}).values()),
+            _NUMBER,
+        )
     return None
 
 
 def _specs(column: str) -> list[Field]:
-    """Returns the fields of all layouts that give a column its values; they may have different words."""
+    """Returns the fields of all layouts that give a column its values; they may have different
+    words.
+    """
     items = (item for layout in LAYOUTS for item in (*layout.extras, *layout.value))
     return [item for item in items if isinstance(item, Field) and column in (item.name, item.alias)]
 

@@ -14,22 +14,33 @@ S2C = 1
 
 NOWHERE = -1
 SCATTERED = -2
-"""Places of a segment that are not in its file: NOWHERE, a hole; SCATTERED, bytes that the file does not hold in one piece."""
+"""Places of a segment that are not in its file: NOWHERE, a hole; SCATTERED, bytes that the file
+does not hold in one piece.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
     """Which packet gave which bytes of a stream: one entry for each used segment, in stream order.
 
-    Entry ``i`` covers stream offsets from ``offset[i]`` to ``offset[i + 1]`` (the last one: to the end of the chunk). A hole is an entry
-    too, with the packet that made it final.
+    Entry ``i`` covers stream offsets from ``offset[i]`` to ``offset[i + 1]`` (the last one: to the
+    end of the chunk). A hole is an entry too, with the packet that made it final.
     """
 
     columns: IntArray
-    """[6, n]: the properties below. It is one array, because many directions keep an entry or two for long."""
+    """[6, n]: the properties below. It is one array, because many directions keep an entry or two
+    for long.
+    """
 
     @staticmethod
-    def of(offset: IntArray, packet: IntArray, frame: IntArray, file: IntArray, time_ns: IntArray, release: IntArray) -> Segments:
+    def of(
+        offset: IntArray,
+        packet: IntArray,
+        frame: IntArray,
+        file: IntArray,
+        time_ns: IntArray,
+        release: IntArray,
+    ) -> Segments:
         """Returns segments made of these columns, which are copied."""
         return Segments(np.array((offset, packet, frame, file, time_ns, release), np.int64))
 
@@ -65,8 +76,9 @@ class Segments:
 
     @property
     def release(self) -> IntArray:
-        """Number of the packet that made these bytes readable: no packet of this entry and all earlier ones of the direction has a greater
-        number."""
+        """Number of the packet that made these bytes readable: no packet of this entry and all
+        earlier ones of the direction has a greater number.
+        """
         column: IntArray = self.columns[5]
         return column
 
@@ -76,7 +88,9 @@ class Segments:
 
 
 def rows_of(columns: IntArray, start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns, for columns of ``Segments``, the entries that have bytes of each range, and the number of the range for each of them."""
+    """Returns, for columns of ``Segments``, the entries that have bytes of each range, and the
+    number of the range for each of them.
+    """
     first = np.searchsorted(columns[0], start, "right") - 1
     counts = np.searchsorted(columns[0], end - 1, "right") - first
     rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
@@ -84,8 +98,10 @@ def rows_of(columns: IntArray, start: IntArray, end: IntArray) -> tuple[IntArray
 
 
 class FirstPieces(NamedTuple):
-    """What each packet gave of the first bytes of directions to which several packets gave some; directions in the order of
-    ``FirstBytes``, and what came of each in its own order. No bytes are missing."""
+    """What each packet gave of the first bytes of directions to which several packets gave some;
+    directions in the order of ``FirstBytes``, and what came of each in its own order. No bytes are
+    missing.
+    """
 
     row: IntArray
     """Row of the direction in ``FirstBytes``; the other columns are as there."""
@@ -100,8 +116,9 @@ class FirstPieces(NamedTuple):
 
 
 class FirstBytes(NamedTuple):
-    """Directions with new bytes, among them those whose first bytes came in one packet; one column for each field, in the order of
-    chunks."""
+    """Directions with new bytes, among them those whose first bytes came in one packet; one column
+    for each field, in the order of chunks.
+    """
 
     number: IntArray
     """Number of the direction: 2 * (connection - 1) + direction."""
@@ -111,13 +128,17 @@ class FirstBytes(NamedTuple):
     length: IntArray
     """Number of bytes. 0: no byte came, only the end. -1: what came is something else."""
     packet: IntArray
-    """Number of the packet that gave the bytes, as in ``Segments``; ``frame``, ``file``, ``time`` and ``release`` are also as there."""
+    """Number of the packet that gave the bytes, as in ``Segments``; ``frame``, ``file``, ``time``
+    and ``release`` are also as there.
+    """
     frame: IntArray
     file: IntArray
     time: IntArray
     release: IntArray
     is_start: BoolArray
-    """Whether the bytes are the first ones after a SYN, as in ``StreamChunk``; ``is_end`` is also as there."""
+    """Whether the bytes are the first ones after a SYN, as in ``StreamChunk``; ``is_end`` is also
+    as there.
+    """
     is_end: BoolArray
     end_release: IntArray
     """Greatest number of a packet up to the one of the end."""
@@ -150,9 +171,11 @@ class StreamChunk:
     is_end: bool = False
     """True when no more bytes of this direction can come."""
     places: IntArray | None = None
-    """Where the bytes of each segment begin in its file (unpacked, if that is compressed), or ``NOWHERE``, ``SCATTERED``; only for readings
-    with places."""
+    """Where the bytes of each segment begin in its file (unpacked, if that is compressed), or
+    ``NOWHERE``, ``SCATTERED``; only for readings with places.
+    """
     carriers: IntArray | None = None
-    """For plain text of TLS: [4, n] in stream order. The rows are the stream offsets between which the text of a record lies, and number
-    and capture time of each packet that has any of that record. The last column is the end, if the chunk is one. Only for readings with
-    places."""
+    """For plain text of TLS: [4, n] in stream order. The rows are the stream offsets between which
+    the text of a record lies, and number and capture time of each packet that has any of that
+    record. The last column is the end, if the chunk is one. Only for readings with places.
+    """

@@ -1,4 +1,6 @@
-"""Who talks to whom: address pairs, the connections they carried one after the other, and which end is the server."""
+"""Who talks to whom: address pairs, the connections they carried one after the other, and which end
+is the server.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,10 @@ class Connection:
 class AddressPairs:
     """Numbers address pairs from 0 on.
 
-    A scan or a flood has millions of pairs, so the key of a pair is only two numbers. They hold two words of 32 bits, for the lower end and
-    the higher one, and their ports of 16 bits. The word of an IPv4 address is the address itself. The word of an IPv6 address is its number
-    among those addresses.
+    A scan or a flood has millions of pairs, so the key of a pair is only two numbers. They hold two
+    words of 32 bits, for the lower end and the higher one, and their ports of 16 bits. The word of
+    an IPv4 address is the address itself. The word of an IPv6 address is its number among those
+    addresses.
     """
 
     def __init__(self) -> None:
@@ -62,7 +65,9 @@ class AddressPairs:
         return self._pairs.keys
 
     def find(self, tcp: IntArray) -> tuple[IntArray, IntArray]:
-        """Returns the pair of each packet, new pairs numbered in order, and the end that sent it: 0 the lower, 1 the higher."""
+        """Returns the pair of each packet, new pairs numbered in order, and the end that sent it: 0
+        the lower, 1 the higher.
+        """
         keys, side = np.empty((len(tcp), KEY), np.int64), np.empty(len(tcp), np.int64)
         if pair_keys(tcp, keys, side):
             wide = np.flatnonzero(keys[:, 1] >= _WIDE)
@@ -76,7 +81,9 @@ class AddressPairs:
         """Keeps only these pairs; returns the new number of each pair, -1 for those that left."""
         kept_keys = self.keys[: self.count][staying]
         is_wide = kept_keys[:, 1] >= _WIDE
-        used, numbers = np.unique(np.stack(halves(kept_keys[is_wide, 0]), axis=-1), return_inverse=True)
+        used, numbers = np.unique(
+            np.stack(halves(kept_keys[is_wide, 0]), axis=-1), return_inverse=True
+        )
         low, high = numbers.reshape(-1, 2).T
         kept_keys[is_wide, 0] = (low - HALF) << 32 | high
         self._pairs.reset(kept_keys)
@@ -84,14 +91,18 @@ class AddressPairs:
         return np.where(staying, np.cumsum(staying) - 1, -1)
 
     def words(self, pairs: IntArray) -> IntArray:
-        """Returns, for each pair, four words of 32 bits for the address of each end, then both ports."""
+        """Returns, for each pair, four words of 32 bits for the address of each end, then both
+        ports.
+        """
         keys = self.keys[pairs]
         is_wide = keys[:, 1] >= _WIDE
         words = np.zeros((len(keys), 10), np.int64)
         for end, numbers in enumerate(halves(keys[:, 0])):
             address_words = words[:, 4 * end : 4 * end + 4]
             address_words[:, 2], address_words[:, 3] = 0xFFFF, numbers
-            address_words[is_wide] = np.stack(halves(self._addresses.keys[numbers[is_wide]]), axis=-1).reshape(-1, 4)
+            address_words[is_wide] = np.stack(
+                halves(self._addresses.keys[numbers[is_wide]]), axis=-1
+            ).reshape(-1, 4)
         words[:, 8], words[:, 9] = _ports(keys[:, 1])
         return words
 
@@ -101,7 +112,11 @@ class AddressPairs:
         number = ends & 0xFFFF_FFFF if end else (ends >> 32) + HALF
         words = [0, 0, 0xFFFF, number]
         if ports >= _WIDE:
-            words = [word for two in self._addresses.keys[number].tolist() for word in ((two >> 32) + HALF, two & 0xFFFF_FFFF)]
+            words = [
+                word
+                for two in self._addresses.keys[number].tolist()
+                for word in ((two >> 32) + HALF, two & 0xFFFF_FFFF)
+            ]
         return endpoint_text(words, ports >> 16 * (1 - end) & 0xFFFF)
 
     def ports(self, pairs: IntArray, ends: IntArray) -> IntArray:
@@ -116,12 +131,16 @@ def halves(numbers: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _ports(numbers: IntArray) -> IntArray:
-    """Returns the ports in the second numbers of keys: ports of the lower ends, then ports of the higher ends."""
+    """Returns the ports in the second numbers of keys: ports of the lower ends, then ports of the
+    higher ends.
+    """
     return np.stack((numbers >> 16 & 0xFFFF, numbers & 0xFFFF))
 
 
 def endpoint_text(words: Iterable[int], port: int) -> str:
-    """Returns an address, given as four 32-bit words, and a port as text, in the form that records have."""
+    """Returns an address, given as four 32-bit words, and a port as text, in the form that records
+    have.
+    """
     data = struct.pack(">4I", *words)
     if data[:12] == _MAPPED:
         return f"{data[12]}.{data[13]}.{data[14]}.{data[15]}:{port}"
@@ -136,8 +155,9 @@ def is_narrow(tcp: IntArray, i: int, at: int) -> bool:
 
 @kernel("int64(int64[:,::1], int64[:,::1], int64[::1])")
 def pair_keys(tcp: IntArray, keys: IntArray, side: IntArray) -> int:
-    """Writes the key of the pair of each packet, and the end that sent it; the first number of keys with IPv6 addresses is left open.
-    Returns how many those are."""
+    """Writes the key of the pair of each packet, and the end that sent it; the first number of keys
+    with IPv6 addresses is left open. Returns how many those are.
+    """
     wide = 0
     for i in range(len(tcp)):
         low, high, swap = ADDRESSES, ADDRESSES + KEY, 0
@@ -150,7 +170,9 @@ def pair_keys(tcp: IntArray, keys: IntArray, side: IntArray) -> int:
         is_wide = 0 if is_narrow(tcp, i, low) and is_narrow(tcp, i, high) else 1
         if swap:
             low, high = high, low
-        keys[i, 0] = ((tcp[i, low + 1] & 0xFFFF_FFFF) - HALF) << 32 | (tcp[i, high + 1] & 0xFFFF_FFFF)
+        keys[i, 0] = ((tcp[i, low + 1] & 0xFFFF_FFFF) - HALF) << 32 | (
+            tcp[i, high + 1] & 0xFFFF_FFFF
+        )
         keys[i, 1] = is_wide << 32 | tcp[i, PORTS + swap] << 16 | tcp[i, PORTS + 1 - swap]
         side[i] = swap
         wide += is_wide

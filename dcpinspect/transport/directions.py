@@ -1,4 +1,6 @@
-"""What a batch brought to each direction: its entries, and its first bytes as columns, for who looks at those of all directions at once."""
+"""What a batch brought to each direction: its entries, and its first bytes as columns, for who
+looks at those of all directions at once.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,37 @@ from dcpinspect.transport.flow_records import END, HOLE, StreamEntries, Transpor
 from dcpinspect.transport.flows import flow_of
 
 MOST_FIRST = 1 << 16
-"""Greatest number of first bytes of a direction that are offered in pieces: to make a chunk takes little beside more bytes."""
+"""Greatest number of first bytes of a direction that are offered in pieces: to make a chunk takes
+little beside more bytes.
+"""
 _PACKET_BITS = 44
 """Bits for the number of a packet."""
 _FIELDS = 18
-(_SIDE, _ROW, _STOP, _HOLES, _SOURCE, _LENGTH, _PACKET, _FRAME, _FILE, _TIME, _RELEASE, _END_RELEASE, _END_PACKET, _END_TIME, _STARTED) = (
-    range(15)
-)
+(
+    _SIDE,
+    _ROW,
+    _STOP,
+    _HOLES,
+    _SOURCE,
+    _LENGTH,
+    _PACKET,
+    _FRAME,
+    _FILE,
+    _TIME,
+    _RELEASE,
+    _END_RELEASE,
+    _END_PACKET,
+    _END_TIME,
+    _STARTED,
+) = range(15)
 _ENDED, _PIECES, _FLOW = range(15, _FIELDS)
 """Rows of the array that ``list_directions`` writes."""
 
 
 @kernel("int64(int64[:,::1], TransportTables)")
 def list_directions(columns: IntArray, tables: TransportTables) -> int:
-    """Writes a column for each direction with entries, and returns their number. Entries of a direction stand together.
+    """Writes a column for each direction with entries, and returns their number. Entries of a
+    direction stand together.
 
     One step for each entry.
     """
@@ -90,8 +109,12 @@ class Directions:
         row, stop, holes = self._columns[_ROW : _HOLES + 1]
         return row, stop, holes
 
-    def first_bytes(self, data: ByteArray, places_of: Callable[[StreamEntries], IntArray] | None) -> FirstBytes:
-        """Returns the first bytes of all these directions. ``places_of``: returns places of entries in the file, if they are wanted."""
+    def first_bytes(
+        self, data: ByteArray, places_of: Callable[[StreamEntries], IntArray] | None
+    ) -> FirstBytes:
+        """Returns the first bytes of all these directions. ``places_of``: returns places of entries
+        in the file, if they are wanted.
+        """
         columns = self._columns
         return FirstBytes(
             number=columns[_SIDE],
@@ -112,19 +135,34 @@ class Directions:
             pieces=self._pieces(np.flatnonzero(columns[_PIECES] > 1), places_of),
         )
 
-    def _pieces(self, rows: IntArray, places_of: Callable[[StreamEntries], IntArray] | None) -> FirstPieces:
-        """Returns the pieces of these directions, without those that have a hole, bytes of an earlier batch, or too many bytes."""
-        start, count, flow = self._columns[_ROW, rows], self._columns[_PIECES, rows], self._columns[_FLOW, rows]
+    def _pieces(
+        self, rows: IntArray, places_of: Callable[[StreamEntries], IntArray] | None
+    ) -> FirstPieces:
+        """Returns the pieces of these directions, without those that have a hole, bytes of an
+        earlier batch, or too many bytes.
+        """
+        start, count, flow = (
+            self._columns[_ROW, rows],
+            self._columns[_PIECES, rows],
+            self._columns[_FLOW, rows],
+        )
         released = np.maximum(self._flows.released[flow], self._flows.opened_by[flow])
         direction_row = np.repeat(np.arange(len(rows)), count)
-        entry_row = np.arange(len(direction_row)) - np.repeat(np.cumsum(count) - count - start, count)
+        entry_row = np.arange(len(direction_row)) - np.repeat(
+            np.cumsum(count) - count - start, count
+        )
         pieces = self.entries[entry_row]
         is_left = np.bincount(direction_row, pieces.length, len(rows)) <= MOST_FIRST
         is_left[direction_row[pieces.source < 0]] = False
         is_left = is_left[direction_row]
         direction_row, pieces = direction_row[is_left], pieces[is_left]
-        above = direction_row << _PACKET_BITS  # so that the greatest packet so far begins anew with each direction
-        release = np.maximum.accumulate(np.maximum(pieces.release, released[direction_row]) + above) - above
+        above = (
+            direction_row << _PACKET_BITS
+        )  # so that the greatest packet so far begins anew with each direction
+        release = (
+            np.maximum.accumulate(np.maximum(pieces.release, released[direction_row]) + above)
+            - above
+        )
         packet = pieces.packet
         return FirstPieces(
             rows[direction_row],

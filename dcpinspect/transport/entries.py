@@ -1,4 +1,6 @@
-"""Entries, which say what bytes are next in a flow, in the order found; and the copying of those bytes."""
+"""Entries, which say what bytes are next in a flow, in the order found; and the copying of those
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,12 @@ def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet:
 
 
 @kernel("void(octets, octets, GatherTables, uint8[::1], int64)")
-def gather(data: ByteArray, held: ByteArray, tables: GatherTables, target: ByteArray, origin: int) -> None:
-    """Copies the bytes of entries to ``target``, whose first byte is stream offset ``origin``. One copy for each segment."""
+def gather(
+    data: ByteArray, held: ByteArray, tables: GatherTables, target: ByteArray, origin: int
+) -> None:
+    """Copies the bytes of entries to ``target``, whose first byte is stream offset ``origin``. One
+    copy for each segment.
+    """
     for i in range(len(tables.entries)):
         entry = tables.entries[i]
         source = entry.source

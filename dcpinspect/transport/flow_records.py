@@ -1,8 +1,9 @@
 """The records that reassembly remembers, with the meaning of each field.
 
-A *side* is one direction of one connection, a *flow* what it carried. A scan or a flood has millions of connections without a byte of
-payload; these have no flows. If a connection carried little, and nothing was lost or doubled, one number says everything about its flows:
-they are put aside.
+A *side* is one direction of one connection, a *flow* what it carried. A scan or a flood has
+millions of connections without a byte of payload; these have no flows. If a connection carried
+little, and nothing was lost or doubled, one number says everything about its flows: they are put
+aside.
 """
 
 from __future__ import annotations
@@ -11,21 +12,27 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 
 HOLE, END, HELD = -1, -2, -3
-"""Sources that are no offset in the batch's data. HOLE: missing bytes. END: the flow's end (length 0). ``HELD - n``: at ``n`` in the held
-bytes."""
+"""Sources that are no offset in the batch's data. HOLE: missing bytes. END: the flow's end (length
+0). ``HELD - n``: at ``n`` in the held bytes.
+"""
 
 OPEN, BY_FIN, BY_RST, REPLACED = range(4)
-"""Values of ``ConnectionRow.closed_how``: no end was seen; one end said that it has no more to say; one end dropped the connection; another
-connection runs on the addresses."""
+"""Values of ``ConnectionRow.closed_how``: no end was seen; one end said that it has no more to say;
+one end dropped the connection; another connection runs on the addresses.
+"""
 
 ASIDE_BITS = 15
-"""Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more if all of it was acknowledged."""
+"""Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more
+if all of it was acknowledged.
+"""
 
 SENT, GIVEN_UP = 1, 2
 """Values of ``Flow.passed``; 0 means neither."""
 
 SHUT_NS = 1_000_000_000
-"""A receive window of 0 that lasts so long is counted: a reader that is only slow for a moment is none of interest."""
+"""A receive window of 0 that lasts so long is counted: a reader that is only slow for a moment is
+none of interest.
+"""
 
 RECENT_HOLES = 8
 """Number of holes remembered for each flow, to tell late bytes from duplicates."""
@@ -48,9 +55,14 @@ class Segment(Struct[T]):
     full: T = number("How many there were on the wire.")
     source: T = number("Where the first is in the batch's data, or HELD and below.")
     place: T = number("Place of held bytes in the file, or -1.")
-    acked: T = number("Stream offset up to which its sender had the other direction, if that is not all there by now; else 0.")
+    acked: T = number(
+        "Stream offset up to which its sender had the other direction, if that is not all "
+        "there by now; else 0."
+    )
     network: T = number("The network in which it was, as ``headers.network_of`` has it.")
-    flags: T = number("TCP flags of the packet; this field and those below are not set for bytes that waited.")
+    flags: T = number(
+        "TCP flags of the packet; this field and those below are not set for bytes that waited."
+    )
     ack: T = number("Its acknowledgement number.")
     takes: T = number("The receive window in its header.")
     extra: T = number("Bytes behind the end that its IP header tells, as many as were captured.")
@@ -65,7 +77,9 @@ class StreamEntry(Struct[T]):
     offset: T = number("Stream offset of the first.")
     length: T = number("How many.")
     source: T = number("Where they are in the batch's data, or HOLE and below.")
-    packet: Packet[T] = nested(Packet, "The packet that has them, or showed that they will not come.")
+    packet: Packet[T] = nested(
+        Packet, "The packet that has them, or showed that they will not come."
+    )
     place: T = number("Place of held bytes in the file.")
     release: T = number("Number of the packet by which they were entered.")
 
@@ -75,7 +89,9 @@ class StreamEntries(StreamEntry[IntArray], StructRows[StreamEntry]):
 
 
 class Side(Struct[T]):
-    """A direction of a connection, whether it carried a byte or not. The directions of connection n are at 2 n and 2 n + 1."""
+    """A direction of a connection, whether it carried a byte or not. The directions of connection n
+    are at 2 n and 2 n + 1.
+    """
 
     packets: T = number("Packets so far.")
     base: T = number("Sequence number of stream offset 0, less 2**32 from 2**31 on.", bits=32)
@@ -90,40 +106,69 @@ class Sides(Side[IntArray], StructRows[Side]):
 
 
 class Flow(Struct[T]):
-    """What a direction carried. The two flows of a connection are next to each other; they are made once there are bytes, or some are known
-    to be missing."""
+    """What a direction carried. The two flows of a connection are next to each other; they are made
+    once there are bytes, or some are known to be missing.
+    """
 
     next: T = number("Stream offset of the next byte wanted.")
-    fin_at: T = number("Stream offset of the FIN, where there is one; or that an RST has, where there should be bytes before it.")
+    fin_at: T = number(
+        "Stream offset of the FIN, where there is one; or that an RST has, where there should "
+        "be bytes before it."
+    )
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
     head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
     tail: T = number("Last of them.", reset=-1, of="nodes")
     near: T = number("The latest of them that was put before another one.", reset=-1, of="nodes")
     nodes: T = number("How many they are.")
     waiting: T = number("Their cost in bytes.")
-    stray: T = number("A packet that cannot belong to its connection, and waits for another one to agree with it.", reset=-1, of="nodes")
+    stray: T = number(
+        (
+            "A packet that cannot belong to its connection, and waits for another one to agree "
+            "with it."
+        ),
+        reset=-1,
+        of="nodes",
+    )
     offer: T = number(
-        "Bytes behind the end that an IP header told: of the direction, if their end is one of its numbers.", reset=-1, of="nodes"
+        (
+            "Bytes behind the end that an IP header told: of the direction, if their end is one of "
+            "its numbers."
+        ),
+        reset=-1,
+        of="nodes",
     )
     unproven: T = number("Such bytes that may be of the direction or not: no packet shows it.")
     holes: T = number("Holes made so far.")
     payload: T = number("Bytes captured.")
     unique: T = number("Bytes given out in chunks, or still waiting.")
     duplicate: T = number("Bytes that had come before.")
-    late: T = number("Bytes that came after they were given up, or before the first byte, or belong to no connection.")
+    late: T = number(
+        "Bytes that came after they were given up, or before the first byte, or belong to no "
+        "connection."
+    )
     filled: T = number("Those of them that are in holes.")
     missing: T = number("Bytes in holes.")
     cut_off: T = number("Those of them that snaplen cut off.")
-    recent: T = number("Its recent holes are RECENT_HOLES rows from this one times that on; 0 while there are none.")
+    recent: T = number(
+        "Its recent holes are RECENT_HOLES rows from this one times that on; 0 while there are "
+        "none."
+    )
     released: T = number("Greatest number of a packet of what was given out.")
     opened_by: T = number(
-        "Number of the packet that showed its connection to be one, where the first packet had seemed to be a mistake; else 0."
+        "Number of the packet that showed its connection to be one, where the first packet had "
+        "seemed to be a mistake; else 0."
     )
-    passed: T = number("0; SENT: a packet was sent after the next byte wanted; GIVEN_UP: the other direction waits for that no more.")
+    passed: T = number(
+        "0; SENT: a packet was sent after the next byte wanted; GIVEN_UP: the other direction "
+        "waits for that no more."
+    )
     jump: T = number(
-        "How far the first sequence number is from what the connection before it on the same addresses went on with; 0 after a SYN."
+        "How far the first sequence number is from what the connection before it on the same "
+        "addresses went on with; 0 after a SYN."
     )
-    shut_since: T = number("Time since when its sender announces a receive window of 0; 0: it does not.")
+    shut_since: T = number(
+        "Time since when its sender announces a receive window of 0; 0: it does not."
+    )
     shut_from: T = number("Time when the longest such spell began that is over; 0: there was none.")
     shut_ns: T = number("How long that one was.")
     shuts: T = number("Spells of at least SHUT_NS that are over.")
@@ -131,8 +176,9 @@ class Flow(Struct[T]):
 
 
 class Flows(Flow[IntArray], StructRows[Flow]):
-    """Flows of connections that carried bytes. The first two rows are nobody's and never written: all connections without flows share
-    them."""
+    """Flows of connections that carried bytes. The first two rows are nobody's and never written:
+    all connections without flows share them.
+    """
 
 
 class ConnectionRow(Struct[T]):
@@ -141,7 +187,13 @@ class ConnectionRow(Struct[T]):
     first_packet: T = number("Number of its first packet.")
     first_time: T = number("Time of its first packet.")
     last_time: T = number("Time of its latest packet.")
-    closed: Packet[T] = nested(Packet, "The packet that had it; or the packet of the connection that came after it on the same addresses.")
+    closed: Packet[T] = nested(
+        Packet,
+        (
+            "The packet that had it; or the packet of the connection that came after it on the "
+            "same addresses."
+        ),
+    )
     pair: T = number("Number of its address pair.", bits=32)
     flows: T = number(
         "The first of its flows, 0 while it has none; less than 0 where they are put aside.",
@@ -152,9 +204,13 @@ class ConnectionRow(Struct[T]):
     first_file: T = number("File of its first packet.", bits=32)
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)
-    closed_by: T = number("Direction of the first FIN or RST, -1 where another connection came on its addresses.", bits=8)
+    closed_by: T = number(
+        "Direction of the first FIN or RST, -1 where another connection came on its addresses.",
+        bits=8,
+    )
     unreached: T = number(
-        "The factor of ``headers.UNREACHED`` of the latest ICMP error about its packets, negative where the server sent what did not"
+        "The factor of ``headers.UNREACHED`` of the latest ICMP error about its packets, "
+        "negative where the server sent what did not"
         " arrive; 0 for none, or once the end that was not reached was heard again.",
         bits=8,
     )
@@ -167,9 +223,16 @@ class ConnectionRows(ConnectionRow[IntArray], StructRows[ConnectionRow]):
 class EndpointPair(Struct[T]):
     """The addresses and ports that two ends talk on."""
 
-    latest: T = number("The connection that was met there last, from 1; 0 where none is known any more.", bits=32)
-    network: T = number("The network in which the first packet was: what is said of ``latest`` is of this one.", bits=32)
-    routes: T = number("The first of its routes; 0: all packets were in one network.", bits=32, of="routes")
+    latest: T = number(
+        "The connection that was met there last, from 1; 0 where none is known any more.", bits=32
+    )
+    network: T = number(
+        "The network in which the first packet was: what is said of ``latest`` is of this one.",
+        bits=32,
+    )
+    routes: T = number(
+        "The first of its routes; 0: all packets were in one network.", bits=32, of="routes"
+    )
 
 
 class EndpointPairs(EndpointPair[IntArray], StructRows[EndpointPair]):
@@ -197,10 +260,13 @@ class Node(Struct[T]):
     source: T = number("Where they are, as in ``StreamEntry``.")
     packet: Packet[T] = nested(Packet, "The packet that has it.")
     place: T = number("Place of held bytes in the file.")
-    ack_seen: T = number("Packets of the connection when the other side had acknowledged up to its start, or -1.")
+    ack_seen: T = number(
+        "Packets of the connection when the other side had acknowledged up to its start, or -1."
+    )
     ack_time: T = number("The time of that.")
     needs: T = number(
-        "Stream offset up to which its sender had the other direction, as ``Segment.acked``; of a stray one, what it acknowledges."
+        "Stream offset up to which its sender had the other direction, as ``Segment.acked``; "
+        "of a stray one, what it acknowledges."
     )
     flags: T = number("The TCP flags of a stray one.")
     network: T = number("The network of a stray one.")
@@ -232,7 +298,9 @@ class TableCounts(Struct[T]):
     top: T = number("Nodes that were ever used.")
     live: T = number("Nodes in use.")
     waiting: T = number("What all waiting segments cost, in bytes.")
-    hand: T = number("The flow that gives up next what it holds, where too much waits.", reset=2, of="flows")
+    hand: T = number(
+        "The flow that gives up next what it holds, where too much waits.", reset=2, of="flows"
+    )
     flows: T = number("Flows, with the two that are nobody's.", reset=2)
     entries: T = number("Entries.")
     fresh: T = number("Nodes made in this batch.")

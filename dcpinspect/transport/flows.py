@@ -1,4 +1,5 @@
-"""Flows: what happens to one direction of one connection when bytes are next, will not come, or came too late.
+"""Flows: what happens to one direction of one connection when bytes are next, will not come, or
+came too late.
 
 A direction is named by its number, since its flow is only made with the first byte.
 """
@@ -8,7 +9,17 @@ from __future__ import annotations
 from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.transport import flow_records
 from dcpinspect.transport.entries import enter
-from dcpinspect.transport.flow_records import ASIDE_BITS, END, GIVEN_UP, HOLE, RECENT_HOLES, Flow, Packet, Side, TransportTables
+from dcpinspect.transport.flow_records import (
+    ASIDE_BITS,
+    END,
+    GIVEN_UP,
+    HOLE,
+    RECENT_HOLES,
+    Flow,
+    Packet,
+    Side,
+    TransportTables,
+)
 from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
 
 reset_flow = inline(flow_records.Flow.resetter())
@@ -27,7 +38,8 @@ def flow_of(tables: TransportTables, side: int) -> int:
 def own_flow(tables: TransportTables, side: int) -> int:
     """Returns the row of a direction's flow to write to.
 
-    If there is none, it is made, together with that of the other direction. Flows that were put aside get back their values.
+    If there is none, it is made, together with that of the other direction. Flows that were put
+    aside get back their values.
     """
     connection = tables.connections[side >> 1]
     if connection.flows <= 0:
@@ -39,7 +51,9 @@ def own_flow(tables: TransportTables, side: int) -> int:
             flow = tables.flows[first + direction]
             reset_flow(flow)
             flow.number = (side & -2) + direction
-            flow.next = flow.payload = flow.unique = (aside >> direction * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
+            flow.next = flow.payload = flow.unique = (aside >> direction * ASIDE_BITS + 1) & (
+                1 << ASIDE_BITS - 1
+            ) - 1
             flow.acked_to = flow.next if (aside >> direction * ASIDE_BITS) & 1 else 0
             flow.fin_at = flow.next if tables.sides[flow.number].has_fin else 0
     return int(connection.flows + (side & 1))
@@ -47,7 +61,9 @@ def own_flow(tables: TransportTables, side: int) -> int:
 
 @inline
 def next_of(tables: TransportTables, side: int) -> int:
-    """Returns the stream offset of the next byte wanted of a direction, whether its flow is put aside or not."""
+    """Returns the stream offset of the next byte wanted of a direction, whether its flow is put
+    aside or not.
+    """
     flows = tables.connections[side >> 1].flows
     if flows < 0:
         return int((-1 - flows) >> (side & 1) * ASIDE_BITS + 1 & (1 << ASIDE_BITS - 1) - 1)
@@ -55,12 +71,19 @@ def next_of(tables: TransportTables, side: int) -> int:
 
 
 def acked_of(tables: TransportTables, connection: int) -> tuple[int, int]:
-    """Returns the stream offset up to which the other side has acknowledged each direction; 0 where no acknowledgement was captured."""
+    """Returns the stream offset up to which the other side has acknowledged each direction; 0 where
+    no acknowledgement was captured.
+    """
     flows = int(tables.connections[connection - 1].flows)
     if flows > 0:
         return int(tables.flows[flows].acked_to), int(tables.flows[flows + 1].acked_to)
-    packed_sizes = [(-1 - flows) >> direction * ASIDE_BITS & (1 << ASIDE_BITS) - 1 if flows < 0 else 0 for direction in range(2)]
-    return packed_sizes[0] // 2 * (packed_sizes[0] & 1), packed_sizes[1] // 2 * (packed_sizes[1] & 1)
+    packed_sizes = [
+        (-1 - flows) >> direction * ASIDE_BITS & (1 << ASIDE_BITS) - 1 if flows < 0 else 0
+        for direction in range(2)
+    ]
+    return packed_sizes[0] // 2 * (packed_sizes[0] & 1), packed_sizes[1] // 2 * (
+        packed_sizes[1] & 1
+    )
 
 
 @inline
@@ -79,10 +102,20 @@ def says_little(direction: Side, flow: Flow) -> bool:
         and flow.late == 0
     )
     is_acked = flow.acked_to == 0 or flow.acked_to == flow.next
-    is_usual = flow.payload == flow.next and flow.unique == flow.next and flow.opened_by == 0 and flow.jump == 0 and flow.passed == 0
+    is_usual = (
+        flow.payload == flow.next
+        and flow.unique == flow.next
+        and flow.opened_by == 0
+        and flow.jump == 0
+        and flow.passed == 0
+    )
     is_usual = is_usual and flow.shut_since == 0 and flow.shuts == 0 and flow.unproven == 0
     return bool(
-        is_whole and is_acked and is_usual and flow.next < 1 << ASIDE_BITS - 1 and flow.fin_at == (flow.next if direction.has_fin else 0)
+        is_whole
+        and is_acked
+        and is_usual
+        and flow.next < 1 << ASIDE_BITS - 1
+        and flow.fin_at == (flow.next if direction.has_fin else 0)
     )
 
 
@@ -91,12 +124,16 @@ def set_aside(tables: TransportTables, c: int) -> bool:
     """Puts the flows of a connection that has some aside; returns whether that was possible."""
     connection = tables.connections[c]
     for direction in range(2):
-        if not says_little(tables.sides[2 * c + direction], tables.flows[connection.flows + direction]):
+        if not says_little(
+            tables.sides[2 * c + direction], tables.flows[connection.flows + direction]
+        ):
             return False
     aside = 0
     for direction in range(2):
         flow = tables.flows[connection.flows + direction]
-        aside |= (2 * flow.next + (1 if 0 < flow.next == flow.acked_to else 0)) << direction * ASIDE_BITS
+        aside |= (
+            2 * flow.next + (1 if 0 < flow.next == flow.acked_to else 0)
+        ) << direction * ASIDE_BITS
         tables.flows[connection.flows + direction] = tables.flows[direction]
     connection.flows = -1 - aside
     return True
@@ -137,11 +174,12 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
 
 @inline
 def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
-    """Returns how many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture, and notes
-    that they are there.
+    """Returns how many of the stream bytes [start, end), all before the next one, were given up
+    earlier or precede the capture, and notes that they are there.
 
-    Bytes before the oldest hole that is remembered count too, if older holes are forgotten: a copy seldom comes so late. Nothing precedes
-    the first byte after a SYN: what comes there is a keepalive.
+    Bytes before the oldest hole that is remembered count too, if older holes are forgotten: a copy
+    seldom comes so late. Nothing precedes the first byte after a SYN: what comes there is a
+    keepalive.
     """
     if tables.sides[flow.number].started == 1:
         start = max(start, 0)
@@ -163,10 +201,12 @@ def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int
 
 @inline
 def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
-    """Returns whether bytes of a flow were recorded before those that they acknowledge: two clocks or queues recorded the two directions.
+    """Returns whether bytes of a flow were recorded before those that they acknowledge: two clocks
+    or queues recorded the two directions.
 
-    That is not so if the acknowledged bytes wait for these: then they are there, and the acknowledgement is on a copy that was sent again.
-    Where nothing of the other direction is captured, it is so for the first bytes only: once they waited in vain, nothing waits.
+    That is not so if the acknowledged bytes wait for these: then they are there, and the
+    acknowledgement is on a copy that was sent again. Where nothing of the other direction is
+    captured, it is so for the first bytes only: once they waited in vain, nothing waits.
     """
     side, other_flow = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
     if needs - side.has_fin <= other_flow.next or other_flow.passed == GIVEN_UP:
@@ -196,7 +236,9 @@ def drain(tables: TransportTables, flow: Flow) -> None:
 
 @inline
 def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
-    """Makes the gap before the first waiting segment a hole. If there is no gap, the segment no longer waits for the other direction."""
+    """Makes the gap before the first waiting segment a hole. If there is no gap, the segment no
+    longer waits for the other direction.
+    """
     length = tables.nodes[flow.head].offset - flow.next
     if length > 0:
         enter_hole(tables, flow, length, packet)
@@ -230,9 +272,11 @@ def drop_offer(tables: TransportTables, flow: Flow) -> None:
 
 @inline
 def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> None:
-    """Ends a direction: nothing more of it will be entered, as a packet shows; ``frame``: frame of the packet, or 0.
+    """Ends a direction: nothing more of it will be entered, as a packet shows; ``frame``: frame of
+    the packet, or 0.
 
-    The end of a connection that never carried a byte is not entered: in a scan or a flood there are millions.
+    The end of a connection that never carried a byte is not entered: in a scan or a flood there are
+    millions.
     """
     flow, other_flow = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
     while flow.head >= 0:  # bytes beyond a FIN
@@ -259,10 +303,14 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
     drop_offer(tables, flow)
     if direction.has_base == 0 or direction.ended == 1:
         return
-    while flow.head >= 0 and (direction.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at):
+    while flow.head >= 0 and (
+        direction.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at
+    ):
         give_up_gap(tables, flow, packet)
     target = flow.fin_at
-    if direction.has_fin == 0 and flow.acked_to != flow.next + 1:  # that would be the acknowledgement of a FIN that was not captured
+    if (
+        direction.has_fin == 0 and flow.acked_to != flow.next + 1
+    ):  # that would be the acknowledgement of a FIN that was not captured
         target = max(target, flow.acked_to)
     if target > flow.next:
         enter_hole(tables, flow, target - flow.next, packet)
@@ -284,8 +332,9 @@ def has_room(tables: TransportTables, flow: Flow) -> bool:
 
 @kernel("int64(int64, TransportTables)")
 def close_sides(start: int, tables: TransportTables) -> int:
-    """Ends every direction from ``start`` on, in order, at the end of the input. Returns the first direction not handled, or their
-    count."""
+    """Ends every direction from ``start`` on, in order, at the end of the input. Returns the first
+    direction not handled, or their count.
+    """
     last = 2 * tables.counts.connections
     for side in range(start, last):
         if has_left(tables, side):
@@ -294,7 +343,9 @@ def close_sides(start: int, tables: TransportTables) -> int:
         was_aside = tables.connections[c].flows < 0
         if was_aside and (direction.has_base == 0 or direction.ended == 1):
             continue
-        if len(tables.flows) - tables.counts.flows < 2 or not has_room(tables, tables.flows[flow_of(tables, side)]):
+        if len(tables.flows) - tables.counts.flows < 2 or not has_room(
+            tables, tables.flows[flow_of(tables, side)]
+        ):
             return side
         if was_aside:
             own_flow(tables, side)

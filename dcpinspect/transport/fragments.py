@@ -1,7 +1,8 @@
 """Puts IP fragments together again, within bounds of memory and time.
 
-Scapy's ``IPSession`` keeps fragments for ever, and refuses a datagram of which one fragment was captured twice (``-i any``, a mirror port).
-So this module has its own table. It knows nothing of headers: its caller says which datagram a fragment belongs to, and where in it.
+Scapy's ``IPSession`` keeps fragments for ever, and refuses a datagram of which one fragment was
+captured twice (``-i any``, a mirror port). So this module has its own table. It knows nothing of
+headers: its caller says which datagram a fragment belongs to, and where in it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from dcpinspect.lazy_dataclass import dataclass
 
 MAX_LENGTH = 65_535
 MAX_PIECES = 256
-"""Greatest number of fragments of one datagram: at the smallest MTU in use (576 bytes) the longest datagram has 119."""
+"""Greatest number of fragments of one datagram: at the smallest MTU in use (576 bytes) the longest
+datagram has 119.
+"""
 MAX_BYTES = 4 << 20
 PIECE_COST = 256
 """What a fragment costs in addition to its bytes, so that tiny fragments are bounded too."""
 MAX_AGE_NS = 5_000_000_000
-"""Capture time after which the missing fragments are no longer expected. A fast sender reuses an identification within seconds (RFC
-4963)."""
+"""Capture time after which the missing fragments are no longer expected. A fast sender reuses an
+identification within seconds (RFC 4963).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,8 @@ class _Pieces:
 
     began_ns: int
     found: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    """The captured bytes of fragments, by (first byte, byte after the last), in order of arrival."""
+    """The captured bytes of fragments, by (first byte, byte after the last), in order of arrival.
+    """
     size: int = 0
     """Number of bytes in all fragments; those that overlap count twice."""
     end: int = 0
@@ -53,7 +58,9 @@ class _Pieces:
     is_complete: bool = False
 
     def holds(self, start: int, end: int, data: bytes) -> bool | None:
-        """Returns whether this very fragment is here already; ``None`` if it cannot belong to the same datagram."""
+        """Returns whether this very fragment is here already; ``None`` if it cannot belong to the
+        same datagram.
+        """
         same_range = self.found.get((start, end))
         if same_range is not None:
             size = min(len(data), len(same_range))
@@ -91,11 +98,15 @@ class _Pieces:
             if start > captured:
                 break
             captured = max(captured, start + size)
-        return Datagram(self.head, bytes(data[: min(captured, self.total)]), self.total, tuple(self.packets))
+        return Datagram(
+            self.head, bytes(data[: min(captured, self.total)]), self.total, tuple(self.packets)
+        )
 
 
 class Fragments:
-    """Datagrams that wait for fragments, and those just completed, to recognise copies of their fragments."""
+    """Datagrams that wait for fragments, and those just completed, to recognise copies of their
+    fragments.
+    """
 
     def __init__(self) -> None:
         self.lost = 0
@@ -104,10 +115,20 @@ class Fragments:
         self._bytes = 0
 
     def add(
-        self, key: Hashable, time_ns: int, start: int, length: int, data: bytes, *, more: bool, head: bytes, packet: int = -1
+        self,
+        key: Hashable,
+        time_ns: int,
+        start: int,
+        length: int,
+        data: bytes,
+        *,
+        more: bool,
+        head: bytes,
+        packet: int = -1,
     ) -> Datagram | None:
-        """Returns the datagram that this fragment, of packet ``packet``, completes; None if some are missing. Raises ``ValueError`` for an
-        impossible one."""
+        """Returns the datagram that this fragment, of packet ``packet``, completes; None if some
+        are missing. Raises ``ValueError`` for an impossible one.
+        """
         end = start + length
         if length <= 0 or end > MAX_LENGTH or (more and length % 8):
             msg = "no such fragment"
@@ -142,7 +163,10 @@ class Fragments:
     def _make_room(self, time_ns: int, size: int) -> None:
         while self._waiting:
             key = next(iter(self._waiting))
-            if self._bytes + size <= MAX_BYTES and time_ns - self._waiting[key].began_ns <= MAX_AGE_NS:
+            if (
+                self._bytes + size <= MAX_BYTES
+                and time_ns - self._waiting[key].began_ns <= MAX_AGE_NS
+            ):
                 break
             self._drop(key)
 

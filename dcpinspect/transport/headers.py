@@ -1,7 +1,8 @@
-"""Link, IP and TCP headers of whole batches: which packets carry TCP of our ports, and their fields as columns.
+"""Link, IP and TCP headers of whole batches: which packets carry TCP of our ports, and their fields
+as columns.
 
-What the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is ``UNUSUAL``. A dissector that is slower
-and knows more (unusual.py) finds another class for it.
+What the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is
+``UNUSUAL``. A dissector that is slower and knows more (unusual.py) finds another class for it.
 """
 
 from __future__ import annotations
@@ -15,23 +16,47 @@ from dcpinspect.kernels.kernel import be16, be32, inline, kernel, le32, step
 from dcpinspect.lazy_dataclass import dataclass
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
-CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual", "fragment", "incomplete fragment")
+CLASS_NAMES = (
+    "used",
+    "not TCP",
+    "not our port",
+    "cut",
+    "malformed",
+    "unusual",
+    "fragment",
+    "incomplete fragment",
+)
 """Names of the classes; every packet is in one class.
 
-The classes are: used; another protocol; TCP of other ports; cut inside its headers; contradicting itself; not understood here. The last two
-are: IP fragment of a datagram that another packet completed; IP fragment of a datagram that was never completed.
+The classes are: used; another protocol; TCP of other ports; cut inside its headers; contradicting
+itself; not understood here. The last two are: IP fragment of a datagram that another packet
+completed; IP fragment of a datagram that was never completed.
 """
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 UNREACHED = 256
-"""In place of all flags, times 1 and more: the row is of a TCP packet that an ICMP error quotes. It did not arrive; the factor less 1 is
-the code of the error."""
+"""In place of all flags, times 1 and more: the row is of a TCP packet that an ICMP error quotes. It
+did not arrive; the factor less 1 is the code of the error.
+"""
 OF_IPV6 = 64
 """Added to the code of an error of ICMPv6."""
 TIME_EXCEEDED = 32
 """Stands for the code of "time exceeded in transit", which is a type of its own."""
 
-ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES, EXTRA, EXTRA_WIRE, NETWORK = 0, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES, EXTRA, EXTRA_WIRE, NETWORK = (
+    0,
+    4,
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+)
 COLUMNS = 16
 
 HALF = 1 << 31
@@ -43,14 +68,17 @@ _MAPPED = 0xFFFF - HALF << 32
 _PADDED = 50
 """Ethernet fills an IP packet up to 46 bytes; 4 more may be a checksum."""
 _MAX_FRAME = 1 << 20
-"""Size of the longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
+"""Size of the longest frame without an IP length that is believed (a large-send frame has total
+length 0): twice Linux's BIG TCP.
+"""
 _ETHERNET, _LOOP_NULL, _LOOP, _COOKED, _COOKED_2, _NFLOG, _IPNET = 1, 0, 108, 113, 276, 239, 226
 _NFLOG_PAYLOAD = 9
 _RAW = (101, 12, 14, 228, 229)
 """Link types of packets without a link header."""
 _MOST_TAGS = 8
 _CARRIERS = (6, 17, 4, 41, 47, 51, 137)
-"""IP protocols that may have TCP inside, with TCP: of their fragments the whole datagram is wanted."""
+"""IP protocols that may have TCP inside, with TCP: of their fragments the whole datagram is wanted.
+"""
 _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT = (
     0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558,
 )  # fmt: skip
@@ -58,19 +86,24 @@ _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPAR
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The TCP packets of a batch that may matter, with one row each in ``tcp``, and the class of every packet."""
+    """The TCP packets of a batch that may matter, with one row each in ``tcp``, and the class of
+    every packet.
+    """
 
     classes: ByteArray
     """Class of every packet of the batch."""
     index: IntArray
     """Place in the batch of each used packet."""
     tcp: IntArray
-    """[used, COLUMNS]: source and destination address as two numbers each, and source and destination port. Then: sequence and
-    acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire, and
-    the receive window, as the header has it. Then: bytes behind the end that the IP header tells, captured and on the wire, and the
-    network, as ``network_of`` has it. A packet that an ICMP error quotes has a row, too, and the class "not TCP".
+    """[used, COLUMNS]: source and destination address as two numbers each, and source and
+    destination port. Then: sequence and acknowledgement number, flags, place of the payload in
+    ``PacketBatch.data``, payload bytes captured, payload bytes on the wire, and the receive window,
+    as the header has it. Then: bytes behind the end that the IP header tells, captured and on the
+    wire, and the network, as ``network_of`` has it. A packet that an ICMP error quotes has a row,
+    too, and the class "not TCP".
 
-    The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6)."""
+    The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6).
+    """
 
     @property
     def unusual(self) -> IntArray:
@@ -91,7 +124,8 @@ class HeaderParser:
         self.counts = np.zeros(len(CLASS_NAMES), np.int64)
         """Number of packets of each class."""
         self.other_ports = np.zeros(65_536, np.int64)
-        """Number of TCP packets not used, by the lower of their ports (nearly always the server's)."""
+        """Number of TCP packets not used, by the lower of their ports (nearly always the server's).
+        """
 
     def parse(self, batch: PacketBatch) -> Headers:
         """Returns the TCP columns of ``batch``, and counts its packets."""
@@ -104,12 +138,18 @@ class HeaderParser:
         self.counts += sign * np.bincount(classes, minlength=len(CLASS_NAMES))
 
     def columns(self, batch: PacketBatch) -> Headers:
-        """Returns the TCP columns of ``batch``; only counts the ports of packets that are not ours."""
+        """Returns the TCP columns of ``batch``; only counts the ports of packets that are not
+        ours.
+        """
         classes = np.empty(len(batch), np.uint8)
         return Headers(classes, *self._parse(batch, classes, self.other_ports))
 
-    def _parse(self, batch: PacketBatch, classes: ByteArray, other_ports: IntArray) -> tuple[IntArray, IntArray]:
-        """Fills ``classes``, and counts in ``other_ports``; returns index and columns of the used packets."""
+    def _parse(
+        self, batch: PacketBatch, classes: ByteArray, other_ports: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """Fills ``classes``, and counts in ``other_ports``; returns index and columns of the used
+        packets.
+        """
         count = len(batch)
         index = np.empty(count, np.int64)
         tcp = np.empty((count, COLUMNS), np.int64)
@@ -132,9 +172,11 @@ class HeaderParser:
 
 @inline
 def nflog_payload(data: ByteArray, at: int, end: int) -> int:
-    """Returns where the packet in a record of NFLOG begins, or the negated class of a record that holds none.
+    """Returns where the packet in a record of NFLOG begins, or the negated class of a record that
+    holds none.
 
-    Behind four bytes stand attributes: size, kind and value, in byte order of the capturing machine. No kind has more than eight bits.
+    Behind four bytes stand attributes: size, kind and value, in byte order of the capturing
+    machine. No kind has more than eight bits.
     """
     at += 4
     while at + 4 < end:
@@ -150,7 +192,9 @@ def nflog_payload(data: ByteArray, at: int, end: int) -> int:
 
 @inline
 def kind_of_family(data: ByteArray, at: int) -> int:
-    """Returns the EtherType of the packet behind an address family, which is in byte order of the capturing machine; 0 for others."""
+    """Returns the EtherType of the packet behind an address family, which is in byte order of the
+    capturing machine; 0 for others.
+    """
     family = be32(data, at)
     if family > 0xFFFF:
         family = le32(data, at)
@@ -168,7 +212,9 @@ def kind_of_ip(data: ByteArray, at: int) -> int:
 
 @inline
 def link_size(link_type: int) -> int:
-    """Returns the size of a link header, or -1 if it has no fixed size or is not understood here."""
+    """Returns the size of a link header, or -1 if it has no fixed size or is not understood
+    here.
+    """
     if link_type == _ETHERNET:
         return 14
     if link_type == _COOKED:
@@ -184,7 +230,9 @@ def link_size(link_type: int) -> int:
 
 @inline
 def kind_behind(data: ByteArray, at: int, link_type: int) -> int:
-    """Returns the EtherType of the packet behind the whole link header at ``at``, 0 if it names none."""
+    """Returns the EtherType of the packet behind the whole link header at ``at``, 0 if it names
+    none.
+    """
     if link_type == _ETHERNET:
         return int(be16(data, at + 12))
     if link_type == _COOKED:
@@ -230,13 +278,17 @@ def network_start(data: ByteArray, at: int, end: int, link_type: int) -> int:
 
 @inline
 def within(network: int, tag: int) -> int:
-    """Returns the number of a network that a tag of 12 bits names within another one; two tags are told apart for certain."""
+    """Returns the number of a network that a tag of 12 bits names within another one; two tags are
+    told apart for certain.
+    """
     return (network << 12 ^ network >> 19 ^ tag) & 0x7FFFFFFF
 
 
 @inline
 def network_of(data: ByteArray, start: int, at: int, link_type: int) -> int:
-    """Returns a number for the network of a packet whose IP header begins at ``at``, by its VLAN tags; 0 if it has none."""
+    """Returns a number for the network of a packet whose IP header begins at ``at``, by its VLAN
+    tags; 0 if it has none.
+    """
     network = 0
     tag = start + (14 if link_type == _ETHERNET else 16 if link_type == _COOKED else 20)
     if link_type in (_ETHERNET, _COOKED, _COOKED_2):
@@ -255,12 +307,17 @@ def take_addresses(data: ByteArray, at: int, version: int, tcp: IntArray, row: i
             tcp[row, 2 * side + 1] = _MAPPED + be32(data, at + 4 * side)
     else:
         for half in range(4):
-            tcp[row, half] = (be32(data, at + 8 * half) - HALF) << 32 | be32(data, at + 8 * half + 4)
+            tcp[row, half] = (be32(data, at + 8 * half) - HALF) << 32 | be32(
+                data, at + 8 * half + 4
+            )
 
 
 @inline
-def unreached(data: ByteArray, at: int, end: int, wanted_ports: ByteArray, tcp: IntArray, row: int) -> bool:
-    """Writes the row of the TCP packet that an ICMP error at ``at`` quotes. Returns whether there is one that did not reach its goal.
+def unreached(
+    data: ByteArray, at: int, end: int, wanted_ports: ByteArray, tcp: IntArray, row: int
+) -> bool:
+    """Writes the row of the TCP packet that an ICMP error at ``at`` quotes. Returns whether there
+    is one that did not reach its goal.
 
     An error quotes the IP header and 8 bytes at least: the ports and the sequence number.
     """
@@ -270,13 +327,21 @@ def unreached(data: ByteArray, at: int, end: int, wanted_ports: ByteArray, tcp: 
     kind, code, version = data[at], data[at + 1], data[inner] >> 4
     if version == 4:
         ports, protocol, addresses = inner + (data[inner] & 15) * 4, data[inner + 9], inner + 12
-        is_error = (kind == 3 and code != 4) or (kind == 11 and code == 0)  # 4: the packet was too long
+        is_error = (kind == 3 and code != 4) or (
+            kind == 11 and code == 0
+        )  # 4: the packet was too long
         code = TIME_EXCEEDED if kind == 11 else min(code, TIME_EXCEEDED - 1)
     else:
         ports, protocol, addresses = inner + 40, data[inner + 6], inner + 8
         is_error = kind == 1 or (kind == 3 and code == 0)
         code = OF_IPV6 + (TIME_EXCEEDED if kind == 3 else min(code, TIME_EXCEEDED - 1))
-    if not is_error or (version != 4 and version != 6) or protocol != 6 or ports < inner + 20 or ports + 8 > end:
+    if (
+        not is_error
+        or (version != 4 and version != 6)
+        or protocol != 6
+        or ports < inner + 20
+        or ports + 8 > end
+    ):
         return False
     if version == 4 and be16(data, inner + 6) & 0x1FFF:
         return False  # a later fragment has no ports
@@ -299,7 +364,9 @@ def unreached(data: ByteArray, at: int, end: int, wanted_ports: ByteArray, tcp: 
 
 @step
 def transport_start(data: ByteArray, at: int, end: int) -> int:
-    """Returns where the header behind the IP header at ``at`` begins, or the negated class of a packet that shows none."""
+    """Returns where the header behind the IP header at ``at`` begins, or the negated class of a
+    packet that shows none.
+    """
     if at + 20 > end:
         return -CUT
     version = data[at] >> 4
@@ -315,7 +382,9 @@ def transport_start(data: ByteArray, at: int, end: int) -> int:
 
 @inline
 def class_of_other(data: ByteArray, at: int, inner: int, end: int, protocol: int) -> int:
-    """Returns the class of a packet that is not of TCP: it may be a tunnel, or there is more before its TCP header."""
+    """Returns the class of a packet that is not of TCP: it may be a tunnel, or there is more before
+    its TCP header.
+    """
     is_extended = data[at] >> 4 == 6 and protocol in (0, 43, 44, 60)
     is_tunnel = protocol in (4, 41, 47, 51, 137)  # IP in IP, GRE, authentication header, MPLS
     if protocol == 17 and inner + 4 <= end:
@@ -325,7 +394,9 @@ def class_of_other(data: ByteArray, at: int, inner: int, end: int, protocol: int
 
 @inline
 def ip_end_of(data: ByteArray, at: int, wire_end: int) -> int:
-    """Returns where the IP packet at ``at`` ends on the wire, or -MALFORMED if that is not believed."""
+    """Returns where the IP packet at ``at`` ends on the wire, or -MALFORMED if that is not
+    believed.
+    """
     if data[at] >> 4 == 4:
         total = be16(data, at + 2)
     else:
@@ -339,9 +410,11 @@ def ip_end_of(data: ByteArray, at: int, wire_end: int) -> int:
 
 @inline
 def payload_start(data: ByteArray, inner: int, end: int, ip_end: int, is_alone: bool) -> int:
-    """Returns where the payload behind the TCP header at ``inner`` begins, or the negated class of a packet that shows none.
+    """Returns where the payload behind the TCP header at ``inner`` begins, or the negated class of
+    a packet that shows none.
 
-    ``is_alone``: segmentation in hardware left only the size of the IP header in its length; ``ip_end`` is then that of the packet.
+    ``is_alone``: segmentation in hardware left only the size of the IP header in its length;
+    ``ip_end`` is then that of the packet.
     """
     if ip_end < 0:
         return ip_end
@@ -365,8 +438,12 @@ def take_header(data: ByteArray, at: int, inner: int, end: int, tcp: IntArray, r
 
 
 @step
-def take_sizes(at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp: IntArray, row: int) -> None:
-    """Writes where the payload of the packet at ``at`` is, and what stands behind it, into a row."""
+def take_sizes(
+    at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp: IntArray, row: int
+) -> None:
+    """Writes where the payload of the packet at ``at`` is, and what stands behind it, into a
+    row.
+    """
     is_longer = wire_end - at > _PADDED and ip_end < wire_end <= at + _MAX_FRAME
     tcp[row, PAYLOAD] = payload
     tcp[row, CAPTURED] = max(0, min(end, ip_end) - payload)
@@ -375,7 +452,10 @@ def take_sizes(at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp:
     tcp[row, EXTRA_WIRE] = wire_end - ip_end if is_longer else 0
 
 
-@kernel("int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], int64[::1], int64[:,::1], int64[::1])")
+@kernel(
+    "int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], "
+    "int64[::1], int64[:,::1], int64[::1])"
+)
 def parse_headers(
     data: ByteArray,
     offset: IntArray,
@@ -388,8 +468,9 @@ def parse_headers(
     tcp: IntArray,
     other_ports: IntArray,
 ) -> int:
-    """Fills ``classes`` for every packet, ``index`` and ``tcp`` for the used ones; returns the number of used packets. One step for each
-    packet."""
+    """Fills ``classes`` for every packet, ``index`` and ``tcp`` for the used ones; returns the
+    number of used packets. One step for each packet.
+    """
     used = 0
     for i in range(len(offset)):
         start, end, wire_end = offset[i], offset[i] + captured[i], offset[i] + wire[i]
@@ -401,7 +482,9 @@ def parse_headers(
         protocol = data[ip_start + 9] if data[ip_start] >> 4 == 4 else data[ip_start + 6]
         if protocol != 6:
             classes[i] = class_of_other(data, ip_start, inner, end, protocol)
-            if (protocol == 1 or protocol == 58) and unreached(data, inner, end, wanted_ports, tcp, used):
+            if (protocol == 1 or protocol == 58) and unreached(
+                data, inner, end, wanted_ports, tcp, used
+            ):
                 tcp[used, NETWORK] = network_of(data, start, ip_start, link_type[i])
                 index[used] = i
                 used += 1

@@ -1,4 +1,6 @@
-"""Numbers keys of two integers from 0 on, with an exact hash table whose hash a sender of packets cannot know."""
+"""Numbers keys of two integers from 0 on, with an exact hash table whose hash a sender of packets
+cannot know.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from dcpinspect.transport.headers import HALF
 KEY = 2
 """Number of integers in a key."""
 _BLOCK = 64
-"""Number of keys whose places in the table are looked at together: a flood has millions of keys, and memory answers many questions at
-once sooner than one after the other."""
+"""Number of keys whose places in the table are looked at together: a flood has millions of keys,
+and memory answers many questions at once sooner than one after the other.
+"""
 _PRIME = (1 << 31) - 1
 _MIX = 0x45D9F3B
 
@@ -38,7 +41,9 @@ class KeyNumbers:
         rows = 1 << (len(known_keys) + 2 * _BLOCK).bit_length()
         self._count[0] = len(known_keys)
         self.keys: IntArray = grown(known_keys, rows)
-        self._table: IntArray = np.full(2 * rows, -1, np.int32)  # half full at most, so that finding a key takes few steps
+        self._table: IntArray = np.full(
+            2 * rows, -1, np.int32
+        )  # half full at most, so that finding a key takes few steps
         refill_table(self._secret, self._table, self.keys, len(known_keys))
 
     def find(self, wanted_keys: IntArray) -> IntArray:
@@ -57,8 +62,8 @@ class KeyNumbers:
 def slot_of(keys: IntArray, row: int, secret: int, slots: int) -> int:
     """Returns the slot of a key: a polynomial hash over the prime 2**31 - 1 at a secret point.
 
-    The bits are mixed at the end (as MurmurHash3 does): successive ports, as in a scan, make steps of equal width, whose low bits alone may
-    be few.
+    The bits are mixed at the end (as MurmurHash3 does): successive ports, as in a scan, make steps
+    of equal width, whose low bits alone may be few.
     """
     value = 0
     for half in range(KEY):
@@ -73,25 +78,40 @@ def slot_of(keys: IntArray, row: int, secret: int, slots: int) -> int:
 @inline
 def is_same(keys: IntArray, row: int, other_keys: IntArray, other_row: int) -> bool:
     """Returns whether two keys are the same."""
-    return bool(keys[row, 0] == other_keys[other_row, 0] and keys[row, 1] == other_keys[other_row, 1])
+    return bool(
+        keys[row, 0] == other_keys[other_row, 0] and keys[row, 1] == other_keys[other_row, 1]
+    )
 
 
-@kernel("int64(int64[:,::1], int64[::1], int64, int32[::1], int64[:,::1], int64[::1], int64[:,::1])")
+@kernel(
+    "int64(int64[:,::1], int64[::1], int64, int32[::1], int64[:,::1], int64[::1], int64[:,::1])"
+)
 def find_keys(
-    wanted_keys: IntArray, numbers: IntArray, secret: int, table: IntArray, keys: IntArray, counts: IntArray, looked_up: IntArray
+    wanted_keys: IntArray,
+    numbers: IntArray,
+    secret: int,
+    table: IntArray,
+    keys: IntArray,
+    counts: IntArray,
+    looked_up: IntArray,
 ) -> int:
-    """Writes the number of each wanted key; enters new keys and counts them in ``counts[0]``. Returns the number of wanted keys done before
-    room ran out. A few steps for each key."""
+    """Writes the number of each wanted key; enters new keys and counts them in ``counts[0]``.
+    Returns the number of wanted keys done before room ran out. A few steps for each key.
+    """
     count = counts[0]
     start = 0
     while start < len(wanted_keys) and count + _BLOCK <= len(keys):
         stop = min(start + _BLOCK, len(wanted_keys))
-        for i in range(start, stop):  # what is at these places of the table is only needed below, so that nothing waits for it
+        for i in range(
+            start, stop
+        ):  # what is at these places of the table is only needed below, so that nothing waits for it
             if i == 0 or not is_same(wanted_keys, i, wanted_keys, i - 1):
                 looked_up[0, i - start] = slot_of(wanted_keys, i, secret, len(table))
                 looked_up[1, i - start] = table[looked_up[0, i - start]]
         for i in range(start, stop):
-            if i > 0 and is_same(wanted_keys, i, wanted_keys, i - 1):  # successive packets are often of one connection
+            if i > 0 and is_same(
+                wanted_keys, i, wanted_keys, i - 1
+            ):  # successive packets are often of one connection
                 numbers[i] = numbers[i - 1]
                 continue
             slot = looked_up[0, i - start]

@@ -1,14 +1,16 @@
 """Puts segments in order: the sequential part of reassembly, on integers only.
 
-One kernel looks at every packet in capture order. It decides which bytes of the packet are new, which wait and which will never come, and
-writes *entries*: "these bytes are next in that direction". No payload is touched. A *side* is one direction of one connection, numbered 2 *
+One kernel looks at every packet in capture order. It decides which bytes of the packet are new,
+which wait and which will never come, and writes *entries*: "these bytes are next in that
+direction". No payload is touched. A *side* is one direction of one connection, numbered 2 *
 connection + direction. Its *flow* is what it carries; the flow is made with the first byte.
 
-Two clocks, or two queues, may have recorded the two directions; then a question stands behind its answer in the capture. TCP tells the real
-order, since the answer acknowledges the question. So bytes wait for the bytes of the other direction that they acknowledge, as they wait
-for a gap.
+Two clocks, or two queues, may have recorded the two directions; then a question stands behind its
+answer in the capture. TCP tells the real order, since the answer acknowledges the question. So
+bytes wait for the bytes of the other direction that they acknowledge, as they wait for a gap.
 
-The entries do not depend on the batches, because each packet is handled completely before the next, and times are those of packets.
+The entries do not depend on the batches, because each packet is handled completely before the next,
+and times are those of packets.
 """
 
 from __future__ import annotations
@@ -61,7 +63,16 @@ from dcpinspect.transport.headers import (
     UNREACHED,
     WIRE,
 )
-from dcpinspect.transport.waiting import NODE_COST, acknowledge, free_node, insert, new_node, packets_of, wait_again, wait_no_more
+from dcpinspect.transport.waiting import (
+    NODE_COST,
+    acknowledge,
+    free_node,
+    insert,
+    new_node,
+    packets_of,
+    wait_again,
+    wait_no_more,
+)
 from dcpinspect.transport.whose import (
     MASK,
     NOBODY,
@@ -86,7 +97,9 @@ from dcpinspect.transport.whose import (
 )
 
 WAIT_PACKETS = 64
-"""Number of further packets of the connection that a gap waits for, once the other side has acknowledged past it."""
+"""Number of further packets of the connection that a gap waits for, once the other side has
+acknowledged past it.
+"""
 MAX_WAITING = 4 << 20
 """Greatest number of waiting bytes of a flow; with more, its first gap becomes a hole."""
 MAX_TOTAL_WAITING = 256 << 20
@@ -111,12 +124,20 @@ class PacketTables(TransportTables):
 
 @step
 def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
-    """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table, also if it ends connection ``replaced``."""
+    """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table, also if
+    it ends connection ``replaced``.
+    """
     rows_needed, counts = 64, tables.counts
     if c >= 0:
-        rows_needed += 4 * (tables.flows[flow_of(tables, 2 * c)].nodes + tables.flows[flow_of(tables, 2 * c + 1)].nodes)
+        rows_needed += 4 * (
+            tables.flows[flow_of(tables, 2 * c)].nodes
+            + tables.flows[flow_of(tables, 2 * c + 1)].nodes
+        )
     if replaced >= 0 and replaced != c:
-        rows_needed += 4 * (tables.flows[flow_of(tables, 2 * replaced)].nodes + tables.flows[flow_of(tables, 2 * replaced + 1)].nodes)
+        rows_needed += 4 * (
+            tables.flows[flow_of(tables, 2 * replaced)].nodes
+            + tables.flows[flow_of(tables, 2 * replaced + 1)].nodes
+        )
     if counts.waiting > MAX_TOTAL_WAITING - (1 << 20):
         rows_needed += 4 * counts.live
     return bool(
@@ -132,7 +153,9 @@ def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
 
 @step
 def take_stray(tables: TransportTables, side: int) -> None:
-    """Takes the packet of a direction that waited for another one to agree with it: what it says, and its bytes as the first ones."""
+    """Takes the packet of a direction that waited for another one to agree with it: what it says,
+    and its bytes as the first ones.
+    """
     flow = tables.flows[flow_of(tables, side)]
     node, k = tables.nodes[flow.stray], flow.stray
     if node.flags & SYN:
@@ -159,10 +182,12 @@ def take_kept(tables: TransportTables, side: int, k: int) -> None:
 
 @inline
 def look_at_offer(tables: TransportTables, side: int, number: int, is_own: bool) -> None:
-    """Takes the bytes behind an IP packet of a direction if they end where ``number`` is, the one that its sender or receiver is at.
+    """Takes the bytes behind an IP packet of a direction if they end where ``number`` is, the one
+    that its sender or receiver is at.
 
-    So frames are read that are longer than their IP length tells: the network card cuts them into segments later. What else stands
-    there, such as a trailer, is of no stream: then the next segment begins before it.
+    So frames are read that are longer than their IP length tells: the network card cuts them into
+    segments later. What else stands there, such as a trailer, is of no stream: then the next
+    segment begins before it.
     """
     flow = tables.flows[flow_of(tables, side)]
     node, k = tables.nodes[flow.offer], flow.offer
@@ -179,7 +204,13 @@ def keep_offer(tables: TransportTables, side: int) -> None:
     """Keeps the bytes behind the current packet, whose IP header does not tell of them."""
     flow, segment = tables.flows[own_flow(tables, side)], tables.segment
     drop_offer(tables, flow)
-    k = new_node(tables, (segment.seq + segment.full) & MASK, segment.extra, segment.source + segment.have, segment.packet)
+    k = new_node(
+        tables,
+        (segment.seq + segment.full) & MASK,
+        segment.extra,
+        segment.source + segment.have,
+        segment.packet,
+    )
     tables.nodes[k].wire = segment.extra_full
     flow.offer = k
     tables.counts.waiting += segment.extra + NODE_COST
@@ -187,9 +218,11 @@ def keep_offer(tables: TransportTables, side: int) -> None:
 
 @inline
 def start_sides(sender: Side, receiver: Side, flags: int, seq: int, ack: int) -> None:
-    """Sets the first byte of a SYN's side, ``seq``, and that of the other side if the SYN that this one answers was not captured.
+    """Sets the first byte of a SYN's side, ``seq``, and that of the other side if the SYN that this
+    one answers was not captured.
 
-    After bytes of the connection it is too late: they were taken for the middle of a connection, and may have been given out.
+    After bytes of the connection it is too late: they were taken for the middle of a connection,
+    and may have been given out.
     """
     if sender.has_base == 0:
         set_base(sender, seq)
@@ -201,23 +234,39 @@ def start_sides(sender: Side, receiver: Side, flags: int, seq: int, ack: int) ->
 
 @inline
 def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> bool:
-    """Returns whether the side that seemed to have ended its connection, by an RST or by a FIN that was not captured, did not do so.
+    """Returns whether the side that seemed to have ended its connection, by an RST or by a FIN that
+    was not captured, did not do so.
 
-    It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or goes on later: after an RST nobody does. Or it
-    ends with a FIN, which ``size`` counts, before the number of the RST.
+    It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or goes
+    on later: after an RST nobody does. Or it ends with a FIN, which ``size`` counts, before the
+    number of the RST.
     """
-    direction, connection, flow = tables.sides[side], tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
-    if connection.closed_how == BY_RST and (acks_more or tables.segment.packet.time - connection.closed.time > WAIT_NS):
+    direction, connection, flow = (
+        tables.sides[side],
+        tables.connections[side >> 1],
+        tables.flows[flow_of(tables, side)],
+    )
+    if connection.closed_how == BY_RST and (
+        acks_more or tables.segment.packet.time - connection.closed.time > WAIT_NS
+    ):
         return True
     end = flow.next + distance(tables.segment.seq + size, direction.base + flow.next)
     if size > tables.segment.full and end < flow.fin_at:
         return True
-    return bool(size > 0 and (direction.has_base == 0 or end > max(last_waiting(tables, flow), flow.acked_to, flow.fin_at)))
+    return bool(
+        size > 0
+        and (
+            direction.has_base == 0
+            or end > max(last_waiting(tables, flow), flow.acked_to, flow.fin_at)
+        )
+    )
 
 
 @inline
 def take_back(tables: TransportTables, side: int) -> None:
-    """Takes back that a side ended its connection. If the other side has ended, it was the first."""
+    """Takes back that a side ended its connection. If the other side has ended, it was the
+    first.
+    """
     connection = tables.connections[side >> 1]
     if connection.closed_how == BY_FIN:  # it was a byte
         flow = tables.flows[own_flow(tables, side)]
@@ -233,7 +282,9 @@ def take_back(tables: TransportTables, side: int) -> None:
 
 @inline
 def note_unreached(tables: TransportTables, c: int, end: int, error_code: int) -> None:
-    """Notes that a packet of connection ``c``, which ``end`` of its address pair sent, did not arrive; ``c`` may be -1."""
+    """Notes that a packet of connection ``c``, which ``end`` of its address pair sent, did not
+    arrive; ``c`` may be -1.
+    """
     if c >= 0:
         connection = tables.connections[c]
         connection.unreached = error_code if end == connection.client_end else -error_code
@@ -269,7 +320,9 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         old_have = min(have, old_bytes)
         late = late_bytes(tables, flow, offset, offset + old_have)
         flow.late += late
-        flow.filled += late if direction.started else late - max(0, min(0, offset + old_have) - offset)
+        flow.filled += (
+            late if direction.started else late - max(0, min(0, offset + old_have) - offset)
+        )
         flow.duplicate += old_have - late
         offset += old_bytes
         full -= old_bytes
@@ -306,7 +359,9 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
 
 @inline
 def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> None:
-    """Notes that a direction ends with sequence number ``last``, as a FIN or RST says. What an RST says holds until its side goes on."""
+    """Notes that a direction ends with sequence number ``last``, as a FIN or RST says. What an RST
+    says holds until its side goes on.
+    """
     direction, after = tables.sides[side], tables.flows[flow_of(tables, side)].next
     fin_at = after + distance(last, direction.base + after)
     if after <= fin_at <= after + WINDOW:
@@ -317,13 +372,17 @@ def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> Non
 
 @step
 def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
-    """Makes holes of a flow's gaps that were acknowledged long enough ago, and enters what waited long for the other direction."""
+    """Makes holes of a flow's gaps that were acknowledged long enough ago, and enters what waited
+    long for the other direction.
+    """
     packet = tables.segment.packet
     while flow.head >= 0:
         node = tables.nodes[flow.head]
         is_soon = seen - node.ack_seen < WAIT_PACKETS
         if node.offset == flow.next and tables.flows[flow_of(tables, flow.number ^ 1)].passed == 0:
-            is_soon = True  # nothing says that the bytes it waits for were lost; a fast direction has many packets in a round trip
+            # nothing says that the bytes it waits for were lost; a fast direction has many packets
+            # in a round trip
+            is_soon = True
         if node.ack_seen < 0 or (is_soon and packet.time - node.ack_time < WAIT_NS):
             return
         give_up_gap(tables, flow, packet)
@@ -365,7 +424,10 @@ def read_packet(tables: PacketTables, tcp: IntArray, i: int) -> None:
 def has_routes(tables: TransportTables, pair: int) -> bool:
     """Returns whether packets of an address pair were in several networks, with the current one."""
     address_pair = tables.address_pairs[pair]
-    return bool(address_pair.routes > 0 or (address_pair.latest > 0 and address_pair.network != tables.segment.network))
+    return bool(
+        address_pair.routes > 0
+        or (address_pair.latest > 0 and address_pair.network != tables.segment.network)
+    )
 
 
 @step
@@ -376,11 +438,16 @@ def side_of(tables: TransportTables, c: int, end: int) -> int:
 
 @step
 def weigh(tables: TransportTables, side: int) -> int:
-    """Returns the connection of the current packet, which is of direction ``side`` by its addresses: that one, or another one that waiting
-    packets have begun; -1 if it begins one; NOBODY if it waits, or is wrong."""
+    """Returns the connection of the current packet, which is of direction ``side`` by its
+    addresses: that one, or another one that waiting packets have begun; -1 if it begins one; NOBODY
+    if it waits, or is wrong.
+    """
     segment, c = tables.segment, side >> 1
     is_off = begins_anew(tables, side) if segment.flags & SYN else is_far_off(tables, side)
-    has_strays = tables.flows[flow_of(tables, side)].stray >= 0 or tables.flows[flow_of(tables, side ^ 1)].stray >= 0
+    has_strays = (
+        tables.flows[flow_of(tables, side)].stray >= 0
+        or tables.flows[flow_of(tables, side ^ 1)].stray >= 0
+    )
     if has_strays and agrees(tables, side, is_off):
         return open_with_strays(tables, side)
     if not is_off:
@@ -395,7 +462,9 @@ def weigh(tables: TransportTables, side: int) -> int:
 
 @step
 def open_with_strays(tables: TransportTables, side: int) -> int:
-    """Opens the connection that the current packet and those that wait agree on, takes these, and returns its number."""
+    """Opens the connection that the current packet and those that wait agree on, takes these, and
+    returns its number.
+    """
     c = open_at_strays(tables, side)
     for x in range(2 * c, 2 * c + 2):
         if tables.flows[flow_of(tables, x)].stray >= 0:
@@ -415,7 +484,9 @@ def meet(tables: TransportTables, side: int) -> None:
 
 @step
 def look_at_offers(tables: TransportTables, side: int) -> None:
-    """Compares the numbers of the current packet with the bytes behind earlier IP packets of both directions."""
+    """Compares the numbers of the current packet with the bytes behind earlier IP packets of both
+    directions.
+    """
     segment = tables.segment
     if segment.flags & SYN == 0 and tables.flows[flow_of(tables, side)].offer >= 0:
         look_at_offer(tables, side, segment.seq, True)
@@ -430,18 +501,38 @@ def learn_starts(tables: TransportTables, side: int) -> None:
     flags, seq, ack = segment.flags, segment.seq, segment.ack
     if flags & SYN:
         start_sides(sender, receiver, flags, seq, ack)
-    if flags & ACK and receiver.has_base == 0 and sender.started == 1 and distance(seq, sender.base) == 0:
-        # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
+    if (
+        flags & ACK
+        and receiver.has_base == 0
+        and sender.started == 1
+        and distance(seq, sender.base) == 0
+    ):
+        # before its first byte, a client has had nothing but the answer to its SYN, which was not
+        # captured
         set_base(receiver, ack)
         receiver.started = 1
-    if flags & RST and flags & ACK and sender.has_base == 0 and receiver.started == 1 and distance(ack, receiver.base) > 0:
-        set_base(sender, seq)  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
+    if (
+        flags & RST
+        and flags & ACK
+        and sender.has_base == 0
+        and receiver.started == 1
+        and distance(ack, receiver.base) > 0
+    ):
+        set_base(
+            sender, seq
+        )  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
 
 
 @step
 def take_ack(tables: TransportTables, side: int) -> bool:
-    """Notes what the current packet of a direction acknowledges of the other one; returns whether that is more than before."""
-    segment, receiver, connection = tables.segment, tables.sides[side ^ 1], tables.connections[side >> 1]
+    """Notes what the current packet of a direction acknowledges of the other one; returns whether
+    that is more than before.
+    """
+    segment, receiver, connection = (
+        tables.segment,
+        tables.sides[side ^ 1],
+        tables.connections[side >> 1],
+    )
     if segment.flags & ACK == 0 or receiver.has_base == 0:
         return False
     is_reset = segment.flags & RST != 0
@@ -452,13 +543,20 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     if flow.next < acked <= flow.next + WINDOW:
         segment.acked = acked
     known_end = max(last_waiting(tables, flow), flow.acked_to)
-    if receiver.has_fin == 0 and acked == known_end + 1:  # a FIN, which was not captured, or not yet
+    if (
+        receiver.has_fin == 0 and acked == known_end + 1
+    ):  # a FIN, which was not captured, or not yet
         acked = known_end
         if connection.closed_how == BY_FIN and connection.closed_by < 0:  # its own FIN came before
             connection.closed_by = side & 1
         elif not is_reset:
             note_close(connection, BY_FIN, 1 - (side & 1), segment.packet)
-    elif acked > known_end and connection.closed_how == BY_FIN and connection.closed_by == 1 - (side & 1) and receiver.has_fin == 0:
+    elif (
+        acked > known_end
+        and connection.closed_how == BY_FIN
+        and connection.closed_by == 1 - (side & 1)
+        and receiver.has_fin == 0
+    ):
         take_back(tables, side ^ 1)
     if not flow.acked_to < acked <= (known_end if is_reset else flow.next + WINDOW):
         return False
@@ -468,10 +566,14 @@ def take_ack(tables: TransportTables, side: int) -> bool:
 
 @step
 def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
-    """Notes that the current packet shows its connection to be over, or that its side goes on behind what seemed to be the end."""
+    """Notes that the current packet shows its connection to be over, or that its side goes on
+    behind what seemed to be the end.
+    """
     segment, connection, sender = tables.segment, tables.connections[side >> 1], tables.sides[side]
     flags = segment.flags
-    is_in_doubt = connection.closed_how != OPEN and connection.closed_by == side & 1 and sender.has_fin == 0
+    is_in_doubt = (
+        connection.closed_how != OPEN and connection.closed_by == side & 1 and sender.has_fin == 0
+    )
     if is_in_doubt and not flags & RST:
         size = segment.full + (1 if flags & FIN and connection.closed_how == BY_RST else 0)
         if goes_on(tables, side, size, acks_more):
@@ -479,12 +581,19 @@ def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
     if flags & (FIN | RST):
         # where the other direction was not captured, its FIN may be in what was acknowledged by now
         is_known = flags & RST or tables.sides[side ^ 1].packets > 0
-        note_close(connection, BY_RST if flags & RST else BY_FIN, side & 1 if is_known else -1, segment.packet)
+        note_close(
+            connection,
+            BY_RST if flags & RST else BY_FIN,
+            side & 1 if is_known else -1,
+            segment.packet,
+        )
 
 
 @step
 def note_progress(tables: TransportTables, side: int) -> None:
-    """Notes that a packet was sent behind the next byte wanted, and which window its sender announces."""
+    """Notes that a packet was sent behind the next byte wanted, and which window its sender
+    announces.
+    """
     segment, sender = tables.segment, tables.sides[side]
     if tables.connections[side >> 1].flows <= 0:
         return
@@ -497,7 +606,9 @@ def note_progress(tables: TransportTables, side: int) -> None:
 
 @step
 def take_payload(tables: TransportTables, side: int) -> None:
-    """Takes the bytes of the current packet. What waited there apart was wrong, as the connection goes on."""
+    """Takes the bytes of the current packet. What waited there apart was wrong, as the connection
+    goes on.
+    """
     segment = tables.segment
     if segment.flags & RST and segment.have > 0:  # text that says why: no bytes of the stream
         flow = tables.flows[own_flow(tables, side)]
@@ -507,13 +618,17 @@ def take_payload(tables: TransportTables, side: int) -> None:
         take_bytes(tables, side, segment)
     stray = tables.flows[flow_of(tables, side)].stray
     is_past = stray >= 0 and tables.nodes[stray].network == segment.network
-    if is_past and not segment.flags & RST:  # what resets may be a SYN's sender, which has no connection
+    if (
+        is_past and not segment.flags & RST
+    ):  # what resets may be a SYN's sender, which has no connection
         drop_stray(tables, tables.flows[flow_of(tables, side)])
 
 
 @step
 def end_sides(tables: TransportTables, c: int) -> None:
-    """Gives up gaps that were acknowledged long ago, or before an RST, and ends directions that are complete."""
+    """Gives up gaps that were acknowledged long ago, or before an RST, and ends directions that are
+    complete.
+    """
     segment = tables.segment
     for x in range(2 * c, 2 * c + 2):
         direction, flow = tables.sides[x], tables.flows[flow_of(tables, x)]
@@ -527,9 +642,11 @@ def end_sides(tables: TransportTables, c: int) -> None:
 
 @step
 def take_packet(tables: TransportTables, side: int) -> None:
-    """Handles the current packet, which is of a direction: what it says of both directions, the bytes it brings, and what ends by it.
+    """Handles the current packet, which is of a direction: what it says of both directions, the
+    bytes it brings, and what ends by it.
 
-    The bytes of the client that waited for those of the packet before come first; the server's wait for those of this one.
+    The bytes of the client that waited for those of the packet before come first; the server's wait
+    for those of this one.
     """
     segment, client = tables.segment, side & -2
     if tables.flows[flow_of(tables, client)].head >= 0:
@@ -540,10 +657,19 @@ def take_packet(tables: TransportTables, side: int) -> None:
     note_progress(tables, side)
     take_payload(tables, side)
     sender = tables.sides[side]
-    if segment.extra_full > 0 and segment.flags & (SYN | RST) == 0 and sender.has_base + segment.full > 0:
+    if (
+        segment.extra_full > 0
+        and segment.flags & (SYN | RST) == 0
+        and sender.has_base + segment.full > 0
+    ):
         keep_offer(tables, side)
     if segment.flags & (FIN | RST) and sender.has_base == 1 and sender.has_fin == 0:
-        note_last(tables, side, segment.seq + (0 if segment.flags & RST else segment.full), 0 if segment.flags & RST else 1)
+        note_last(
+            tables,
+            side,
+            segment.seq + (0 if segment.flags & RST else segment.full),
+            0 if segment.flags & RST else 1,
+        )
     if tables.flows[flow_of(tables, client + 1)].head >= 0:
         drain(tables, tables.flows[flow_of(tables, client + 1)])
     end_sides(tables, side >> 1)
@@ -553,10 +679,11 @@ def take_packet(tables: TransportTables, side: int) -> None:
 
 @kernel("int64(int64, int64[:,::1], octets, PacketTables)")
 def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: PacketTables) -> int:
-    """Handles packets from row ``start`` of ``tcp`` on. Returns the row of the first one not handled, for want of room in a table, or their
-    count.
+    """Handles packets from row ``start`` of ``tcp`` on. Returns the row of the first one not
+    handled, for want of room in a table, or their count.
 
-    The work for a packet is constant, unless it falls between waiting segments (at most MAX_WAITING / NODE_COST steps).
+    The work for a packet is constant, unless it falls between waiting segments (at most MAX_WAITING
+    / NODE_COST steps).
     """
     for i in range(start, len(tcp)):
         pair, end, segment = tables.pairs[i], tables.ends[i], tables.segment
@@ -578,7 +705,9 @@ def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: P
         if c == NOBODY:
             continue
         if c < 0:
-            client_end = client_end_of(end, segment.flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
+            client_end = client_end_of(
+                end, segment.flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports
+            )
             c = open_connection(tables, pair, client_end, segment.packet)
             if before >= 0:
                 leave(tables, before)

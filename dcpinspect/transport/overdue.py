@@ -1,4 +1,6 @@
-"""Gaps whose wait is over though no packet says so: in a live reading, time passes while a connection is silent."""
+"""Gaps whose wait is over though no packet says so: in a live reading, time passes while a
+connection is silent.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from dcpinspect.transport.whose import WAIT_NS
 
 @kernel("int64(int64, TransportTables)")
 def give_up_overdue(start: int, tables: TransportTables) -> int:
-    """Makes holes of gaps that were acknowledged ``WAIT_NS`` before the current packet, in directions from ``start`` on, in order.
+    """Makes holes of gaps that were acknowledged ``WAIT_NS`` before the current packet, in
+    directions from ``start`` on, in order.
 
-    What waited that long for the other direction is entered. Returns the number of the first direction not handled, for want of room, or
-    their count. One step for each direction, and one for each segment that waited.
+    What waited that long for the other direction is entered. Returns the number of the first
+    direction not handled, for want of room, or their count. One step for each direction, and one
+    for each segment that waited.
     """
     last, packet = 2 * tables.counts.connections, tables.segment.packet
     for side in range(start, last):
@@ -25,7 +29,9 @@ def give_up_overdue(start: int, tables: TransportTables) -> int:
         drain(tables, flow)
         while flow.head >= 0:
             node = tables.nodes[flow.head]
-            if node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS:  # less than 0: the clock was set back
+            if (
+                node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS
+            ):  # less than 0: the clock was set back
                 break
             give_up_gap(tables, flow, packet)
         direction = tables.sides[side]

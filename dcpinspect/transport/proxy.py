@@ -1,6 +1,8 @@
-"""The PROXY protocol: a header by which a proxy says, before the first byte of a client, whose connection it hands on.
+"""The PROXY protocol: a header by which a proxy says, before the first byte of a client, whose
+connection it hands on.
 
-Version 1 is a line of text, version 2 is binary (HAProxy, ``doc/proxy-protocol.txt``). What follows is read as if it began the stream.
+Version 1 is a line of text, version 2 is binary (HAProxy, ``doc/proxy-protocol.txt``). What follows
+is read as if it began the stream.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ import numpy as np
 from dcpinspect.transport.chunk import C2S, Segments, StreamChunk
 from dcpinspect.transport.connections import endpoint_text
 
-_LINE = re.compile(rb"PROXY (?:TCP[46] ([0-9a-fA-F.:]{2,39}) [0-9a-fA-F.:]{2,39} (\d{1,5}) \d{1,5}|UNKNOWN[ -~]*)\r\n")
+_LINE = re.compile(
+    rb"PROXY (?:TCP[46] ([0-9a-fA-F.:]{2,39}) [0-9a-fA-F.:]{2,39} (\d{1,5}) \d{1,5}|UNKNOWN[ "
+    rb"-~]*)\r\n"
+)
 _MOST_LINE = 107
 _SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 _HEADER = len(_SIGNATURE) + 4
@@ -37,14 +42,20 @@ class ProxyHeader(NamedTuple):
 
 
 def proxy_header(data: bytes) -> ProxyHeader | None:
-    """Returns the header that a stream begins with; None if it does not begin with one, or only with a part of one."""
+    """Returns the header that a stream begins with; None if it does not begin with one, or only
+    with a part of one.
+    """
     if data.startswith(b"PROXY "):
         line = _LINE.match(data, 0, _MOST_LINE)
         if line is None:
             return None
         host = (line[1] or b"").decode()
         port = (line[2] or b"").decode()
-        return ProxyHeader(1, "" if not host else f"[{host}]:{port}" if ":" in host else f"{host}:{port}", line.end())
+        return ProxyHeader(
+            1,
+            "" if not host else f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            line.end(),
+        )
     if not data.startswith(_SIGNATURE) or len(data) < _HEADER or data[12] >> 4 != 2:
         return None
     size = _HEADER + int.from_bytes(data[14:16], "big")
@@ -52,16 +63,22 @@ def proxy_header(data: bytes) -> ProxyHeader | None:
         return None
     family, client = data[13] >> 4, ""
     if data[12] & 15 == _PROXIED and family == _IPV4 and size >= _HEADER + 12:
-        client = endpoint_text((0, 0, 0xFFFF, int.from_bytes(data[16:20], "big")), int.from_bytes(data[24:26], "big"))
+        client = endpoint_text(
+            (0, 0, 0xFFFF, int.from_bytes(data[16:20], "big")), int.from_bytes(data[24:26], "big")
+        )
     elif data[12] & 15 == _PROXIED and family == _IPV6 and size >= _HEADER + 36:
-        client = endpoint_text(struct.unpack(">4I", data[16:32]), int.from_bytes(data[48:50], "big"))
+        client = endpoint_text(
+            struct.unpack(">4I", data[16:32]), int.from_bytes(data[48:50], "big")
+        )
     return ProxyHeader(2, client, size)
 
 
 def may_go_on(data: bytes) -> bool:
     """Returns whether more bytes may make a header of these."""
     if data.startswith(_SIGNATURE):
-        return len(data) < _HEADER or (data[12] >> 4 == 2 and len(data) < _HEADER + int.from_bytes(data[14:16], "big") <= MOST)
+        return len(data) < _HEADER or (
+            data[12] >> 4 == 2 and len(data) < _HEADER + int.from_bytes(data[14:16], "big") <= MOST
+        )
     if b"PROXY ".startswith(data[:6]):
         return len(data) < _MOST_LINE and b"\n" not in data
     return _SIGNATURE.startswith(data)
@@ -86,7 +103,9 @@ class ProxyHeaders:
                 yield chunk
             elif number in self.of:
                 yield self._behind(chunk, self.of[number].size)
-            elif number in self._held or (chunk.is_start and len(chunk.data) and chunk.data[0] in _FIRST):
+            elif number in self._held or (
+                chunk.is_start and len(chunk.data) and chunk.data[0] in _FIRST
+            ):
                 yield from self._look(chunk)
             else:
                 yield chunk
@@ -101,7 +120,11 @@ class ProxyHeaders:
     def _look(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
         number = chunk.connection
         held = self._held.pop(number, None)
-        joined_chunk = chunk if held is None or chunk.offset != held.offset + len(held.data) else _joined(held, chunk)
+        joined_chunk = (
+            chunk
+            if held is None or chunk.offset != held.offset + len(held.data)
+            else _joined(held, chunk)
+        )
         data = joined_chunk.data[:MOST].tobytes()
         header = None if joined_chunk.holes else proxy_header(data)
         if header is not None:
@@ -125,7 +148,13 @@ class ProxyHeaders:
         is_start = chunk.is_start or chunk.connection in self._begins
         self._begins.discard(chunk.connection)
         holes = tuple((start - size, end - size) for start, end in chunk.holes)
-        return replace(chunk, offset=chunk.offset - size, segments=Segments(columns), holes=holes, is_start=is_start)
+        return replace(
+            chunk,
+            offset=chunk.offset - size,
+            segments=Segments(columns),
+            holes=holes,
+            is_start=is_start,
+        )
 
 
 def _joined(first: StreamChunk, second: StreamChunk) -> StreamChunk:
@@ -133,19 +162,32 @@ def _joined(first: StreamChunk, second: StreamChunk) -> StreamChunk:
     return replace(
         first,
         data=np.concatenate((first.data, second.data)),
-        segments=Segments(np.concatenate((first.segments.columns, second.segments.columns), axis=1)),
+        segments=Segments(
+            np.concatenate((first.segments.columns, second.segments.columns), axis=1)
+        ),
         holes=(*first.holes, *second.holes),
         is_end=second.is_end,
-        places=None if first.places is None or second.places is None else np.concatenate((first.places, second.places)),
+        places=None
+        if first.places is None or second.places is None
+        else np.concatenate((first.places, second.places)),
     )
 
 
 def _since(chunk: StreamChunk, at: int) -> StreamChunk:
     """Returns a chunk without what is before a stream offset; it has no holes."""
     first = max(0, int(np.searchsorted(chunk.segments.offset, at, "right")) - 1)
-    segments, file_places = chunk.segments.only(slice(first, None)), None if chunk.places is None else chunk.places[first:].copy()
+    segments, file_places = (
+        chunk.segments.only(slice(first, None)),
+        None if chunk.places is None else chunk.places[first:].copy(),
+    )
     passed = at - int(segments.offset[0])
     segments.offset[0] = at
     if file_places is not None and file_places[0] >= 0:
         file_places[0] += passed
-    return replace(chunk, offset=at, data=chunk.data[at - chunk.offset :].copy(), segments=segments, places=file_places)
+    return replace(
+        chunk,
+        offset=at,
+        data=chunk.data[at - chunk.offset :].copy(),
+        segments=segments,
+        places=file_places,
+    )

@@ -1,7 +1,9 @@
-"""Packets in, ordered bytes out: every direction of every connection as ``StreamChunk``, with holes and the origin of bytes.
+"""Packets in, ordered bytes out: every direction of every connection as ``StreamChunk``, with holes
+and the origin of bytes.
 
-Duties: number address pairs and connections; have ``ordering`` decide which bytes come next; copy those bytes, once, into chunks. Further
-duties: keep the bytes of segments that wait longer than a batch; count every payload byte.
+Duties: number address pairs and connections; have ``ordering`` decide which bytes come next; copy
+those bytes, once, into chunks. Further duties: keep the bytes of segments that wait longer than a
+batch; count every payload byte.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.kernels.structs import StructRows
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
+from dcpinspect.transport.chunk import (
+    C2S,
+    NOWHERE,
+    S2C,
+    SCATTERED,
+    FirstBytes,
+    Segments,
+    StreamChunk,
+)
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.directions import Directions
 from dcpinspect.transport.entries import GatherTables, gather
@@ -54,23 +64,31 @@ COUNTED = ("payload", "unique", "duplicate", "late", "filled", "missing", "cut_o
 """Fields of a flow, in the order in which ``DirectionAccount`` has them after ``packets``."""
 
 MOST_LAST = 1 << 14
-"""Number of finished connections that stay after ``Reassembler.keep``: the latest of those that were the last on their addresses."""
+"""Number of finished connections that stay after ``Reassembler.keep``: the latest of those that
+were the last on their addresses.
+"""
 
 MANY_FLOWS = 1 << 14
 """Before there are more flows than this, some are put aside."""
 
 MAX_FILLED_HOLE = 8 << 10
-"""A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it. Otherwise a batch of large frames cut by
-snaplen, or of frames that lie about their length, would take gigabytes."""
+"""A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it.
+Otherwise a batch of large frames cut by snaplen, or of frames that lie about their length, would
+take gigabytes.
+"""
 AT_ONCE = 1 << 16
 """Number of connections that are looked at together: there may be millions."""
 MAX_FILLED = 64 << 20
-"""Greatest number of zeros in a chunk, so that a capture of nothing but holes does not fill the memory."""
+"""Greatest number of zeros in a chunk, so that a capture of nothing but holes does not fill the
+memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionAccount:
-    """Where the TCP payload of one direction went, in bytes: ``captured == unique + duplicate + late``."""
+    """Where the TCP payload of one direction went, in bytes: ``captured == unique + duplicate +
+    late``.
+    """
 
     connection: int
     direction: int
@@ -80,7 +98,9 @@ class DirectionAccount:
     """Bytes given out in chunks, or still waiting."""
     duplicate: int
     late: int
-    """Bytes that came after they were given up, or before the first byte of the reading, or that belonged to no connection."""
+    """Bytes that came after they were given up, or before the first byte of the reading, or that
+    belonged to no connection.
+    """
     filled: int
     """Those of them that are in ``missing``."""
     missing: int
@@ -101,25 +121,40 @@ class Lifetime:
     last_ns: int
     """Capture time of its latest packet so far."""
     closed: str
-    """``fin``, ``rst``, ``replaced`` (a new connection runs on its addresses), or empty while no end was seen."""
+    """``fin``, ``rst``, ``replaced`` (a new connection runs on its addresses), or empty while no
+    end was seen.
+    """
     closed_by: int
-    """``C2S`` or ``S2C``: the direction that had the FIN or RST; -1 where no packet of the connection says it."""
+    """``C2S`` or ``S2C``: the direction that had the FIN or RST; -1 where no packet of the
+    connection says it.
+    """
     closed_packet: int
-    """Number, over the whole reading, of the packet that showed the end; the next three fields are of that packet, too."""
+    """Number, over the whole reading, of the packet that showed the end; the next three fields are
+    of that packet, too.
+    """
     closed_frame: int
     closed_file: int
     closed_ns: int
     jump: int
-    """Distance of its first sequence number from where the last connection on the same addresses was. It is 0 unless only this distance
-    showed that it is another connection."""
+    """Distance of its first sequence number from where the last connection on the same addresses
+    was. It is 0 unless only this distance showed that it is another connection.
+    """
 
 
 class Reassembler:
-    """Turns packets into chunks: ``feed`` batches, in order; ``finish`` once. The chunks' bytes do not depend on where the batches end."""
+    """Turns packets into chunks: ``feed`` batches, in order; ``finish`` once. The chunks' bytes do
+    not depend on where the batches end.
+    """
 
-    def __init__(self, ports: tuple[int, ...] | None = DEFAULT_PORTS, *, every_port: bool = False, with_places: bool = False) -> None:
-        """``ports``: TCP ports that are looked at; they are also taken for the servers' ports. With ``every_port``, or ``None``, all ports
-        are looked at.
+    def __init__(
+        self,
+        ports: tuple[int, ...] | None = DEFAULT_PORTS,
+        *,
+        every_port: bool = False,
+        with_places: bool = False,
+    ) -> None:
+        """``ports``: TCP ports that are looked at; they are also taken for the servers' ports. With
+        ``every_port``, or ``None``, all ports are looked at.
 
         ``with_places``: chunks say where their bytes are in the file.
         """
@@ -132,28 +167,45 @@ class Reassembler:
         self._server_ports = np.zeros(65_536, np.uint8)
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._tables = tables = PacketTables()
-        tables.segment, tables.stray, tables.counts = Segment.one(), Segment.one(), TableCounts.one()
-        tables.connections, tables.sides, tables.recent = ConnectionRows.zeros(16), Sides.zeros(32), FlowHoles.zeros(64 * RECENT_HOLES)
+        tables.segment, tables.stray, tables.counts = (
+            Segment.one(),
+            Segment.one(),
+            TableCounts.one(),
+        )
+        tables.connections, tables.sides, tables.recent = (
+            ConnectionRows.zeros(16),
+            Sides.zeros(32),
+            FlowHoles.zeros(64 * RECENT_HOLES),
+        )
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
-        tables.nodes, tables.entries, tables.address_pairs = Nodes.zeros(256), StreamEntries.zeros(0), EndpointPairs.zeros(16)
+        tables.nodes, tables.entries, tables.address_pairs = (
+            Nodes.zeros(256),
+            StreamEntries.zeros(0),
+            EndpointPairs.zeros(16),
+        )
         tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
         self.take_first: Callable[[FirstBytes], BoolArray | None] | None = None
-        """Gets the first bytes of directions, and returns a mask of directions of which no chunk is wanted; None: chunks of all are
-        wanted."""
-        self._dropped = np.zeros((2, 1 + len(COUNTED)), np.int64)  # sums of connections that left memory, by direction
+        """Gets the first bytes of directions, and returns a mask of directions of which no chunk is
+        wanted; None: chunks of all are wanted.
+        """
+        self._dropped = np.zeros(
+            (2, 1 + len(COUNTED)), np.int64
+        )  # sums of connections that left memory, by direction
         self._held: ByteArray = np.empty(0, np.uint8)
         self._held_used = 0
         self._with_places = with_places
         self._file_offset = self._data_size = 0  # of the current batch
-        self._origins = np.empty((0, 2), np.int64)  # of bytes that are not in the batch, as UnusualPackets.resolve returns it
+        self._origins = np.empty(
+            (0, 2), np.int64
+        )  # of bytes that are not in the batch, as UnusualPackets.resolve returns it
         self._file = 0
         self._time_ns = 0
 
     def feed(self, batch: PacketBatch) -> Iterator[StreamChunk]:
-        """Yields what ``batch`` adds to the streams: by connection, client to server first; usually one chunk for a direction with new
-        bytes.
+        """Yields what ``batch`` adds to the streams: by connection, client to server first; usually
+        one chunk for a direction with new bytes.
 
         Chunks are made one by one, until the next call.
         """
@@ -169,7 +221,9 @@ class Reassembler:
         pairs, ends = self.pairs.find(headers.tcp)
         tables, counts, count = self._tables, self._tables.counts, len(headers.index)
         if self.pairs.count > len(tables.address_pairs):
-            tables.address_pairs = EndpointPairs(grown(tables.address_pairs.array, self.pairs.count))
+            tables.address_pairs = EndpointPairs(
+                grown(tables.address_pairs.array, self.pairs.count)
+            )
         counts.entries = counts.fresh = 0
         capacity = count + 2 * counts.live + 128
         tables.entries = StreamEntries.zeros(capacity)
@@ -188,22 +242,27 @@ class Reassembler:
         return chunks
 
     def pass_time(self, time_ns: int) -> Iterator[StreamChunk]:
-        """Yields what no longer waits for the bytes before it, now that capture time is ``time_ns``; it is released by the last packet
-        fed."""
+        """Yields what no longer waits for the bytes before it, now that capture time is
+        ``time_ns``; it is released by the last packet fed.
+        """
         if self._tables.counts.live:
             yield from self._swept(give_up_overdue, max(0, self.packets - 1), time_ns)
 
     def finish(self) -> Iterator[StreamChunk]:
-        """Yields what was still waiting, and the end of every direction that has not ended; it is released by packet ``packets``, one past
-        the last."""
+        """Yields what was still waiting, and the end of every direction that has not ended; it is
+        released by packet ``packets``, one past the last.
+        """
         self._unusual.finish()
         yield from self._swept(close_sides, self.packets, self._time_ns)
         self._held = np.empty(0, np.uint8)
         self._held_used = 0
 
-    def _swept(self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int, side: int = 0) -> Iterator[StreamChunk]:
-        """Yields what ``kernel`` enters for all directions from ``side`` on, at a packet. The kernel takes the direction to begin with, and
-        returns the one where it stopped."""
+    def _swept(
+        self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int, side: int = 0
+    ) -> Iterator[StreamChunk]:
+        """Yields what ``kernel`` enters for all directions from ``side`` on, at a packet. The
+        kernel takes the direction to begin with, and returns the one where it stopped.
+        """
         tables = self._tables
         at = tables.segment.packet
         at.number, at.frame, at.file, at.time = packet, 0, self._file, time_ns
@@ -225,8 +284,9 @@ class Reassembler:
         return int(self._tables.flows.nodes[: self._tables.counts.flows].max())
 
     def take_companions(self) -> list[tuple[int, int]]:
-        """Returns (packet that gave bytes, another packet with a fragment of the same datagram), by number, for those found since the last
-        call."""
+        """Returns (packet that gave bytes, another packet with a fragment of the same datagram), by
+        number, for those found since the last call.
+        """
         companions, self._unusual.companions = self._unusual.companions, []
         return companions
 
@@ -252,7 +312,11 @@ class Reassembler:
             client, server = self.end(number, 0), self.end(number, 1)
             starts = "handshake" if self.has_handshake(number) else "mid-stream"
             packet = self._tables.connections[number - 1].first_packet
-            connections.append(Connection(number, client, server, int(self.server_ports(number - 1)[0]), packet, starts))
+            connections.append(
+                Connection(
+                    number, client, server, int(self.server_ports(number - 1)[0]), packet, starts
+                )
+            )
         return connections
 
     def end(self, connection: int, side: int) -> str:
@@ -261,34 +325,49 @@ class Reassembler:
         return self.pairs.address(row.pair, row.client_end ^ side)
 
     def server_ports(self, first: int) -> IntArray:
-        """Returns the server ports of the connections met so far, without the first ``first`` connections."""
+        """Returns the server ports of the connections met so far, without the first ``first``
+        connections.
+        """
         met = self._known[first:]
         return self.pairs.ports(met.pair, 1 - met.client_end)
 
     def handshakes(self, first: int) -> BoolArray:
-        """Returns whether the SYN was captured, for the connections met so far without the first ``first``."""
+        """Returns whether the SYN was captured, for the connections met so far without the first
+        ``first``.
+        """
         started = self._tables.sides.started[2 * first : 2 * self.count]
         has_handshake: BoolArray = (started.reshape(-1, 2) != 0).any(axis=1)
         return has_handshake
 
     @property
     def opened_by(self) -> IntArray:
-        """The packet that showed each connection met so far to be a connection; the packets differ and are in order."""
-        return np.maximum(self._known.first_packet, self._tables.flows.opened_by[self._first_flows()])
+        """The packet that showed each connection met so far to be a connection; the packets differ
+        and are in order.
+        """
+        return np.maximum(
+            self._known.first_packet, self._tables.flows.opened_by[self._first_flows()]
+        )
 
     def has_handshake(self, connection: int) -> bool:
-        """Returns whether the SYN of a connection was captured; this does not change once there are chunks of the connection."""
+        """Returns whether the SYN of a connection was captured; this does not change once there are
+        chunks of the connection.
+        """
         return any(self._tables.sides[2 * connection - side].started for side in (2, 1))
 
     def have_handshake(self, connections: IntArray) -> BoolArray:
         """Returns whether the SYN was captured, for each of these connections."""
         sides = self._tables.sides.started
-        return np.asarray((sides[2 * connections - 2] != 0) | (sides[2 * connections - 1] != 0), dtype=np.bool_)
+        return np.asarray(
+            (sides[2 * connections - 2] != 0) | (sides[2 * connections - 1] != 0), dtype=np.bool_
+        )
 
     def first_seq(self, connection: int) -> tuple[int, int]:
         """Returns the sequence number of stream offset 0, or -1, for both directions."""
         client, server = (self._tables.sides[2 * connection - side] for side in (2, 1))
-        return client.base & MASK if client.has_base else -1, server.base & MASK if server.has_base else -1
+        return (
+            client.base & MASK if client.has_base else -1,
+            server.base & MASK if server.has_base else -1,
+        )
 
     def has_start(self, connection: int, direction: int) -> bool:
         """Returns whether the first byte of a direction is known from a SYN."""
@@ -308,16 +387,30 @@ class Reassembler:
         return self._accounts(np.array([2 * connection - 2 + direction]))[0]
 
     def _accounts(self, sides: IntArray) -> list[DirectionAccount]:
-        columns = (1 + sides // 2, sides % 2, self._tables.sides.packets[sides], *self._counted(sides))
-        return [DirectionAccount(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
+        columns = (
+            1 + sides // 2,
+            sides % 2,
+            self._tables.sides.packets[sides],
+            *self._counted(sides),
+        )
+        return [
+            DirectionAccount(*numbers)
+            for numbers in zip(*(column.tolist() for column in columns), strict=True)
+        ]
 
     def counted(self, sides: IntArray) -> list[IntArray]:
         """Returns the columns ``COUNTED`` of these directions."""
         return list(self._counted(sides))
 
     def _counted(self, sides: IntArray) -> Iterator[IntArray]:
-        """Yields the columns ``COUNTED`` one by one: for millions of directions each column takes much memory."""
-        flows, flow_rows, aside = self._tables.flows, self._first_flows(sides // 2) + sides % 2, self._aside(sides)
+        """Yields the columns ``COUNTED`` one by one: for millions of directions each column takes
+        much memory.
+        """
+        flows, flow_rows, aside = (
+            self._tables.flows,
+            self._first_flows(sides // 2) + sides % 2,
+            self._aside(sides),
+        )
         for name in COUNTED:
             column: IntArray = getattr(flows, name)[flow_rows]
             yield column + aside if name in ("payload", "unique") else column
@@ -325,12 +418,15 @@ class Reassembler:
     def _aside(self, sides: IntArray) -> IntArray:
         """Returns the bytes of those directions whose flows are put aside; 0 for others."""
         packed_sizes = np.maximum(-1 - self._known.flows[sides >> 1].astype(np.int64), 0)
-        byte_counts: IntArray = (packed_sizes >> (sides & 1) * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
+        byte_counts: IntArray = (packed_sizes >> (sides & 1) * ASIDE_BITS + 1) & (
+            1 << ASIDE_BITS - 1
+        ) - 1
         return byte_counts
 
     def _first_flows(self, connection_rows: IntArray | slice = slice(None)) -> IntArray:
-        """Returns the row of the first flow of each connection, from 0. It is a row of nobody's if there is no flow, or if the flows are
-        put aside."""
+        """Returns the row of the first flow of each connection, from 0. It is a row of nobody's if
+        there is no flow, or if the flows are put aside.
+        """
         return np.maximum(self._known.flows[connection_rows].astype(np.int64), 0)
 
     def with_bytes(self, connections: IntArray) -> IntArray:
@@ -342,7 +438,11 @@ class Reassembler:
             some_connections = connections[start : start + AT_ONCE]
             first = self._first_flows(some_connections - 1)
             with_bytes.append(
-                some_connections[has_any[first + C2S] | has_any[first + S2C] | (self._known.flows[some_connections - 1] < -1)]
+                some_connections[
+                    has_any[first + C2S]
+                    | has_any[first + S2C]
+                    | (self._known.flows[some_connections - 1] < -1)
+                ]
             )
         return np.concatenate([connections[:0], *with_bytes])
 
@@ -352,30 +452,38 @@ class Reassembler:
         return self._tables.counts.connections
 
     def closed_at(self, connections: IntArray) -> tuple[IntArray, BoolArray]:
-        """Returns (when each connection was closed, whether the last byte of both its directions was given out by now)."""
+        """Returns (when each connection was closed, whether the last byte of both its directions
+        was given out by now).
+        """
         rows = self._tables.connections[connections - 1]
         sides = [self._tables.sides[2 * connections - side] for side in (2, 1)]
         is_ended = np.all([(side.ended != 0) | (side.has_base == 0) for side in sides], axis=0)
         return rows.closed.time, (rows.closed_how != OPEN) & is_ended
 
     def end_reset(self, before_ns: int) -> Iterator[StreamChunk]:
-        """Yields what was still waiting, and the end, of connections that were reset before a time: nothing more can come on them."""
+        """Yields what was still waiting, and the end, of connections that were reset before a time:
+        nothing more can come on them.
+        """
         counts = self._tables.counts
         sides = self._tables.sides[: 2 * self.count]
         is_open = ((sides.ended == 0) & (sides.has_base != 0)).reshape(-1, 2).any(axis=1)
-        reset_rows = np.flatnonzero(is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns))
+        reset_rows = np.flatnonzero(
+            is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns)
+        )
         connection_count = counts.connections
         for index in reset_rows.tolist():
             counts.connections = index + 1  # closed up to this one
-            chunks = list(self._swept(close_sides, max(0, self.packets - 1), self._time_ns, 2 * index))
+            chunks = list(
+                self._swept(close_sides, max(0, self.packets - 1), self._time_ns, 2 * index)
+            )
             counts.connections = connection_count
             yield from chunks
 
     def keep(self, staying: IntArray) -> None:
         """Keeps only these connections, by number: the others are over, and nobody asks for them.
 
-        The others leave memory, but for the first connection and the latest of those that were the last on their addresses. A packet that
-        comes late still belongs to those.
+        The others leave memory, but for the first connection and the latest of those that were the
+        last on their addresses. A packet that comes late still belongs to those.
         """
         tables, counts = self._tables, self._tables.counts
         flows = tables.flows[: counts.flows]
@@ -392,53 +500,78 @@ class Reassembler:
         kept_rows, dropped_rows = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
         self._dropped += self._sums(dropped_rows)
         tables.connections = ConnectionRows(only(tables.connections.array, kept_rows))
-        tables.sides = Sides(only(tables.sides.array, (2 * kept_rows[:, None] + np.arange(2)).reshape(-1)))
+        tables.sides = Sides(
+            only(tables.sides.array, (2 * kept_rows[:, None] + np.arange(2)).reshape(-1))
+        )
         for table in (tables.address_pairs, routes):
             table.latest[~np.append(False, is_kept)[table.latest]] = 0
         has_pair = tables.address_pairs.latest[: self.pairs.count] > 0
         has_pair[routes.pair[routes.latest > 0]] = True
         numbers = self.pairs.keep(has_pair)
-        tables.address_pairs = EndpointPairs(grown(tables.address_pairs.array[np.flatnonzero(has_pair)], 16))
+        tables.address_pairs = EndpointPairs(
+            grown(tables.address_pairs.array[np.flatnonzero(has_pair)], 16)
+        )
         self._keep_routes(routes[has_pair[routes.pair]], numbers)
         pairs = tables.connections.pair[kept_rows]
         tables.connections.pair[kept_rows] = np.where(pairs >= 0, numbers[pairs], -1)
         self._keep_flows(kept_rows[tables.connections.flows[kept_rows] > 0])
 
     def _keep_routes(self, routes: Routes, numbers: IntArray) -> None:
-        """Keeps only these routes, in their order; ``numbers``: the new number of each address pair."""
+        """Keeps only these routes, in their order; ``numbers``: the new number of each address
+        pair.
+        """
         routes = routes[np.argsort(routes.pair, kind="stable")]
         routes.pair = numbers[routes.pair]
         is_last = np.append(routes.pair[1:] != routes.pair[:-1], True)[: len(routes)]
         routes.next = np.where(is_last, 0, 2 + np.arange(len(routes)))
         heads = np.flatnonzero(np.append(True, is_last[:-1])[: len(routes)])
         self._tables.address_pairs.routes[routes.pair[heads]] = 1 + heads
-        self._tables.routes = Routes(np.concatenate((np.zeros(1, routes.array.dtype), routes.array, np.zeros(4, routes.array.dtype))))
+        self._tables.routes = Routes(
+            np.concatenate(
+                (np.zeros(1, routes.array.dtype), routes.array, np.zeros(4, routes.array.dtype))
+            )
+        )
         self._tables.counts.routes = 1 + len(routes)
 
     def _keep_flows(self, connection_rows: IntArray) -> None:
         """Keeps flows of these connections only."""
         tables, counts = self._tables, self._tables.counts
         first = tables.connections.flows[connection_rows]
-        tables.flows = Flows(grown(tables.flows.array[np.append((0, 1), (first[:, None] + np.arange(2)).reshape(-1))], 32))
+        tables.flows = Flows(
+            grown(
+                tables.flows.array[np.append((0, 1), (first[:, None] + np.arange(2)).reshape(-1))],
+                32,
+            )
+        )
         tables.connections.flows[connection_rows] = 2 + 2 * np.arange(len(connection_rows))
         counts.flows, counts.hand = 2 + 2 * len(connection_rows), 2
         holes = np.flatnonzero(tables.flows.recent > 0)
         recent = tables.recent.array.reshape(-1, RECENT_HOLES)
         rows = np.append(0, tables.flows.recent[holes])
-        tables.recent = FlowHoles(np.concatenate((recent[rows], np.zeros((64, RECENT_HOLES), recent.dtype))).reshape(-1))
+        tables.recent = FlowHoles(
+            np.concatenate((recent[rows], np.zeros((64, RECENT_HOLES), recent.dtype))).reshape(-1)
+        )
         tables.flows.recent[holes] = 1 + np.arange(len(holes))
         counts.recent = len(holes)
 
     def left(self, staying: IntArray) -> list[DirectionAccount]:
-        """Returns the counts of bytes of all connections but these, one account for each direction."""
+        """Returns the counts of bytes of all connections but these, one account for each
+        direction.
+        """
         other_rows = np.setdiff1d(np.arange(self.count), staying - 1)
-        return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(other_rows)).tolist())]
+        return [
+            DirectionAccount(0, side, *sums)
+            for side, sums in enumerate((self._dropped + self._sums(other_rows)).tolist())
+        ]
 
     def _sums(self, connection_rows: IntArray) -> IntArray:
         packets = self._tables.sides.packets
         return np.array(
             [
-                [packets[2 * connection_rows + side].sum(), *(column.sum() for column in self._counted(2 * connection_rows + side))]
+                [
+                    packets[2 * connection_rows + side].sum(),
+                    *(column.sum() for column in self._counted(2 * connection_rows + side)),
+                ]
                 for side in (C2S, S2C)
             ]
         )
@@ -463,7 +596,10 @@ class Reassembler:
             rows.closed.time,
             self._tables.flows.jump[self._first_flows(connections - 1)],
         )
-        return [Lifetime(*fields) for fields in zip(*(column.tolist() for column in columns), strict=True)]
+        return [
+            Lifetime(*fields)
+            for fields in zip(*(column.tolist() for column in columns), strict=True)
+        ]
 
     @property
     def tables(self) -> TransportTables:
@@ -502,13 +638,17 @@ class Reassembler:
                 tables.flows = _grown(tables.flows, 0)
 
     def _chunks(self, data: ByteArray) -> Iterator[StreamChunk]:
-        """Yields the chunks of the current entries; nodes that still wait may be moved meanwhile."""
+        """Yields the chunks of the current entries; nodes that still wait may be moved
+        meanwhile.
+        """
         if not self._tables.counts.entries:
             return iter(())
         directions = Directions(self._tables)
         starts, stops, holes = directions.edges
         if self.take_first is not None:
-            taken = self.take_first(directions.first_bytes(data, self._entry_places if self._with_places else None))
+            taken = self.take_first(
+                directions.first_bytes(data, self._entry_places if self._with_places else None)
+            )
             if taken is not None:
                 directions.release(taken)
                 starts, stops, holes = starts[~taken], stops[~taken], holes[~taken]
@@ -520,7 +660,9 @@ class Reassembler:
             for chunk in self._side_chunks(entries[start:end], data, held, holes=count)
         )
 
-    def _side_chunks(self, entries: StreamEntries, data: ByteArray, held: ByteArray, *, holes: int) -> Iterator[StreamChunk]:
+    def _side_chunks(
+        self, entries: StreamEntries, data: ByteArray, held: ByteArray, *, holes: int
+    ) -> Iterator[StreamChunk]:
         """Yields the chunks of one direction: one chunk, unless its holes are very long."""
         start = 0
         filled = 0
@@ -533,9 +675,18 @@ class Reassembler:
             filled += length if length <= MAX_FILLED_HOLE else 0
         yield self._chunk(entries[start:] if start else entries, data, held, holed=holes > 0)
 
-    def _chunk(self, entries: StreamEntries, data: ByteArray, held: ByteArray, *, holed: bool) -> StreamChunk:
-        offsets, lengths, sources, packet = entries.offset, entries.length, entries.source, entries.packet
-        side, offset, length, source = (int(column[0]) for column in (entries.side, offsets, lengths, sources))
+    def _chunk(
+        self, entries: StreamEntries, data: ByteArray, held: ByteArray, *, holed: bool
+    ) -> StreamChunk:
+        offsets, lengths, sources, packet = (
+            entries.offset,
+            entries.length,
+            entries.source,
+            entries.packet,
+        )
+        side, offset, length, source = (
+            int(column[0]) for column in (entries.side, offsets, lengths, sources)
+        )
         first = int(self._tables.connections[side // 2].flows)
         flow = self._tables.flows[max(first, 0) + side % 2]
         is_start = offset == 0 and self._tables.sides[side].started != 0
@@ -543,15 +694,32 @@ class Reassembler:
         holes: tuple[tuple[int, int], ...] = ()
         if holed:
             missing = sources == HOLE
-            holes = tuple((start, start + size) for start, size in zip(offsets[missing].tolist(), lengths[missing].tolist(), strict=True))
+            holes = tuple(
+                (start, start + size)
+                for start, size in zip(
+                    offsets[missing].tolist(), lengths[missing].tolist(), strict=True
+                )
+            )
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
-        columns = np.empty((6, len(entries)), np.int64)  # copies: otherwise a chunk would keep the batch's entries alive
-        columns[0], columns[1], columns[2], columns[3], columns[4] = offsets, packet.number, packet.frame, packet.file, packet.time
-        np.maximum.accumulate(np.maximum(entries.release, max(flow.released, flow.opened_by)), out=columns[5])
+        columns = np.empty(
+            (6, len(entries)), np.int64
+        )  # copies: otherwise a chunk would keep the batch's entries alive
+        columns[0], columns[1], columns[2], columns[3], columns[4] = (
+            offsets,
+            packet.number,
+            packet.frame,
+            packet.file,
+            packet.time,
+        )
+        np.maximum.accumulate(
+            np.maximum(entries.release, max(flow.released, flow.opened_by)), out=columns[5]
+        )
         if first > 0:
             flow.released = int(columns[5, -1])
-        if len(entries) == 1 + is_end and source >= 0:  # one segment, as most are in a capture of many connections
+        if (
+            len(entries) == 1 + is_end and source >= 0
+        ):  # one segment, as most are in a capture of many connections
             target = data[source : source + length].copy()
         else:
             size = int(offsets[-1] + lengths[-1]) - offset
@@ -582,8 +750,12 @@ class Reassembler:
         file_places: IntArray = self._file_offset + source
         beside = np.flatnonzero(source >= self._data_size)
         if len(beside):
-            start, origin = self._origins[np.searchsorted(self._origins[:, 0], source[beside], "right") - 1].T
-            file_places[beside] = np.where(origin >= 0, file_places[beside] - start + origin, SCATTERED)
+            start, origin = self._origins[
+                np.searchsorted(self._origins[:, 0], source[beside], "right") - 1
+            ].T
+            file_places[beside] = np.where(
+                origin >= 0, file_places[beside] - start + origin, SCATTERED
+            )
         return file_places
 
     def _hold(self, data: ByteArray, fresh: IntArray) -> None:
@@ -607,7 +779,9 @@ class Reassembler:
         self._held_used += size
 
     def _compact(self, more: int) -> None:
-        """Drops held bytes that nobody waits for, and leaves as much free room as bytes remain, so that copying stays linear."""
+        """Drops held bytes that nobody waits for, and leaves as much free room as bytes remain, so
+        that copying stays linear.
+        """
         nodes = self._tables.nodes[: self._tables.counts.top]
         live = np.flatnonzero(nodes.source <= HELD)
         lengths = nodes.length[live]
@@ -618,9 +792,20 @@ class Reassembler:
         nodes.source[live] = HELD - held_start
         self._held, self._held_used = held, size
 
-    def _copy_nodes(self, node_rows: IntArray, target_start: IntArray, data: ByteArray, held: ByteArray, target: ByteArray) -> None:
+    def _copy_nodes(
+        self,
+        node_rows: IntArray,
+        target_start: IntArray,
+        data: ByteArray,
+        held: ByteArray,
+        target: ByteArray,
+    ) -> None:
         nodes, entries = self._tables.nodes, StreamEntries.zeros(len(node_rows))
-        entries.offset, entries.length, entries.source = target_start, nodes.length[node_rows], nodes.source[node_rows]
+        entries.offset, entries.length, entries.source = (
+            target_start,
+            nodes.length[node_rows],
+            nodes.source[node_rows],
+        )
         gather(data, held, GatherTables(entries), target, 0)
 
 

@@ -1,4 +1,6 @@
-"""What came of the SYN of connections, and which ends took nothing for a while: what TCP itself tells of trouble."""
+"""What came of the SYN of connections, and which ends took nothing for a while: what TCP itself
+tells of trouble.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,40 @@ OPENINGS = ("", UNANSWERED, REFUSED, SILENT)
 """What came of a connection. The last one: it was opened and closed, and nobody said a byte."""
 _PROHIBITED = "administratively-prohibited"
 _CODES = {
-    **{0: "net-unreachable", 1: "host-unreachable", 2: "protocol-unreachable", 3: "port-unreachable", 6: "net-unreachable"},
-    **{7: "host-unreachable", 9: _PROHIBITED, 10: _PROHIBITED, 11: "net-unreachable", 12: "host-unreachable", 13: _PROHIBITED},
+    **{
+        0: "net-unreachable",
+        1: "host-unreachable",
+        2: "protocol-unreachable",
+        3: "port-unreachable",
+        6: "net-unreachable",
+    },
+    **{
+        7: "host-unreachable",
+        9: _PROHIBITED,
+        10: _PROHIBITED,
+        11: "net-unreachable",
+        12: "host-unreachable",
+        13: _PROHIBITED,
+    },
     TIME_EXCEEDED: "time-exceeded",
-    **{OF_IPV6 + 0: "net-unreachable", OF_IPV6 + 1: _PROHIBITED, OF_IPV6 + 3: "host-unreachable", OF_IPV6 + 4: "port-unreachable"},
-    **{OF_IPV6 + 5: _PROHIBITED, OF_IPV6 + 6: "net-unreachable", OF_IPV6 + TIME_EXCEEDED: "time-exceeded"},
+    **{
+        OF_IPV6 + 0: "net-unreachable",
+        OF_IPV6 + 1: _PROHIBITED,
+        OF_IPV6 + 3: "host-unreachable",
+        OF_IPV6 + 4: "port-unreachable",
+    },
+    **{
+        OF_IPV6 + 5: _PROHIBITED,
+        OF_IPV6 + 6: "net-unreachable",
+        OF_IPV6 + TIME_EXCEEDED: "time-exceeded",
+    },
 }
 ERRORS = tuple(dict.fromkeys(_CODES.values()))
 OTHER_ERROR = "destination-unreachable"
 PATIENCE_NS = 2_000_000_000
-"""A SYN that was sent once waits so long for its answer before that is missed; one that was sent again was not answered before."""
+"""A SYN that was sent once waits so long for its answer before that is missed; one that was sent
+again was not answered before.
+"""
 
 
 Spell = tuple[int, int, int, bool]
@@ -50,15 +76,31 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
     """Yields what came of these connections, by number."""
     connection_rows = tables.connections[numbers - 1]
     kinds = _kinds(tables, connection_rows, numbers, now_ns)
-    errors, syns = connection_rows.unreached.tolist(), tables.sides.packets[2 * numbers - 2].tolist()
+    errors, syns = (
+        connection_rows.unreached.tolist(),
+        tables.sides.packets[2 * numbers - 2].tolist(),
+    )
     shut, first = _shut(tables, connection_rows), np.maximum(connection_rows.flows, 0)
-    behind = np.stack((tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1).tolist()
-    columns = (kinds.tolist(), errors, syns, _unseen(tables, connection_rows, numbers).tolist(), behind)
+    behind = np.stack(
+        (tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1
+    ).tolist()
+    columns = (
+        kinds.tolist(),
+        errors,
+        syns,
+        _unseen(tables, connection_rows, numbers).tolist(),
+        behind,
+    )
     for row, (kind, error, count, unseen, unproven) in enumerate(zip(*columns, strict=True)):
         unreached = _error(error), _error(-error)
         unopened = unreached[0] if unreached[0] and kind == _UNANSWERED else OPENINGS[kind]
         yield Opening(
-            unopened, unreached, count if kind in (_UNANSWERED, _REFUSED) else 0, shut.get(row, (None, None)), unseen, tuple(unproven)
+            unopened,
+            unreached,
+            count if kind in (_UNANSWERED, _REFUSED) else 0,
+            shut.get(row, (None, None)),
+            unseen,
+            tuple(unproven),
         )
 
 
@@ -68,24 +110,31 @@ def _error(factor: int) -> str:
 
 
 def counted(tables: TransportTables, numbers: IntArray, now_ns: int) -> Counter[str]:
-    """Returns how many of these connections were not opened, or were silent, by what came of them."""
+    """Returns how many of these connections were not opened, or were silent, by what came of
+    them.
+    """
     outcome_counts: Counter[str] = Counter()
     kinds = _kinds(tables, tables.connections[numbers - 1], numbers, now_ns)
     for kind, count in enumerate(np.bincount(kinds, minlength=len(OPENINGS)).tolist()):
         outcome_counts[OPENINGS[kind]] = count
     errors = tables.connections.unreached[numbers - 1][kinds == _UNANSWERED]
-    for error, count in zip(*(column.tolist() for column in np.unique(errors[errors > 0], return_counts=True)), strict=True):
+    for error, count in zip(
+        *(column.tolist() for column in np.unique(errors[errors > 0], return_counts=True)),
+        strict=True,
+    ):
         outcome_counts[UNANSWERED] -= count
         outcome_counts[_error(error)] += count
     del outcome_counts[""]
     return +outcome_counts
 
 
-def _kinds(tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray, now_ns: int) -> IntArray:
+def _kinds(
+    tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray, now_ns: int
+) -> IntArray:
     """Returns what came of connections: places in ``OPENINGS``.
 
-    A client that said something was answered before, whether the capture has that or not.
-    Nobody misses an answer where the capture has no packet of any server: then it has one direction only.
+    A client that said something was answered before, whether the capture has that or not. Nobody
+    misses an answer where the capture has no packet of any server: then it has one direction only.
     """
     client, server = tables.sides[2 * numbers - 2], tables.sides[2 * numbers - 1]
     kinds = np.zeros(len(numbers), np.int64)
@@ -99,35 +148,64 @@ def _kinds(tables: TransportTables, connection_rows: ConnectionRows, numbers: In
     has_asked = (client.started != 0) & (server.has_base == 0) & is_mute
     hears_servers = bool((tables.sides.packets[1 : 2 * tables.counts.connections : 2] > 0).any())
     waited = (client.packets > 1) | (connection_rows.unreached > 0)
-    waited |= hears_servers & (connection_rows.closed_how == OPEN) & (now_ns - connection_rows.last_time > PATIENCE_NS)
+    waited |= (
+        hears_servers
+        & (connection_rows.closed_how == OPEN)
+        & (now_ns - connection_rows.last_time > PATIENCE_NS)
+    )
     kinds[has_asked & (server.packets == 0) & waited] = _UNANSWERED
-    kinds[has_asked & (server.packets > 0) & (connection_rows.closed_how == BY_RST) & (connection_rows.closed_by == 1)] = _REFUSED
-    kinds[(client.started != 0) & (server.started != 0) & is_mute & is_mute_server & (connection_rows.closed_how != OPEN)] = _SILENT
+    kinds[
+        has_asked
+        & (server.packets > 0)
+        & (connection_rows.closed_how == BY_RST)
+        & (connection_rows.closed_by == 1)
+    ] = _REFUSED
+    kinds[
+        (client.started != 0)
+        & (server.started != 0)
+        & is_mute
+        & is_mute_server
+        & (connection_rows.closed_how != OPEN)
+    ] = _SILENT
     return kinds
 
 
-def _unseen(tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray) -> IntArray:
+def _unseen(
+    tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray
+) -> IntArray:
     """Returns the direction of which no packet was captured, for each connection, or -1.
 
-    The other one must show that there was something: by its handshake, or because it goes on for longer than an answer takes.
+    The other one must show that there was something: by its handshake, or because it goes on for
+    longer than an answer takes.
     """
     both, first = np.stack((2 * numbers - 2, 2 * numbers - 1)), np.maximum(connection_rows.flows, 0)
     is_seen = tables.sides.packets[both] > 0
-    payload, again = (column[first] + column[first + 1] for column in (tables.flows.payload, tables.flows.duplicate))
+    payload, again = (
+        column[first] + column[first + 1]
+        for column in (tables.flows.payload, tables.flows.duplicate)
+    )
     goes_on = (connection_rows.last_time - connection_rows.first_time >= WAIT_NS) & (again == 0)
     is_sure = (tables.sides.has_base[both] != 0).all(axis=0) | goes_on
     has_bytes = (payload > 0) | (connection_rows.flows < -1)
-    unseen_direction: IntArray = np.where((is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1)
+    unseen_direction: IntArray = np.where(
+        (is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1
+    )
     return unseen_direction
 
 
-def _shut(tables: TransportTables, connection_rows: ConnectionRows) -> dict[int, tuple[Spell | None, Spell | None]]:
-    """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when each direction's sender did."""
+def _shut(
+    tables: TransportTables, connection_rows: ConnectionRows
+) -> dict[int, tuple[Spell | None, Spell | None]]:
+    """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when
+    each direction's sender did.
+    """
     first = connection_rows.flows.astype(np.int64)
     flows = tables.flows
     is_any: BoolArray = (flows.shut_since > 0) | (flows.shuts > 0)
     spells = {}
-    for row in np.flatnonzero((first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])).tolist():
+    for row in np.flatnonzero(
+        (first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])
+    ).tolist():
         connection = connection_rows[row]
         until = connection.last_time if connection.closed_how == OPEN else connection.closed.time
         direction_spells = []

@@ -1,11 +1,13 @@
-"""Packets that the header kernel does not understand: Scapy dissects them down to the TCP segment that they carry.
+"""Packets that the header kernel does not understand: Scapy dissects them down to the TCP segment
+that they carry.
 
-These are IP fragments, IPv6 extension headers, VXLAN, Geneve, GRE (ERSPAN too, and in UDP), GTP-U, IP in IP, MPLS, PPPoE and rare link
-types. The segment found becomes a plain IP packet with plain TCP in it, which goes through the same kernel as all others. So one place
-knows what a TCP packet is.
+These are IP fragments, IPv6 extension headers, VXLAN, Geneve, GRE (ERSPAN too, and in UDP), GTP-U,
+IP in IP, MPLS, PPPoE and rare link types. The segment found becomes a plain IP packet with plain
+TCP in it, which goes through the same kernel as all others. So one place knows what a TCP packet
+is.
 
-One such packet costs a quarter of a millisecond, a thousand times what others do; plain VXLAN alone takes a shorter way. Scapy is loaded
-when it is first needed.
+One such packet costs a quarter of a millisecond, a thousand times what others do; plain VXLAN alone
+takes a shorter way. Scapy is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -39,14 +41,25 @@ from dcpinspect.transport.headers import (
     within,
 )
 
-_MODULES = ("layers.inet6", "layers.vxlan", "layers.ppp", "layers.ipsec", "contrib.geneve", "contrib.mpls", "contrib.erspan")
+_MODULES = (
+    "layers.inet6",
+    "layers.vxlan",
+    "layers.ppp",
+    "layers.ipsec",
+    "contrib.geneve",
+    "contrib.mpls",
+    "contrib.erspan",
+)
 _LINK_MODULES = {105: "layers.dot11", 119: "layers.dot11", 127: "layers.dot11"}
 """Modules for Wi-Fi, which nothing else needs."""
 _COOKED = {104: (2, 4), 113: (14, 16), 276: (0, 20)}
-"""For Cisco HDLC and Linux's cooked headers: where they say what follows, and where it begins. Scapy knows only some of what follows,
-but all of it over Ethernet."""
+"""For Cisco HDLC and Linux's cooked headers: where they say what follows, and where it begins.
+Scapy knows only some of what follows, but all of it over Ethernet.
+"""
 _PKTAP = 258
-"""What macOS puts before packets when it captures all interfaces: its own size, and the link type of the rest."""
+"""What macOS puts before packets when it captures all interfaces: its own size, and the link type
+of the rest.
+"""
 _ETHERNET, _RAW_IP = 1, 101
 _GTP_VERSION, _GTP_PACKET = 0x30, 255
 """Version 1 of GTP, and its message that carries a packet."""
@@ -87,20 +100,22 @@ class UnusualPackets:
 
     def __init__(self, parser: HeaderParser) -> None:
         self.companions: list[tuple[int, int]] = []
-        """(packet that completed a datagram, another packet with a fragment of it), by number over the whole reading; kept until
-        cleared."""
+        """(packet that completed a datagram, another packet with a fragment of it), by number over
+        the whole reading; kept until cleared.
+        """
         self._parser = parser
         self._fragments = Fragments()
         self._lost = 0
         self._layers = _Layers()
 
     def resolve(self, batch: PacketBatch, headers: Headers) -> tuple[Headers, ByteArray, IntArray]:
-        """Returns ``headers`` with the unusual packets of ``batch`` added, the bytes that ``PAYLOAD`` points into, and the origin of added
-        bytes.
+        """Returns ``headers`` with the unusual packets of ``batch`` added, the bytes that
+        ``PAYLOAD`` points into, and the origin of added bytes.
 
-        The bytes are those of the batch, then those of the added packets. The origin is a table [n, 2] of places, ascending. From the first
-        place on, the bytes repeat those of the batch from the second place on, or nothing if that is -1. A segment that came in fragments
-        is at the packet that completed it.
+        The bytes are those of the batch, then those of the added packets. The origin is a table [n,
+        2] of places, ascending. From the first place on, the bytes repeat those of the batch from
+        the second place on, or nothing if that is -1. A segment that came in fragments is at the
+        packet that completed it.
         """
         classes = headers.classes.copy()
         unusual_packets = headers.unusual
@@ -129,12 +144,18 @@ class UnusualPackets:
             )
         )
         classes[packet_index] = parsed.classes
-        parsed.tcp[:, NETWORK] = np.array([inner.network for _, inner in inner_packets], np.int64)[parsed.index]
+        parsed.tcp[:, NETWORK] = np.array([inner.network for _, inner in inner_packets], np.int64)[
+            parsed.index
+        ]
         self._parser.count(headers.classes[unusual_packets], -1)
         self._parser.count(classes[unusual_packets], 1)
         self._count_lost()
         origins = np.stack(
-            (np.cumsum(captured) - captured + len(batch.data), np.array([inner.at for _, inner in inner_packets], np.int64)), axis=1
+            (
+                np.cumsum(captured) - captured + len(batch.data),
+                np.array([inner.at for _, inner in inner_packets], np.int64),
+            ),
+            axis=1,
         )
         if not len(parsed.index):
             return Headers(classes, headers.index, headers.tcp), batch.data, origins
@@ -170,7 +191,11 @@ class UnusualPackets:
             network = network_of(view, start, network_offset, link_type)  # type: ignore[arg-type] # see above
             if network_offset >= 0 and (inside := _in_vxlan(view, network_offset, end)) >= 0:
                 frame = network_offset + 4 * (view[network_offset] & 15) + 16
-                network = _within(network, be32(view, frame - 4) >> 8, network_of(view, frame, inside, _ETHERNET))  # type: ignore[arg-type] # see above
+                network = _within(
+                    network,
+                    be32(view, frame - 4) >> 8,
+                    network_of(view, frame, inside, _ETHERNET),  # type: ignore[arg-type] # see above
+                )
                 return _Inner(view[inside:end].tobytes(), wire_end - inside, inside, network)
             if network_offset >= 0:
                 layer = self._layers.ip(batch.data[network_offset:end].tobytes())
@@ -178,12 +203,17 @@ class UnusualPackets:
                 packet = batch.data[start:end].tobytes()
                 if link_type in _COOKED:
                     kind, above = _COOKED[link_type]
-                    packet, link_type = bytes(12) + packet[kind : kind + 2] + packet[above:], _ETHERNET
+                    packet, link_type = (
+                        bytes(12) + packet[kind : kind + 2] + packet[above:],
+                        _ETHERNET,
+                    )
                 first = self._layers.link(link_type)
                 if first is None:
                     return UNUSUAL
                 layer = self._layers.dissected(first, packet)
-            inner = self._walk(layer, max(0, int(batch.wire[packet_index] - batch.captured[packet_index])), network)
+            inner = self._walk(
+                layer, max(0, int(batch.wire[packet_index] - batch.captured[packet_index])), network
+            )
             for _ in range(_MAX_NESTED):
                 if isinstance(inner, _Inner):
                     network_offset = start + batch.data[start:end].tobytes().find(inner.data)
@@ -192,20 +222,33 @@ class UnusualPackets:
                     if inner.data[0] >> 4 == 4 and be16(view, network_offset + 2) == 0:
                         return replace(inner, at=network_offset)
                     return _Inner(
-                        view[network_offset:end].tobytes(), wire_end - network_offset, network_offset, inner.network
+                        view[network_offset:end].tobytes(),
+                        wire_end - network_offset,
+                        network_offset,
+                        inner.network,
                     )  # what is behind its end may be of it: segmentation in hardware
                 if not isinstance(inner, _Fragment):
                     return inner
                 number = batch.packet_at(packet_index)
                 datagram = self._fragments.add(
-                    *((inner.network, *inner.key), int(batch.time_ns[packet_index]), inner.start, inner.length, inner.data),
+                    *(
+                        (inner.network, *inner.key),
+                        int(batch.time_ns[packet_index]),
+                        inner.start,
+                        inner.length,
+                        inner.data,
+                    ),
                     more=inner.more,
                     head=inner.head,
                     packet=number,
                 )
                 if datagram is None:
                     return FRAGMENT
-                self.companions += [(number, other_packet) for other_packet in datagram.packets if other_packet != number]
+                self.companions += [
+                    (number, other_packet)
+                    for other_packet in datagram.packets
+                    if other_packet != number
+                ]
                 layer = self._layers.ip(_sized(datagram.head, datagram.length) + datagram.data)
                 inner = self._walk(layer, datagram.length - len(datagram.data), inner.network)
         except Exception:  # whatever the bytes made Scapy do, the packet is at fault
@@ -213,8 +256,9 @@ class UnusualPackets:
         return MALFORMED
 
     def _walk(self, layer: Any, cut: int, network: int) -> _Inner | _Fragment | int:
-        """Follows the layers inwards. ``cut``: bytes that snaplen took from the end. ``network``: the one around them. ``Any``: Scapy's
-        packets have no types."""
+        """Follows the layers inwards. ``cut``: bytes that snaplen took from the end. ``network``:
+        the one around them. ``Any``: Scapy's packets have no types.
+        """
         names = self._layers
         ip = above = None
         while not isinstance(layer, names.NoPayload):
@@ -223,7 +267,9 @@ class UnusualPackets:
             if isinstance(layer, (names.IP, names.IPv6)):
                 ip = layer
                 if isinstance(layer, names.IP) and (layer.frag or layer.flags.MF):
-                    return _fragment(ip, layer, layer.id, layer.proto, layer.frag, layer.flags.MF, cut, network)
+                    return _fragment(
+                        ip, layer, layer.id, layer.proto, layer.frag, layer.flags.MF, cut, network
+                    )
                 if (layer.proto if isinstance(layer, names.IP) else layer.nh) == _TCP:
                     return _Inner(layer.original, len(layer.original) + cut, network=network)
             elif isinstance(layer, names.UDP) and layer.dport == GTP_PORT:
@@ -251,9 +297,11 @@ class UnusualPackets:
 
 
 def _in_vxlan(view: memoryview, at: int, end: int) -> int:
-    """Returns where the IP header of plain TCP in plain VXLAN begins, for an IP header at ``at``; -1 for anything else.
+    """Returns where the IP header of plain TCP in plain VXLAN begins, for an IP header at ``at``;
+    -1 for anything else.
 
-    This is only a short cut: mirrored cloud networks give captures of nothing but VXLAN, and Scapy takes thirty times as long.
+    This is only a short cut: mirrored cloud networks give captures of nothing but VXLAN, and Scapy
+    takes thirty times as long.
     """
     udp = at + 4 * (view[at] & 15)
     frame = udp + 16
@@ -262,12 +310,19 @@ def _in_vxlan(view: memoryview, at: int, end: int) -> int:
     if be16(view, udp + 2) not in VXLAN_PORTS or view[udp + 8] != 8:
         return -1
     inside = network_start(view, frame, end, _ETHERNET)  # type: ignore[arg-type] # a memoryview
-    is_plain = 0 <= inside <= end - 20 and view[inside] >> 4 == 4 and view[inside + 9] == _TCP and not be16(view, inside + 6) & 0x3FFF
+    is_plain = (
+        0 <= inside <= end - 20
+        and view[inside] >> 4 == 4
+        and view[inside + 9] == _TCP
+        and not be16(view, inside + 6) & 0x3FFF
+    )
     return inside if is_plain else -1
 
 
 def _in_gtp(data: bytes) -> bytes | None:
-    """Returns the packet in a message of GTP-U; empty if it is cut off, None if the message carries none (3GPP TS 29.281)."""
+    """Returns the packet in a message of GTP-U; empty if it is cut off, None if the message carries
+    none (3GPP TS 29.281).
+    """
     if len(data) >= 2 and (data[0] & 0xF0 != _GTP_VERSION or data[1] != _GTP_PACKET):
         return None
     at = 8
@@ -282,15 +337,21 @@ def _in_gtp(data: bytes) -> bytes | None:
 
 
 def _within(network: int, *names: int) -> int:
-    """Returns the number of the network inside one that these numbers of headers name, one after the other; 0 names none."""
+    """Returns the number of the network inside one that these numbers of headers name, one after
+    the other; 0 names none.
+    """
     for name in filter(None, names):
         for shift in (24, 12, 0) if name >> 24 else (12, 0) if name >> 12 else (0,):
             network = within(network, name >> shift & 0xFFF)
     return network
 
 
-def _fragment(ip: Any, layer: Any, number: int, protocol: int, units: int, more: int, cut: int, network: int) -> _Fragment:
-    """Returns the fragment whose header is ``layer``; IPv4 has it in ``ip`` itself. ``units``: its offset in units of 8 bytes."""
+def _fragment(
+    ip: Any, layer: Any, number: int, protocol: int, units: int, more: int, cut: int, network: int
+) -> _Fragment:
+    """Returns the fragment whose header is ``layer``; IPv4 has it in ``ip`` itself. ``units``: its
+    offset in units of 8 bytes.
+    """
     data, length = _carried(ip, layer, cut)
     key = (ip.version, ip.src, ip.dst, number, protocol if ip.version == 4 else 0)
     return _Fragment(key, 8 * units, length, data, bool(more), _head(ip, protocol), network)
@@ -320,7 +381,9 @@ def _head(ip: Any, protocol: int) -> bytes:
 
 
 def _sized(head: bytes, length: int) -> bytes:
-    """Returns ``head`` with the length of so many bytes, or with 0, which the kernel reads as "to the end", if the field cannot hold it."""
+    """Returns ``head`` with the length of so many bytes, or with 0, which the kernel reads as "to
+    the end", if the field cannot hold it.
+    """
     at, total = (4, length) if head[0] >> 4 == 6 else (2, len(head) + length)
     return head[:at] + struct.pack(">H", total if total <= 0xFFFF else 0) + head[at + 2 :]
 

@@ -1,4 +1,6 @@
-"""Segments that wait for the bytes before them: a list of nodes for each flow, by stream offset, without overlap."""
+"""Segments that wait for the bytes before them: a list of nodes for each flow, by stream offset,
+without overlap.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from dcpinspect.kernels.kernel import inline, step
 from dcpinspect.transport.flow_records import HOLE, Flow, Node, Packet, TransportTables
 
 NODE_COST = 256
-"""What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too, and walks along them stay short."""
+"""What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too,
+and walks along them stay short.
+"""
 
 
 @inline
@@ -61,8 +65,8 @@ def cost_of(node: Node) -> int:
 def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
     """Returns the last waiting node that begins at ``start`` or before, or -1.
 
-    Segments come one after the other, in whatever order they fill gaps. So the search begins at the end, or at the latest node that was put
-    before another one, whichever is nearer.
+    Segments come one after the other, in whatever order they fill gaps. So the search begins at the
+    end, or at the latest node that was put before another one, whichever is nearer.
     """
     nodes, k = tables.nodes, flow.tail
     if k < 0 or nodes[flow.head].offset > start:
@@ -81,8 +85,12 @@ def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
 
 
 @inline
-def insert(tables: TransportTables, flow: Flow, start: int, length: int, source: int, packet: Packet) -> int:
-    """Keeps stream bytes [start, end) waiting where no earlier segment has them; returns how many were new."""
+def insert(
+    tables: TransportTables, flow: Flow, start: int, length: int, source: int, packet: Packet
+) -> int:
+    """Keeps stream bytes [start, end) waiting where no earlier segment has them; returns how many
+    were new.
+    """
     nodes, end = tables.nodes, start + length
     before = node_before(tables, flow, start)
     after = nodes[before].next if before >= 0 else flow.head
@@ -95,7 +103,9 @@ def insert(tables: TransportTables, flow: Flow, start: int, length: int, source:
         if after >= 0:
             stop = min(end, nodes[after].offset)
         if stop > at:
-            k = new_node(tables, at, stop - at, source + at - start if source >= 0 else source, packet)
+            k = new_node(
+                tables, at, stop - at, source + at - start if source >= 0 else source, packet
+            )
             link(tables, flow, k, before, after)
             used += stop - at
             before = k
@@ -152,8 +162,9 @@ def unlink_head(tables: TransportTables, flow: Flow) -> None:
 
 @step
 def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
-    """Notes that the other side has everything of a flow before ``acked``: if segments wait there, the capture lost what is missing before
-    them."""
+    """Notes that the other side has everything of a flow before ``acked``: if segments wait there,
+    the capture lost what is missing before them.
+    """
     before = flow.acked_to
     flow.acked_to = acked
     k = flow.tail

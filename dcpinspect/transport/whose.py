@@ -1,8 +1,11 @@
-"""Whose packet it is: of the connection on its addresses, of another one that begins there, or of nobody.
+"""Whose packet it is: of the connection on its addresses, of another one that begins there, or of
+nobody.
 
-What an endpoint ignores shows nothing. It ignores a SYN in the middle of a connection, and answers it with an acknowledgement (RFC 5961).
-It ignores an RST whose number it does not wait for. So a packet that cannot belong to the connection waits as a *stray* until another one
-agrees with it: an answer to the SYN, or what its sender says next. If the connection goes on instead, the stray was simply wrong.
+What an endpoint ignores shows nothing. It ignores a SYN in the middle of a connection, and answers
+it with an acknowledgement (RFC 5961). It ignores an RST whose number it does not wait for. So a
+packet that cannot belong to the connection waits as a *stray* until another one agrees with it: an
+answer to the SYN, or what its sender says next. If the connection goes on instead, the stray was
+simply wrong.
 """
 
 from __future__ import annotations
@@ -10,7 +13,16 @@ from __future__ import annotations
 from dcpinspect.arrays import ByteArray
 from dcpinspect.kernels.kernel import inline, step
 from dcpinspect.transport import flow_records
-from dcpinspect.transport.flow_records import BY_RST, OPEN, REPLACED, ConnectionRow, Flow, Packet, Side, TransportTables
+from dcpinspect.transport.flow_records import (
+    BY_RST,
+    OPEN,
+    REPLACED,
+    ConnectionRow,
+    Flow,
+    Packet,
+    Side,
+    TransportTables,
+)
 from dcpinspect.transport.flows import close_side, drop_stray, flow_of, next_of, own_flow
 from dcpinspect.transport.headers import ACK, RST, SYN
 from dcpinspect.transport.waiting import NODE_COST, new_node
@@ -23,17 +35,23 @@ WAIT_NS = 200_000_000
 COPY_NS = 1_000_000_000
 """A copy of a packet is seldom captured so long after the packet."""
 SYN_GAP_NS = 40_000_000_000
-"""Greatest time between two SYNs of one attempt to connect: 32 s in the usual systems, which double it each time."""
+"""Greatest time between two SYNs of one attempt to connect: 32 s in the usual systems, which double
+it each time.
+"""
 WINDOW = 1 << 30
-"""No TCP window is larger (scale 14): a segment that is farther off belongs to another connection."""
+"""No TCP window is larger (scale 14): a segment that is farther off belongs to another connection.
+"""
 STRAY_REACH = 1 << 22
 """A second far-off packet this near after the first one shows that a new connection runs there."""
 AFTER_CLOSE, AFTER_END = 1 << 20, 1 << 16
-"""Greatest distance behind the known bytes of a segment of the same connection, once a FIN or RST was seen, and once its direction had
-ended. The first is also the greatest distance before its first byte then."""
+"""Greatest distance behind the known bytes of a segment of the same connection, once a FIN or RST
+was seen, and once its direction had ended. The first is also the greatest distance before its first
+byte then.
+"""
 RESET_REACH = 1 << 24
-"""Greatest distance behind the known bytes of an RST: more bytes are seldom under way. Greatest distance also of the numbers of a packet in
-a network in which its connection was not met before."""
+"""Greatest distance behind the known bytes of an RST: more bytes are seldom under way. Greatest
+distance also of the numbers of a packet in a network in which its connection was not met before.
+"""
 MOST_ROUTES = 8
 """Greatest number of further networks of an address pair that are remembered."""
 NOBODY = -2
@@ -66,7 +84,9 @@ def latest_in(tables: TransportTables, pair: int, network: int) -> int:
 
 @inline
 def note_route(tables: TransportTables, pair: int, c: int) -> None:
-    """Notes that the current packet, on an address pair, is of connection ``c``: the next one in its network is likely to be, too."""
+    """Notes that the current packet, on an address pair, is of connection ``c``: the next one in
+    its network is likely to be, too.
+    """
     network, address_pair, count = tables.segment.network, tables.address_pairs[pair], 0
     if network == address_pair.network:
         address_pair.latest = c + 1
@@ -90,7 +110,9 @@ def note_route(tables: TransportTables, pair: int, c: int) -> None:
 
 @inline
 def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
-    """Opens a connection on an address pair, whose first packet is ``first``; returns its number."""
+    """Opens a connection on an address pair, whose first packet is ``first``; returns its
+    number.
+    """
     c = tables.counts.connections
     tables.counts.connections = c + 1
     if tables.address_pairs[pair].latest == 0 and tables.address_pairs[pair].routes == 0:
@@ -128,8 +150,9 @@ def last_waiting(tables: TransportTables, flow: Flow) -> int:
 
 @inline
 def fit_of(tables: TransportTables, c: int, end: int) -> int:
-    """Returns whether the numbers of the current packet, which ``end`` of an address pair sent, are near those of connection ``c``: 1, or
-    -1 if not; 0 if there is nothing to compare."""
+    """Returns whether the numbers of the current packet, which ``end`` of an address pair sent, are
+    near those of connection ``c``: 1, or -1 if not; 0 if there is nothing to compare.
+    """
     if c < 0 or tables.connections[c].closed_how == REPLACED:
         return -1
     side, fit = 2 * c + (0 if end == tables.connections[c].client_end else 1), 0
@@ -144,7 +167,10 @@ def fit_of(tables: TransportTables, c: int, end: int) -> int:
     for turn in range(2 if flags & ACK else 1):
         if tables.sides[side ^ turn].has_base == 1:
             number = ack if turn == 1 else seq
-            if abs(distance(number, tables.sides[side ^ turn].base + next_of(tables, side ^ turn))) > RESET_REACH:
+            if (
+                abs(distance(number, tables.sides[side ^ turn].base + next_of(tables, side ^ turn)))
+                > RESET_REACH
+            ):
                 return -1
             fit = 1
     return fit
@@ -152,13 +178,18 @@ def fit_of(tables: TransportTables, c: int, end: int) -> int:
 
 @inline
 def connection_in(tables: TransportTables, pair: int, end: int) -> int:
-    """Returns the connection of the current packet, which ``end`` of an address pair sent, where several networks have packets of it; -1 if
-    it begins another one, NOBODY if nothing shows whose it is.
+    """Returns the connection of the current packet, which ``end`` of an address pair sent, where
+    several networks have packets of it; -1 if it begins another one, NOBODY if nothing shows whose
+    it is.
 
-    Two customers may have the same addresses, each in its own network. Or one conversation is seen in several: with a tag and without, each
-    direction with another tag, outside and inside a tunnel. So the numbers of TCP decide, and the network says whose to try first.
+    Two customers may have the same addresses, each in its own network. Or one conversation is seen
+    in several: with a tag and without, each direction with another tag, outside and inside a
+    tunnel. So the numbers of TCP decide, and the network says whose to try first.
     """
-    same_network, address_pair = latest_in(tables, pair, tables.segment.network), tables.address_pairs[pair]
+    same_network, address_pair = (
+        latest_in(tables, pair, tables.segment.network),
+        tables.address_pairs[pair],
+    )
     fit = fit_of(tables, same_network, end)
     if fit == 1:
         return same_network
@@ -183,13 +214,16 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
 
 @inline
 def is_far_off(tables: TransportTables, side: int) -> bool:
-    """Returns whether a packet cannot belong to its connection: the next connection on the same addresses has numbers that rise by the
-    clock."""
+    """Returns whether a packet cannot belong to its connection: the next connection on the same
+    addresses has numbers that rise by the clock.
+    """
     direction, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     if direction.has_base == 0:  # all that is known of a connection is the SYN of the other side
         return bool(
-            flags & ACK and tables.sides[side ^ 1].started == 1 and not 0 <= distance(ack, tables.sides[side ^ 1].base) < STRAY_REACH
+            flags & ACK
+            and tables.sides[side ^ 1].started == 1
+            and not 0 <= distance(ack, tables.sides[side ^ 1].base) < STRAY_REACH
         )
     gap = distance(seq, direction.base + flow.next)
     known_end = last_waiting(tables, flow)
@@ -198,18 +232,27 @@ def is_far_off(tables: TransportTables, side: int) -> bool:
         return not first <= flow.next + gap <= max(known_end, flow.acked_to) + RESET_REACH
     if tables.connections[side >> 1].closed_how == OPEN:
         return bool(abs(gap) > WINDOW)
-    if direction.ended == 1 and gap >= 0 and gap + tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
+    if (
+        direction.ended == 1
+        and gap >= 0
+        and gap + tables.segment.have > 0
+        and tables.connections[side >> 1].closed_how == BY_RST
+    ):
         return True  # who sends on did not send the RST, but the direction has ended by it
     before = min(WINDOW, flow.next + AFTER_CLOSE)
-    return bool(gap < -before or gap > (AFTER_END if direction.ended == 1 else known_end - flow.next + AFTER_CLOSE))
+    return bool(
+        gap < -before
+        or gap > (AFTER_END if direction.ended == 1 else known_end - flow.next + AFTER_CLOSE)
+    )
 
 
 @inline
 def comes_again(tables: TransportTables, side: int) -> bool:
-    """Returns whether a SYN with the first number of its side begins another connection: test tools use the same numbers again.
+    """Returns whether a SYN with the first number of its side begins another connection: test tools
+    use the same numbers again.
 
-    Whoever sent bytes or a FIN had an answer to its SYN, and sends it no more. Then only a copy of the first one can come: soon after it,
-    or with its time where packets are read twice.
+    Whoever sent bytes or a FIN had an answer to its SYN, and sends it no more. Then only a copy of
+    the first one can come: soon after it, or with its time where packets are read twice.
     """
     connection, time = tables.connections[side >> 1], tables.segment.packet.time
     had_answer = tables.sides[side].has_fin == 1 or tables.flows[flow_of(tables, side)].next > 0
@@ -220,14 +263,18 @@ def comes_again(tables: TransportTables, side: int) -> bool:
 
 @inline
 def begins_anew(tables: TransportTables, side: int) -> bool:
-    """Returns whether the current packet, a SYN, cannot belong to the connection on its addresses."""
+    """Returns whether the current packet, a SYN, cannot belong to the connection on its
+    addresses.
+    """
     flags, first, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     is_soon = abs(tables.segment.packet.time - tables.connections[side >> 1].first_time) < COPY_NS
     if sender.has_base == 1:
         if sender.started == 0 and is_soon and 0 < distance(sender.base, first) < STRAY_REACH:
             return False  # its own SYN, which stands in the file behind bytes of it
-        return bool(distance(first, sender.base) != 0 or (not flags & ACK and comes_again(tables, side)))
+        return bool(
+            distance(first, sender.base) != 0 or (not flags & ACK and comes_again(tables, side))
+        )
     if receiver.has_base == 0:
         return bool(tables.connections[side >> 1].closed_how != OPEN)
     if receiver.started == 0:
@@ -239,11 +286,15 @@ def begins_anew(tables: TransportTables, side: int) -> bool:
 
 @inline
 def is_established(tables: TransportTables, c: int) -> bool:
-    """Returns whether both ends may believe in a connection: it began, and not all of it ended with a FIN, or not long ago."""
+    """Returns whether both ends may believe in a connection: it began, and not all of it ended with
+    a FIN, or not long ago.
+    """
     client, server, connection = tables.sides[2 * c], tables.sides[2 * c + 1], tables.connections[c]
     has_begun = client.has_base + server.has_base == 2 or connection.flows > 0
     is_open = client.has_base > client.has_fin or server.has_base > server.has_fin
-    return bool(has_begun and (is_open or tables.segment.packet.time - connection.last_time < WAIT_NS))
+    return bool(
+        has_begun and (is_open or tables.segment.packet.time - connection.last_time < WAIT_NS)
+    )
 
 
 @inline
@@ -271,27 +322,40 @@ def leave(tables: TransportTables, c: int) -> None:
 
 @inline
 def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
-    """Returns whether a sequence number of a direction belongs to the SYN that waits there, and not to the connection."""
+    """Returns whether a sequence number of a direction belongs to the SYN that waits there, and not
+    to the connection.
+    """
     direction, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
-    ahead, apart = distance(number, tables.nodes[flow.stray].offset), distance(number, direction.base + flow.next + direction.has_fin)
+    ahead, apart = (
+        distance(number, tables.nodes[flow.stray].offset),
+        distance(number, direction.base + flow.next + direction.has_fin),
+    )
     is_other = direction.has_base == 0 or abs(apart) >= STRAY_REACH or (ahead == 0 and apart != 0)
     return bool(is_other and 0 <= ahead < STRAY_REACH)
 
 
 @step
 def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
-    """Returns whether the current packet agrees with one that waits: both are of a connection that begins.
+    """Returns whether the current packet agrees with one that waits: both are of a connection that
+    begins.
 
     ``is_off``: the packet cannot belong to the connection on its addresses.
     """
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
-    stray, answered = tables.flows[flow_of(tables, side)].stray, tables.flows[flow_of(tables, side ^ 1)].stray
+    stray, answered = (
+        tables.flows[flow_of(tables, side)].stray,
+        tables.flows[flow_of(tables, side ^ 1)].stray,
+    )
     if stray >= 0:
         node = tables.nodes[stray]
         if node.flags & SYN:
             if not flags & SYN and is_behind_syn(tables, side, seq):
                 return True
-        elif is_off and (tables.segment.have > 0 or flags & SYN) and abs(distance(seq, node.offset)) < STRAY_REACH:
+        elif (
+            is_off
+            and (tables.segment.have > 0 or flags & SYN)
+            and abs(distance(seq, node.offset)) < STRAY_REACH
+        ):
             return True
     if answered >= 0 and tables.nodes[answered].flags & SYN:
         node = tables.nodes[answered]
@@ -303,12 +367,17 @@ def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
 
 @inline
 def keep_stray(tables: TransportTables, side: int) -> None:
-    """Keeps the current packet until another one agrees with it; one that waited before was simply wrong.
+    """Keeps the current packet until another one agrees with it; one that waited before was simply
+    wrong.
 
     A SYN that is sent again does not agree with itself.
     """
     flow, segment = tables.flows[own_flow(tables, side)], tables.segment
-    if flow.stray >= 0 and segment.flags & tables.nodes[flow.stray].flags & SYN and tables.nodes[flow.stray].offset == segment.seq:
+    if (
+        flow.stray >= 0
+        and segment.flags & tables.nodes[flow.stray].flags & SYN
+        and tables.nodes[flow.stray].offset == segment.seq
+    ):
         return
     drop_stray(tables, flow)
     k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
@@ -323,7 +392,8 @@ def keep_stray(tables: TransportTables, side: int) -> None:
 
 @inline
 def open_at_strays(tables: TransportTables, side: int) -> int:
-    """Opens the connection of the packets that wait, as the current packet of a direction shows; returns its number.
+    """Opens the connection of the packets that wait, as the current packet of a direction shows;
+    returns its number.
 
     One that waits belongs to it if its numbers are near those of the current packet.
     """
@@ -348,9 +418,14 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
         if node.packet.number < first.number:
             first = node.packet
     turn = max(client, 0) & 1
-    new_connection = open_connection(tables, tables.connections[old].pair, tables.connections[old].client_end ^ turn, first)
+    new_connection = open_connection(
+        tables, tables.connections[old].pair, tables.connections[old].client_end ^ turn, first
+    )
     for flip in range(2):
-        before, new = tables.flows[flow_of(tables, 2 * old + flip)], tables.flows[own_flow(tables, 2 * new_connection + (flip ^ turn))]
+        before, new = (
+            tables.flows[flow_of(tables, 2 * old + flip)],
+            tables.flows[own_flow(tables, 2 * new_connection + (flip ^ turn))],
+        )
         new.opened_by = packet.number
         new.jump = jump if client < 0 else 0
         new.stray = before.stray
@@ -361,7 +436,9 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
 
 @inline
 def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: ByteArray) -> int:
-    """Returns which end of a pair is the client, by the first packet of their connection, which comes from ``end`` and ``port``."""
+    """Returns which end of a pair is the client, by the first packet of their connection, which
+    comes from ``end`` and ``port``.
+    """
     if flags & SYN:
         return 1 - end if flags & ACK else end
     if server_ports[port] != server_ports[other_port]:

@@ -1,4 +1,6 @@
-"""The application of the terminal UI: it holds the views, binds the keys, and starts the work in the background."""
+"""The application of the terminal UI: it holds the views, binds the keys, and starts the work in
+the background.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,11 @@ class InspectApp(ThemedApp):
     COMMANDS = {Commands}  # noqa: RUF012 - Textual's way
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual's way
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
-    BINDINGS = [Binding(key.keys, key.action, key.text, show=False) for key in KEYS if not key.action.startswith("app.")]  # noqa: RUF012
+    BINDINGS = [  # noqa: RUF012
+        Binding(key.keys, key.action, key.text, show=False)
+        for key in KEYS
+        if not key.action.startswith("app.")
+    ]
 
     def __init__(
         self,
@@ -80,20 +86,26 @@ class InspectApp(ThemedApp):
         can_read_again: bool = True,
         beside: Inspection | None = None,
     ) -> None:
-        """Makes the application. ``saved``: the user's filters by name, added to the built-in ones. ``colors``: the user's own rules.
+        """Makes the application. ``saved``: the user's filters by name, added to the built-in ones.
+        ``colors``: the user's own rules.
 
-        ``beside``: another capture, whose timelines are compared. ``theme_name``: if empty, the theme that was chosen last is used.
+        ``beside``: another capture, whose timelines are compared. ``theme_name``: if empty, the
+        theme that was chosen last is used.
 
         ``can_read_again``: whether the capture is in complete files.
         """
-        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors)
+        super().__init__(
+            is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors
+        )
         self.inspection = inspection
         self._can_read_again = can_read_again
         if self.memory.notes is not None:
             inspection.notes = Notes.beside(inspection.files, self.memory.notes)
         self._first_filter = filter_text
         self._is_untouched = not filter_text
-        """Whether the user has not pressed a key or clicked yet, so that the program may choose the first view."""
+        """Whether the user has not pressed a key or clicked yet, so that the program may choose the
+        first view.
+        """
         self.navigation = Navigation(inspection, self.say, self.draw_frame)
         frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
         self.bar = FilterBar(dict(saved or {}), self.memory.filters, self.glyphs, frequent, odd)
@@ -101,16 +113,36 @@ class InspectApp(ThemedApp):
         self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
         self.packets.list.color_rules = colors
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
-        self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES, self.glyphs)
+        self.timeline = TimelineView(
+            self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES, self.glyphs
+        )
         self.findings = FindingsView(self.navigation, self.glyphs)
         self.stats = StatsView(self.navigation, self.glyphs)
-        self.navigation.views = (self.overview, self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
-        self.map, self.lanes, self.finding_list = self.vbuckets.map, self.timeline.lanes, self.findings.list
+        self.navigation.views = (
+            self.overview,
+            self.packets,
+            self.vbuckets,
+            self.timeline,
+            self.findings,
+            self.stats,
+        )
+        self.map, self.lanes, self.finding_list = (
+            self.vbuckets.map,
+            self.timeline.lanes,
+            self.findings.list,
+        )
         self._exporting = Exporting(self, self.navigation)
-        self._tabs, self._progress, self._keys = frame.Line(id="tabs"), frame.Line(id="progress"), frame.Line(id="keys")
+        self._tabs, self._progress, self._keys = (
+            frame.Line(id="tabs"),
+            frame.Line(id="progress"),
+            frame.Line(id="keys"),
+        )
         self.navigation.beside = self._beside = beside
         loaded = [inspection] if beside is None else [inspection, beside]
-        self._loaders = [threading.Thread(target=one.load, args=(lambda: None,), name="load", daemon=True) for one in loaded]
+        self._loaders = [
+            threading.Thread(target=one.load, args=(lambda: None,), name="load", daemon=True)
+            for one in loaded
+        ]
         self._shown_beside: Results | None = None
         self._shown_rows = 0
         self._shown_results: Results | None = None
@@ -137,13 +169,24 @@ class InspectApp(ThemedApp):
             self.bar.apply(self._first_filter)
 
     def _load(self) -> None:
-        """Starts reading after the first screen is drawn, because reading takes processor time from drawing."""
+        """Starts reading after the first screen is drawn, because reading takes processor time from
+        drawing.
+        """
         for loader in self._loaders:
             loader.start()
 
     async def on_event(self, event: events.Event) -> None:
-        """Handles an event as Textual does, but puts keys and pasted text into a queue, so that each waits for those before it."""
-        if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
+        """Handles an event as Textual does, but puts keys and pasted text into a queue, so that
+        each waits for those before it.
+        """
+        if isinstance(
+            event,
+            events.Key
+            | events.Paste
+            | events.MouseDown
+            | events.MouseScrollDown
+            | events.MouseScrollUp,
+        ):
             self._is_untouched = False
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._type_ahead.add(event)
@@ -175,22 +218,37 @@ class InspectApp(ThemedApp):
         for one in read:
             one.close()
 
-    # -- what is read -------------------------------------------------------------------------------------
+    # -- what is read
+    # -------------------------------------------------------------------------------------
 
     @property
     def is_up_to_date(self) -> bool:
         """Whether the screen shows all that was read and worked out."""
-        is_beside_shown = self._beside is None or (self._beside.state != "reading" and self._shown_beside is self._beside.results)
-        return self._shown_results is self.inspection.results and self._shown_rows == self.inspection.store.rows and is_beside_shown
+        is_beside_shown = self._beside is None or (
+            self._beside.state != "reading" and self._shown_beside is self._beside.results
+        )
+        return (
+            self._shown_results is self.inspection.results
+            and self._shown_rows == self.inspection.store.rows
+            and is_beside_shown
+        )
 
     @property
     def is_at_rest(self) -> bool:
         """Whether no work in the background will change the screen any more."""
         is_idle = self._type_ahead.is_empty and not self.packets.is_waiting
-        return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if not _never_ends(worker))
+        return (
+            self.is_up_to_date
+            and is_idle
+            and not any(
+                not worker.is_finished for worker in self.workers if not _never_ends(worker)
+            )
+        )
 
     def _choose_first(self) -> None:
-        """Shows the overview first if the capture is large or has problems, unless the user has already chosen something."""
+        """Shows the overview first if the capture is large or has problems, unless the user has
+        already chosen something.
+        """
         if self._is_untouched and is_first(self.inspection):
             self._is_untouched = False
             self.navigation.begin_with("overview")
@@ -204,7 +262,10 @@ class InspectApp(ThemedApp):
         if self._shown_results is not self.inspection.results:
             self._shown_results = self.inspection.results
             self.navigation.take_up()
-            if self._shown_results.connection is not None and not self._shown_results.charts.commands:
+            if (
+                self._shown_results.connection is not None
+                and not self._shown_results.charts.commands
+            ):
                 self._count(self._shown_results)
             self._choose_first()
         elif self.inspection.state != "reading" and not self._has_given_back:
@@ -219,7 +280,8 @@ class InspectApp(ThemedApp):
             self.say(self.inspection.notices[-1])
         self.draw_frame()
 
-    # -- the lines around the view ------------------------------------------------------------------------
+    # -- the lines around the view
+    # ------------------------------------------------------------------------
 
     @property
     def view(self) -> str:
@@ -258,14 +320,21 @@ class InspectApp(ThemedApp):
         if self._said:
             self.say("")
 
-    # -- keys and clicks ----------------------------------------------------------------------------------
+    # -- keys and clicks
+    # ----------------------------------------------------------------------------------
 
-    async def run_action(self, action: Any, default_namespace: DOMNode | None = None, *arguments: Any, **options: Any) -> bool:
+    async def run_action(
+        self, action: Any, default_namespace: DOMNode | None = None, *arguments: Any, **options: Any
+    ) -> bool:
         """Runs an action as Textual does, but on the shown view if that has the action.
 
         Shows the error if a changed capture makes it fail.
         """
-        if default_namespace in (None, self) and isinstance(action, str) and hasattr(self.navigation.view, _method(action)):
+        if (
+            default_namespace in (None, self)
+            and isinstance(action, str)
+            and hasattr(self.navigation.view, _method(action))
+        ):
             default_namespace = self.navigation.view
         try:
             return await super().run_action(action, default_namespace, *arguments, **options)
@@ -279,7 +348,14 @@ class InspectApp(ThemedApp):
 
     def action_severity(self, severity: str) -> None:
         """Shows the first finding of this severity."""
-        number = next((at for at, one in enumerate(self.inspection.results.findings) if one.severity == severity), None)
+        number = next(
+            (
+                at
+                for at, one in enumerate(self.inspection.results.findings)
+                if one.severity == severity
+            ),
+            None,
+        )
         if number is None:
             self.say(f"there is no {severity}")
         else:
@@ -308,8 +384,14 @@ class InspectApp(ThemedApp):
             action(*arguments)
 
     def action_leave(self) -> None:
-        """Does the first of these that applies: stops an export or a search, leaves the filter, stops reading, clears."""
-        if self._exporting.stop() or self.navigation.view.stop() or (self.bar.is_typing and self.packets.leave()):
+        """Does the first of these that applies: stops an export or a search, leaves the filter,
+        stops reading, clears.
+        """
+        if (
+            self._exporting.stop()
+            or self.navigation.view.stop()
+            or (self.bar.is_typing and self.packets.leave())
+        ):
             return
         if self.inspection.state == "reading":
             self.inspection.stop()
@@ -319,7 +401,10 @@ class InspectApp(ThemedApp):
 
     def action_go(self) -> None:
         """Asks for a place, and goes there."""
-        self.push_screen(Prompt("go to", hint=FORMS), lambda text: self.navigation.go(text) if text and text.strip() else None)
+        self.push_screen(
+            Prompt("go to", hint=FORMS),
+            lambda text: self.navigation.go(text) if text and text.strip() else None,
+        )
 
     def action_next_mark(self) -> None:
         """Goes to the next mark; after the last mark, to the first."""
@@ -327,8 +412,13 @@ class InspectApp(ThemedApp):
 
     def action_connections(self) -> None:
         """Lists all connections, so that the user can choose one to show alone, or all."""
-        dialog = ConnectionDialog(talks(self.inspection.everything), self.glyphs, self.inspection.connection or 0)
-        self.push_screen(dialog, lambda number: None if number is None else self.navigation.choose(number or None))
+        dialog = ConnectionDialog(
+            talks(self.inspection.everything), self.glyphs, self.inspection.connection or 0
+        )
+        self.push_screen(
+            dialog,
+            lambda number: None if number is None else self.navigation.choose(number or None),
+        )
 
     @work(thread=True, group="count", exclusive=True)
     def _count(self, results: Results) -> None:
@@ -337,7 +427,10 @@ class InspectApp(ThemedApp):
 
         def goes_on(share: float) -> bool:
             if share:
-                self.navigation.from_thread(self.say, f"counting the messages of connection {results.connection} … {share:.0%}")
+                self.navigation.from_thread(
+                    self.say,
+                    f"counting the messages of connection {results.connection} … {share:.0%}",
+                )
             return not worker.is_cancelled
 
         try:
@@ -361,17 +454,42 @@ class InspectApp(ThemedApp):
         self.push_screen(marks, lambda row: self.navigation.to_row(row) if row else None)
 
     def action_export(self) -> None:
-        """Asks what to export (the row under the cursor, marked rows, shown rows or all rows) and to which file."""
+        """Asks what to export (the row under the cursor, marked rows, shown rows or all rows) and
+        to which file.
+        """
         rows, store = self.packets.list, self.inspection.store
-        index, marks, first, last = rows.index, np.array(self.navigation.marks, np.int64), store.first_row, store.rows
+        index, marks, first, last = (
+            rows.index,
+            np.array(self.navigation.marks, np.int64),
+            store.first_row,
+            store.rows,
+        )
         choices = [*self.navigation.view.exports()]
         if len(marks):
-            choices.append(messages(f"the {len(marks):,} marked message{'' if len(marks) == 1 else 's'}", self.inspection, lambda: marks))
+            choices.append(
+                messages(
+                    f"the {len(marks):,} marked message{'' if len(marks) == 1 else 's'}",
+                    self.inspection,
+                    lambda: marks,
+                )
+            )
         if index.is_filtered and len(index):
             shown = index.rows(0, len(index))
-            choices.append(messages(f"the {len(shown):,} messages that the filter shows", self.inspection, lambda: shown))
+            choices.append(
+                messages(
+                    f"the {len(shown):,} messages that the filter shows",
+                    self.inspection,
+                    lambda: shown,
+                )
+            )
         if last >= first:
-            choices.append(messages(f"all {last - first + 1:,} messages", self.inspection, lambda: np.arange(first, last + 1)))
+            choices.append(
+                messages(
+                    f"all {last - first + 1:,} messages",
+                    self.inspection,
+                    lambda: np.arange(first, last + 1),
+                )
+            )
             choices.append(report(self.inspection))
         if choices:
             self.push_screen(ExportDialog(choices, self.glyphs, self._exporting.begin))
@@ -385,7 +503,10 @@ class InspectApp(ThemedApp):
     def action_help(self) -> None:
         """Shows the help: keys and glyphs."""
         glyphs = self.glyphs
-        signs = f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  {glyphs.mark} marked  {glyphs.link} Enter follows"
+        signs = (
+            f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  "
+            f"{glyphs.mark} marked  {glyphs.link} Enter follows"
+        )
         self.push_screen(Help(self.view, "\n".join([signs, *self.navigation.view.legend()])))
 
     async def do(self, command: Command) -> None:
@@ -399,16 +520,26 @@ class InspectApp(ThemedApp):
         self.action_suspend_process()
 
     def action_another(self) -> None:
-        """Lets the user open another capture in place of this one. Asks first if messages would be lost that are in no file."""
+        """Lets the user open another capture in place of this one. Asks first if messages would be
+        lost that are in no file.
+        """
         screen = OpenScreen(self.memory.captures.texts[::-1], self.glyphs)
-        self.push_screen(screen, lambda opening: self._leave(opening) if opening is not None else None)
+        self.push_screen(
+            screen, lambda opening: self._leave(opening) if opening is not None else None
+        )
 
     def action_keylog(self) -> None:
         """Asks for a key log, and reads the capture again with its TLS secrets."""
         if not self._can_read_again:
             self.say("what comes only once cannot be read again; start with --keylog FILE")
             return
-        self.push_screen(Prompt("read the capture again, with the TLS secrets of this key log", hint="path of the key log"), self._unlock)
+        self.push_screen(
+            Prompt(
+                "read the capture again, with the TLS secrets of this key log",
+                hint="path of the key log",
+            ),
+            self._unlock,
+        )
 
     def _unlock(self, name: str | None) -> None:
         path = os.path.expanduser(name or "")
@@ -418,19 +549,29 @@ class InspectApp(ThemedApp):
             self.say(f"{escape(path)}: there is no such file")
 
     def _leave(self, opening: Opening | None = None) -> None:
-        """Ends the application and returns what to open next. Asks first if messages would be lost that are in no file."""
+        """Ends the application and returns what to open next. Asks first if messages would be lost
+        that are in no file.
+        """
         if self.inspection.is_saved or not self.inspection.store.rows:
             self.exit(opening)
         elif not isinstance(self.screen, Leaving):
             count = self.inspection.store.rows
-            what = "1 message is in no file; it is" if count == 1 else f"{count:,} messages are in no file; they are"
-            self.push_screen(Leaving(f"{what} lost when you leave"), partial(self._answered, opening))
+            what = (
+                "1 message is in no file; it is"
+                if count == 1
+                else f"{count:,} messages are in no file; they are"
+            )
+            self.push_screen(
+                Leaving(f"{what} lost when you leave"), partial(self._answered, opening)
+            )
 
     def _answered(self, opening: Opening | None, answer: Answer | None) -> None:
         if answer == "leave":
             self.exit(opening)
         elif answer == "save":
-            everything = messages("all messages, and leave", self.inspection, self.inspection.all_rows)
+            everything = messages(
+                "all messages, and leave", self.inspection, self.inspection.all_rows
+            )
             leave = partial(self._exporting.begin, then=partial(self.exit, opening))
             self.push_screen(ExportDialog([everything], self.glyphs, leave))
 
@@ -446,7 +587,9 @@ class InspectApp(ThemedApp):
 
     def action_picture(self) -> None:
         """Saves a picture of the screen to a new file."""
-        prompt = Prompt("save a picture of the screen, as SVG, to a new file", f"dcpinspect-{self.view}.svg")
+        prompt = Prompt(
+            "save a picture of the screen, as SVG, to a new file", f"dcpinspect-{self.view}.svg"
+        )
         self.push_screen(prompt, lambda name: self._draw_to(Path(name)) if name else None)
 
     def _draw_to(self, path: Path) -> None:

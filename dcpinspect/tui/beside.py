@@ -1,4 +1,6 @@
-"""Says in one line how another capture differs, as far as the tables of both captures tell; neither capture is read again."""
+"""Says in one line how another capture differs, as far as the tables of both captures tell; neither
+capture is read again.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,24 @@ _NAMED = 2
 
 
 def difference(here: Results, beside: Results, name: str) -> str:
-    """Returns the line about the differences. ``name``: of the other capture, safe for a terminal."""
+    """Returns the line about the differences. ``name``: of the other capture, safe for a
+    terminal.
+    """
     own, other = _reached(here), _reached(beside)
     common = own.keys() & other.keys()
     moved = sum(own[vbucket] != other[vbucket] for vbucket in common)
     parts = []
     if common:
         same = f"{counted(len(common), 'vbucket')} in both"
-        parts.append(f"{moved:,} of {same} reached another seqno" if moved else f"{same} reached the same seqno")
-    for count, where in ((len(other.keys() - own.keys()), "there"), (len(own.keys() - other.keys()), "here")):
+        parts.append(
+            f"{moved:,} of {same} reached another seqno"
+            if moved
+            else f"{same} reached the same seqno"
+        )
+    for count, where in (
+        (len(other.keys() - own.keys()), "there"),
+        (len(own.keys() - other.keys()), "here"),
+    ):
         if count:
             parts.append(f"{counted(count, 'vbucket')} only {where}")
     rules, others = _rules(here), _rules(beside)

@@ -1,4 +1,5 @@
-"""Shows the bytes of one message as hex and text, or as the grid of the specification. Bytes of the selected field are highlighted.
+"""Shows the bytes of one message as hex and text, or as the grid of the specification. Bytes of the
+selected field are highlighted.
 
 Each part of the message has a colour of its own, the same as in the names of its fields.
 """
@@ -71,12 +72,18 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self._resize()
 
     def light(self, span: Span | None) -> None:
-        """Highlights the bytes [start, end). None: the selected field has no bytes here, such as a field inside an unpacked value."""
+        """Highlights the bytes [start, end). None: the selected field has no bytes here, such as a
+        field inside an unpacked value.
+        """
         self._span = span
         if span is not None:
             if not span[0] <= self.at < span[1]:
                 self.at = span[0]
-            line, top, height = self.at // self.columns, int(self.scroll_offset.y), max(self.size.height, 1)
+            line, top, height = (
+                self.at // self.columns,
+                int(self.scroll_offset.y),
+                max(self.size.height, 1),
+            )
             if not top <= line < top + height:
                 self.scroll_to(y=max(0, line - height // 3), animate=False, immediate=True)
         self.refresh()
@@ -98,7 +105,11 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         """Selects the field that the clicked byte belongs to."""
         inside = event.get_content_offset(self)
         head, step = (6, 7) if self.form == "grid" else (7, 3)
-        if inside is None or inside.x < head or (column := (inside.x - head) // step) >= self.columns:
+        if (
+            inside is None
+            or inside.x < head
+            or (column := (inside.x - head) // step) >= self.columns
+        ):
             return
         place = (int(self.scroll_offset.y) + inside.y) * self.columns + column
         if place < self.count:
@@ -110,7 +121,8 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             self.at = min(max(place, 0), self.count - 1)
             self.post_message(self.Picked(self.at))
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
@@ -132,31 +144,54 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
 
         The byte at the cursor is reversed while the pane has the focus.
         """
-        own = lit if self._is_lit(at) else base + theme.style_of(self.app, f"part-{self._parts.at(at)}")
+        own = (
+            lit
+            if self._is_lit(at)
+            else base + theme.style_of(self.app, f"part-{self._parts.at(at)}")
+        )
         return own + Style(reverse=True) if self.has_focus and at == self.at else own
 
-    def _grid(self, start: int, cells: list[str], base: Style, dim: Style, lit: Style) -> list[Piece]:
+    def _grid(
+        self, start: int, cells: list[str], base: Style, dim: Style, lit: Style
+    ) -> list[Piece]:
         pieces: list[Piece] = [(f"{start:>5}", dim)]
         end = start + len(cells)
         for at, cell in enumerate(cells, start):
             opens = self._is_lit(at) and not self._is_lit(at - 1)
             closed = self._is_lit(at - 1) and not self._is_lit(at) and at > start
-            pieces.append(("[" if opens else "]" if closed else "|", lit if opens or closed else dim))
-            pieces.append((f" {'0x' + cell if _is_hex(cell) else ' ' + cell + ' '} ", self._style(at, base, lit)))
+            pieces.append(
+                ("[" if opens else "]" if closed else "|", lit if opens or closed else dim)
+            )
+            pieces.append(
+                (
+                    f" {'0x' + cell if _is_hex(cell) else ' ' + cell + ' '} ",
+                    self._style(at, base, lit),
+                )
+            )
         closes = self._is_lit(end - 1) and not self._is_lit(end)
         pieces.append(("]" if closes else "|", lit if closes else dim))
         pieces.append((" " + "".join(map(_letter, cells)), dim))
         return pieces
 
-    def _hex(self, start: int, cells: list[str], base: Style, dim: Style, lit: Style) -> list[Piece]:
+    def _hex(
+        self, start: int, cells: list[str], base: Style, dim: Style, lit: Style
+    ) -> list[Piece]:
         pieces: list[Piece] = [(f"{start:>6} ", dim)]
         end = start + len(cells)
         for at, cell in enumerate(cells, start):
             pieces.append((cell, self._style(at, base, lit)))
-            pieces.append((" ", lit if self._is_lit(at) and self._is_lit(at + 1) and at + 1 < end else base))
+            pieces.append(
+                (" ", lit if self._is_lit(at) and self._is_lit(at + 1) and at + 1 < end else base)
+            )
         pieces.append(("   " * (self.columns - len(cells)) + " ", base))
-        letters = [(_letter(cell), lit if self._is_lit(at) else dim) for at, cell in enumerate(cells, start)]
-        return pieces + [("".join(letter for letter, _ in run), style) for style, run in groupby(letters, key=lambda one: one[1])]
+        letters = [
+            (_letter(cell), lit if self._is_lit(at) else dim)
+            for at, cell in enumerate(cells, start)
+        ]
+        return pieces + [
+            ("".join(letter for letter, _ in run), style)
+            for style, run in groupby(letters, key=lambda one: one[1])
+        ]
 
 
 def hex_width(columns: int) -> int:

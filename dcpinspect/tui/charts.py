@@ -1,6 +1,7 @@
 """Draws charts as lines of text, in eighths of a cell.
 
-A library for plots would draw the same, but would add a dependency and start-up time, and could not draw in ASCII.
+A library for plots would draw the same, but would add a dependency and start-up time, and could not
+draw in ASCII.
 """
 
 from __future__ import annotations
@@ -25,15 +26,20 @@ Values = npt.NDArray[np.float64]
 
 
 def fitted(values: IntArray, width: int) -> Values:
-    """Fits values to ``width`` columns: repeats each value, or takes the greatest of several neighbours, so that no peak is lost."""
+    """Fits values to ``width`` columns: repeats each value, or takes the greatest of several
+    neighbours, so that no peak is lost.
+    """
     if not len(values) or width < 1:
         return np.zeros(0)
-    found: Values = np.maximum.reduceat(values, np.arange(width) * len(values) // width).astype(np.float64)
+    found: Values = np.maximum.reduceat(values, np.arange(width) * len(values) // width).astype(
+        np.float64
+    )
     return found
 
 
 def columns(values: Values, height: int, *, most: float | None = None) -> list[str]:
-    """Returns lines from the top down, with one column per value. A column is as high as the share of its value in ``most``.
+    """Returns lines from the top down, with one column per value. A column is as high as the share
+    of its value in ``most``.
 
     Without ``most``, the greatest value counts as the whole. Only the value 0 has an empty column.
     """
@@ -41,16 +47,27 @@ def columns(values: Values, height: int, *, most: float | None = None) -> list[s
     share = values / top if top > 0 else np.zeros(len(values))
     eighths = np.clip(np.ceil(share * height * 8), 0, height * 8).astype(np.int64)
     glyphs = np.array([" ", *BLOCKS])
-    return ["".join(glyphs[np.clip(eighths - 8 * below, 0, 8)]) for below in reversed(range(height))]
+    return [
+        "".join(glyphs[np.clip(eighths - 8 * below, 0, 8)]) for below in reversed(range(height))
+    ]
 
 
 def chart(
-    title: str, values: IntArray, span: tuple[int, int], *, width: int, height: int, each: float = 1, limit: int | None = None
+    title: str,
+    values: IntArray,
+    span: tuple[int, int],
+    *,
+    width: int,
+    height: int,
+    each: float = 1,
+    limit: int | None = None,
 ) -> list[str]:
-    """Returns a heading, ``height`` lines of columns with numbers beside them, and the axis of time.
+    """Returns a heading, ``height`` lines of columns with numbers beside them, and the axis of
+    time.
 
-    ``span``: begin and end in nanoseconds since the capture began. ``each``: what values are divided by. ``limit``: the greatest value
-    that should occur; a line marks it where no column covers it.
+    ``span``: begin and end in nanoseconds since the capture began. ``each``: what values are
+    divided by. ``limit``: the greatest value that should occur; a line marks it where no column
+    covers it.
     """
     room = max(1, width - LABEL)
     drawn = fitted(values, room) / each
@@ -65,7 +82,9 @@ def chart(
 
 
 def axis(begin_ns: int, end_ns: int, width: int) -> str:
-    """Returns an axis of time: round times where they are, and the end of the capture at its end."""
+    """Returns an axis of time: round times where they are, and the end of the capture at its
+    end.
+    """
     scale = Scale.filling(begin_ns, max(end_ns, begin_ns + 1), max(1, width))
     last = f"{end_ns / 1e9:.3f} s"
     text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)
@@ -73,18 +92,25 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
         return text[:width].ljust(width)
     out = ""
     for label in re.finditer(r"[\d.]+ s", text):
-        if label.end() < width - len(last):  # the end of the capture has its place, so a label that would touch it is left out
+        if label.end() < width - len(
+            last
+        ):  # the end of the capture has its place, so a label that would touch it is left out
             out = out.ljust(label.start()) + label[0]
     return out.ljust(width - len(last)) + last
 
 
 def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:
     """Puts two charts next to each other. ``width``: of the left chart."""
-    return [f"{one}{' ' * max(0, width - cells(one))}{other}" for one, other in zip(left, right, strict=True)]
+    return [
+        f"{one}{' ' * max(0, width - cells(one))}{other}"
+        for one, other in zip(left, right, strict=True)
+    ]
 
 
 def bar(value: int, most: int, width: int) -> str:
-    """Returns a bar whose share of ``width`` is the share of ``value`` in ``most``; it is empty only for 0."""
+    """Returns a bar whose share of ``width`` is the share of ``value`` in ``most``; it is empty
+    only for 0.
+    """
     return FULL * max(1, round(width * value / most)) if value > 0 and most > 0 else ""
 
 

@@ -1,6 +1,8 @@
-"""The command palette: lists every action by a title that people search for, with its key beside it.
+"""The command palette: lists every action by a title that people search for, with its key beside
+it.
 
-The actions are those of ``keys.KEYS``, and those of ``MORE``, which have no key. An action of another view shows that view first.
+The actions are those of ``keys.KEYS``, and those of ``MORE``, which have no key. An action of
+another view shows that view first.
 """
 
 from __future__ import annotations
@@ -79,7 +81,9 @@ TITLES = {
     "help": "Help: keys and symbols",
     "quit": "Quit",
 }
-"""Titles of actions in the palette, in its order. Actions without a title here follow, with their text."""
+"""Titles of actions in the palette, in its order. Actions without a title here follow, with their
+text.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,15 @@ class Command:
 
 
 MORE = (
-    *(Command(f"Filter: {name}", f"preset('{name}')", f"@{name}", preset.doc) for name, preset in FILTERS.items()),
+    *(
+        Command(f"Filter: {name}", f"preset('{name}')", f"@{name}", preset.doc)
+        for name, preset in FILTERS.items()
+    ),
     *(Command(f"Theme: {name}", f"theme('{name}')") for name in THEMES),
-    *(Command(f"Copy: {words}", f"copy_as('{form}')", views=("packets",)) for form, words in FORMS.items()),
+    *(
+        Command(f"Copy: {words}", f"copy_as('{form}')", views=("packets",))
+        for form, words in FORMS.items()
+    ),
     Command("Save a picture of the screen (SVG)", "picture", about="screenshot"),
 )
 """Entries for actions that have no key."""
@@ -108,10 +118,22 @@ MORE = (
 def commands() -> list[Command]:
     """Returns all entries of the palette in order."""
     by_action = {key.action: key for key in KEYS if not key.action.startswith(("app.", "pane"))}
-    order = [*(action for action in TITLES if action in by_action), *(action for action in by_action if action not in TITLES)]
+    order = [
+        *(action for action in TITLES if action in by_action),
+        *(action for action in by_action if action not in TITLES),
+    ]
     keyed = [by_action[action] for action in order]
     return [
-        *(Command(TITLES.get(key.action, key.text.capitalize()), key.action, key.shown, key.text, key.views) for key in keyed),
+        *(
+            Command(
+                TITLES.get(key.action, key.text.capitalize()),
+                key.action,
+                key.shown,
+                key.text,
+                key.views,
+            )
+            for key in keyed
+        ),
         *MORE,
     ]
 
@@ -120,9 +142,14 @@ _KEY_WIDTH = 9
 
 
 def rank(one: Command, words: Sequence[str]) -> int:
-    """Returns how well an entry matches the typed words, which are in lower case; 0 if the entry lacks one of them."""
+    """Returns how well an entry matches the typed words, which are in lower case; 0 if the entry
+    lacks one of them.
+    """
     title, about = one.title.casefold(), one.about.casefold()
-    ranks = [3 if re.search(rf"\b{re.escape(word)}", title) else 2 if word in title else word in about for word in words]
+    ranks = [
+        3 if re.search(rf"\b{re.escape(word)}", title) else 2 if word in title else word in about
+        for word in words
+    ]
     return sum(ranks) * all(ranks)
 
 
@@ -136,7 +163,9 @@ class Commands(Provider):
     def _line(self, one: Command, words: Sequence[str] = ()) -> Content:
         title = Content(one.title)
         for word in words:
-            title = title.highlight_regex(re.compile(re.escape(word), re.IGNORECASE), style=self.match_style or "reverse")
+            title = title.highlight_regex(
+                re.compile(re.escape(word), re.IGNORECASE), style=self.match_style or "reverse"
+            )
         return Content.assemble((f"{one.shown:>{_KEY_WIDTH}}  ", "dim"), title)
 
     async def discover(self) -> Hits:
@@ -151,4 +180,9 @@ class Commands(Provider):
         for number, one in enumerate(found):
             ranked = rank(one, words)
             if ranked:  # among equal matches, the entry that is first in the table comes first
-                yield Hit(ranked - number / len(found), self._line(one, words), partial(self._run, one), text=one.title)
+                yield Hit(
+                    ranked - number / len(found),
+                    self._line(one, words),
+                    partial(self._run, one),
+                    text=one.title,
+                )

@@ -1,4 +1,6 @@
-"""The list of connections that opens over a view, so that the user can choose one connection to show alone."""
+"""The list of connections that opens over a view, so that the user can choose one connection to
+show alone.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class ConnectionDialog(ModalScreen[int | None]):
     ]
 
     def __init__(self, told: Sequence[Talk], glyphs: Glyphs, here: int) -> None:
-        """Makes the dialog. ``here``: number of the connection that is shown alone now; 0: all are shown."""
+        """Makes the dialog. ``here``: number of the connection that is shown alone now; 0: all are
+        shown.
+        """
         super().__init__()
         self._told = told
         self._here = here

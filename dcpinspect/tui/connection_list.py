@@ -1,4 +1,6 @@
-"""The list of connections: who talks to whom, how much was sent, and how many findings there are."""
+"""The list of connections: who talks to whom, how much was sent, and how many findings there
+are.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,16 @@ class Talk(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Client, server and name of the connection: ``10.0.0.1:5000 → 10.0.0.2:11210  replica``."""
+        """Client, server and name of the connection: ``10.0.0.1:5000 → 10.0.0.2:11210
+        replica``.
+        """
         return f"{self.client} → {self.server}{f'  {self.name}' if self.name else ''}"
 
 
 def talks(results: Results) -> list[Talk]:
-    """Returns all connections: those with most errors first, then those with most warnings, then those with most messages."""
+    """Returns all connections: those with most errors first, then those with most warnings, then
+    those with most messages.
+    """
     table = results.records.get("connections")
     if table is None:
         return []
@@ -55,15 +61,46 @@ def talks(results: Results) -> list[Talk]:
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
     told = []
-    names = ("connection", "client", "server", "name", "agent", "bucket", "streams", "tls", "copy_of")
-    for number, client, server, name, agent, bucket, streams, tls, copy_of in zip(*(table.values(one) for one in names), strict=True):
+    names = (
+        "connection",
+        "client",
+        "server",
+        "name",
+        "agent",
+        "bucket",
+        "streams",
+        "tls",
+        "copy_of",
+    )
+    for number, client, server, name, agent, bucket, streams, tls, copy_of in zip(
+        *(table.values(one) for one in names), strict=True
+    ):
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
         name = name if copy_of is None else f"copy of {copy_of}"
         state = escape(tls or "") or ("TLS, not decrypted" if number in secret else "")
-        client, server, name, agent, bucket = (escape(text or "") for text in (client, server, name, agent, bucket))
+        client, server, name, agent, bucket = (
+            escape(text or "") for text in (client, server, name, agent, bucket)
+        )
         counted = found.get(number, Counter())
-        told.append(Talk(number, client, server, name, agent, bucket, messages, size, streams or 0, state, counted))
-    return sorted(told, key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number))
+        told.append(
+            Talk(
+                number,
+                client,
+                server,
+                name,
+                agent,
+                bucket,
+                messages,
+                size,
+                streams or 0,
+                state,
+                counted,
+            )
+        )
+    return sorted(
+        told,
+        key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number),
+    )
 
 
 class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
@@ -84,17 +121,23 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         """
         here = self.connection if here is None else here
         self.talks, self._has_all = told, has_all
-        self.at = next((place for place, one in enumerate(told, self._has_all) if one.number == here), 0)
+        self.at = next(
+            (place for place, one in enumerate(told, self._has_all) if one.number == here), 0
+        )
         self._arrange()
 
     @property
     def connection(self) -> int:
-        """Number of the connection under the cursor; 0: the line for all connections, or an empty list."""
+        """Number of the connection under the cursor; 0: the line for all connections, or an empty
+        list.
+        """
         place = self.at - self._has_all
         return self.talks[place].number if 0 <= place < len(self.talks) else 0
 
     def _arrange(self) -> None:
-        """Chooses the columns that fit, the most important first. The line for all connections has the sums."""
+        """Chooses the columns that fit, the most important first. The line for all connections has
+        the sums.
+        """
         told, both = self.talks, [("con", [str(one.number) for one in self.talks], True)]
         between = [f"{one.client} → {one.server}" for one in told]
         columns = [
@@ -108,7 +151,12 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             ("agent", [clip(one.agent, 30) for one in told], False),
             ("TLS", [one.tls or "plain" for one in told], False),
         ]
-        room = self.size.width - 2 - max((cells(_found_text(one, self._glyphs)) for one in told), default=0) - 2
+        room = (
+            self.size.width
+            - 2
+            - max((cells(_found_text(one, self._glyphs)) for one in told), default=0)
+            - 2
+        )
         self._columns = []
         for column in columns:
             wide = _width(column) + 2
@@ -127,14 +175,17 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         """Number of lines."""
         return len(self.talks) + self._has_all if self.talks else 0
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading always stays at the top."""
         base = self.rich_style
         dim = self.dim_style()
         if y == 0:
-            return strip([("  ", dim), *self._cells(None, dim), ("found", dim)], self.size.width, base)
+            return strip(
+                [("  ", dim), *self._cells(None, dim), ("found", dim)], self.size.width, base
+            )
         place = int(self.scroll_offset.y) + y - 1
         if not self.talks and y == 1:
             return strip([("  no connections so far", base)], self.size.width, base)
@@ -145,9 +196,17 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
         if place < self._has_all:
             count = len(self.talks)
-            return strip([cursor, (f"all {count:,} connections", style + Style(bold=True))], self.size.width, style)
+            return strip(
+                [cursor, (f"all {count:,} connections", style + Style(bold=True))],
+                self.size.width,
+                style,
+            )
         own = place - self._has_all
-        return strip([cursor, *self._cells(own, style), *self._found(self.talks[own], style)], self.size.width, style)
+        return strip(
+            [cursor, *self._cells(own, style), *self._found(self.talks[own], style)],
+            self.size.width,
+            style,
+        )
 
     def _cells(self, place: int | None, style: Style) -> Iterator[Piece]:
         """Yields the cells of a line of the table; ``place`` None: of the heading."""
@@ -172,4 +231,8 @@ def _width(column: tuple[str, list[str], bool]) -> int:
 
 
 def _found_text(one: Talk, glyphs: Glyphs) -> str:
-    return "  ".join(f"{glyphs.of(severity)} {one.found[severity]}" for severity in SEVERITIES if one.found[severity])
+    return "  ".join(
+        f"{glyphs.of(severity)} {one.found[severity]}"
+        for severity in SEVERITIES
+        if one.found[severity]
+    )

@@ -24,7 +24,9 @@ _PORTS = ("11210", "11207")
 
 
 def copied(form: str, batch: MessageBatch, line: str) -> str:
-    """Returns the only message of ``batch`` in one of the forms. ``line``: the message as the list shows it."""
+    """Returns the only message of ``batch`` in one of the forms. ``line``: the message as the list
+    shows it.
+    """
     if form == "line":
         return line
     if form == "json":
@@ -35,7 +37,9 @@ def copied(form: str, batch: MessageBatch, line: str) -> str:
 
 
 def conversation(batch: MessageBatch) -> str:
-    """Returns a filter for the conversation of the only message of ``batch``: the messages of its stream, else all of its connection."""
+    """Returns a filter for the conversation of the only message of ``batch``: the messages of its
+    stream, else all of its connection.
+    """
     where = f"connection = {int(batch.connection[0])}"
     vbucket = batch.vbucket_of(0)
     if vbucket is None:
@@ -47,10 +51,17 @@ def tshark(batch: MessageBatch) -> str:
     """Returns a command that shows the packets that carried the only message of ``batch``."""
     first, last = int(batch.frame[0]), int(batch.last_frame[0])
     connection = int(batch.connection[0]) - 1
-    client, server = (side[connection].rpartition(":")[2] for side in (batch.endpoints.client, batch.endpoints.server))
+    client, server = (
+        side[connection].rpartition(":")[2]
+        for side in (batch.endpoints.client, batch.endpoints.server)
+    )
     if batch.file[0] != batch.last_file[0]:
         first = last  # the packets before the last one are in another file
-    frames = f"frame.number == {last}" if first == last else f"frame.number >= {first} && frame.number <= {last} && tcp.port == {client}"
+    frames = (
+        f"frame.number == {last}"
+        if first == last
+        else f"frame.number >= {first} && frame.number <= {last} && tcp.port == {client}"
+    )
     name = batch.files[int(batch.last_file[0])]
     decode = [] if server in _PORTS else ["-d", f"tcp.port=={server},couchbase"]
     return shlex.join(["tshark", "-r", name, *decode, "-V", "-Y", frames])

@@ -39,22 +39,32 @@ class Help(ModalScreen[None]):
         """Yields the widgets of the dialog."""
         with VerticalScroll(id="help"):
             yield Static(Text(f"Keys of {self._view}", "bold"))
-            yield Static(_key_table(key for key in KEYS if self._view in key.views and tuple(key.views) != VIEWS))
+            yield Static(
+                _key_table(
+                    key for key in KEYS if self._view in key.views and tuple(key.views) != VIEWS
+                )
+            )
             yield Static(Text("\nSymbols", "bold"))
             yield Static(Text(self._legend))
             yield Static(Text("\nKeys everywhere", "bold"))
             yield Static(_key_table([*(key for key in KEYS if tuple(key.views) == VIEWS), PALETTE]))
             yield Static(Text("\nKeys of other views", "bold"))
-            yield Static(_key_table((key for key in KEYS if self._view not in key.views), has_views=True))
+            yield Static(
+                _key_table((key for key in KEYS if self._view not in key.views), has_views=True)
+            )
 
 
 def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
-    """Returns keys and their texts as two columns, so that a wrapped text stays in its own column."""
+    """Returns keys and their texts as two columns, so that a wrapped text stays in its own
+    column.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=KEY_WIDTH, style="bold", no_wrap=True)
     table.add_column()
     for key in keys:
-        table.add_row(Text(key.shown), Text(f"{key.text} ({', '.join(key.views)})" if has_views else key.text))
+        table.add_row(
+            Text(key.shown), Text(f"{key.text} ({', '.join(key.views)})" if has_views else key.text)
+        )
     return table
 
 
@@ -92,8 +102,12 @@ class ExportDialog(ModalScreen[None]):
         Binding("down", "choose(1)", "The next choice"),
     ]
 
-    def __init__(self, choices: Sequence[Choice], glyphs: Glyphs, begin: Callable[[str, Choice], None]) -> None:
-        """Makes the dialog. ``choices``: the likeliest first. ``begin`` starts the export, or raises UsageError."""
+    def __init__(
+        self, choices: Sequence[Choice], glyphs: Glyphs, begin: Callable[[str, Choice], None]
+    ) -> None:
+        """Makes the dialog. ``choices``: the likeliest first. ``begin`` starts the export, or
+        raises UsageError.
+        """
         super().__init__()
         self._choices = choices
         self._glyphs = glyphs
@@ -120,10 +134,21 @@ class ExportDialog(ModalScreen[None]):
         text = Text()
         for number, choice in enumerate(self._choices):
             is_chosen = number == self._at
-            text.append(f"{self._glyphs.cursor if is_chosen else ' '} {choice.words}\n", "bold" if is_chosen else "")
+            text.append(
+                f"{self._glyphs.cursor if is_chosen else ' '} {choice.words}\n",
+                "bold" if is_chosen else "",
+            )
         text.rstrip()
         self._offered.update(text)
-        self._said.update(Text(f"the name must end in {', '.join(self._choices[self._at].names)}   ↑ ↓ choose   Esc closes", "dim"))
+        self._said.update(
+            Text(
+                (
+                    f"the name must end in {', '.join(self._choices[self._at].names)}   ↑ ↓ choose "
+                    "  Esc closes"
+                ),
+                "dim",
+            )
+        )
 
     @on(Input.Submitted)
     def _named(self, event: Input.Submitted) -> None:
@@ -148,18 +173,29 @@ class MarksDialog(ModalScreen[int | None]):
     ]
 
     def __init__(
-        self, lines: Mapping[int, tuple[str, str]], glyphs: Glyphs, forget: Callable[[int], None], export: Callable[[], None]
+        self,
+        lines: Mapping[int, tuple[str, str]],
+        glyphs: Glyphs,
+        forget: Callable[[int], None],
+        export: Callable[[], None],
     ) -> None:
-        """Makes the dialog. ``lines``: for each row, its text and the note on it. ``forget`` removes the mark from a row.
+        """Makes the dialog. ``lines``: for each row, its text and the note on it. ``forget``
+        removes the mark from a row.
 
-        ``export`` is called when the user wants to export the marked messages instead of going to one.
+        ``export`` is called when the user wants to export the marked messages instead of going to
+        one.
         """
         super().__init__()
         self._lines = lines
         self._forget = forget
         self._export = export
         self._list = OptionList(
-            *(Option(_marked(line, note, glyphs), id=str(row)) for row, (line, note) in lines.items()), id="marks", compact=True
+            *(
+                Option(_marked(line, note, glyphs), id=str(row))
+                for row, (line, note) in lines.items()
+            ),
+            id="marks",
+            compact=True,
         )
 
     def compose(self) -> ComposeResult:
@@ -167,7 +203,9 @@ class MarksDialog(ModalScreen[int | None]):
         with Vertical(id="marks-box"):
             yield Static(Text("marked messages", "bold"))
             yield self._list
-            yield Static(Text("Enter goes there   d removes the mark   x exports them   Esc closes", "dim"))
+            yield Static(
+                Text("Enter goes there   d removes the mark   x exports them   Esc closes", "dim")
+            )
 
     def on_mount(self) -> None:
         """Gives the focus to the list."""
@@ -178,7 +216,9 @@ class MarksDialog(ModalScreen[int | None]):
         self.dismiss(int(event.option.id or 0))
 
     def action_forget(self) -> None:
-        """Removes the mark from the row under the cursor. Closes the list if that was the last row."""
+        """Removes the mark from the row under the cursor. Closes the list if that was the last
+        row.
+        """
         at = self._list.highlighted
         if at is not None:
             self._forget(int(self._list.get_option_at_index(at).id or 0))
@@ -213,7 +253,11 @@ class Choose(ModalScreen[str | None]):
         """Makes the dialog. ``choices``: the title of each thing, by its name."""
         super().__init__()
         self._title = title
-        self._list = OptionList(*(Option(Text(words), id=name) for name, words in choices.items()), id="marks", compact=True)
+        self._list = OptionList(
+            *(Option(Text(words), id=name) for name, words in choices.items()),
+            id="marks",
+            compact=True,
+        )
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the dialog."""

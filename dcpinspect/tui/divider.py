@@ -10,7 +10,9 @@ from dcpinspect.tui.frame import Line
 
 
 class Divider(Line):
-    """A line between panes, with or without text. A drag sends the new place; the view then resizes the panes."""
+    """A line between panes, with or without text. A drag sends the new place; the view then resizes
+    the panes.
+    """
 
     class Dragged(Message):
         """Sent when the divider was dragged to a column and a line of the screen."""
@@ -27,9 +29,15 @@ class Divider(Line):
             return self.divider
 
         def share(self, around: Widget, *, is_across: bool) -> float:
-            """Returns how much of ``around`` lies before the new place, to the left of it or above it, as a share of 0.1 to 0.9."""
+            """Returns how much of ``around`` lies before the new place, to the left of it or above
+            it, as a share of 0.1 to 0.9.
+            """
             region = around.content_region
-            part = (self._x - region.x) / max(region.width, 1) if is_across else (self._y - region.y) / max(region.height, 1)
+            part = (
+                (self._x - region.x) / max(region.width, 1)
+                if is_across
+                else (self._y - region.y) / max(region.height, 1)
+            )
             return min(max(part, 0.1), 0.9)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

@@ -1,4 +1,6 @@
-"""The list of what happened to a vbucket, one event per line, as the command ``timeline`` prints it."""
+"""The list of what happened to a vbucket, one event per line, as the command ``timeline`` prints
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _PAINTS = {
 
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
-    """Requests with their answers, snapshots, gaps with their evidence, and ends; the chosen one is wrapped."""
+    """Requests with their answers, snapshots, gaps with their evidence, and ends; the chosen one is
+    wrapped.
+    """
 
     HEAD = 1
 
@@ -59,7 +63,11 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of an event, and how many it has."""
-        return (place, len(self._chosen)) if place == self.at else (place + (len(self._chosen) - 1) * (place > self.at), 1)
+        return (
+            (place, len(self._chosen))
+            if place == self.at
+            else (place + (len(self._chosen) - 1) * (place > self.at), 1)
+        )
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the event at a line."""
@@ -95,8 +103,12 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
             return Strip.blank(width, base)
         event, is_here = self._events[place].event, place == self.at
         style = base + theme.style_of(self.app, _PAINTS.get(event.kind, ""))
-        if event.kind == "gap" and event.text.partition(":")[0].endswith(("unexplained", "capture-loss")):
+        if event.kind == "gap" and event.text.partition(":")[0].endswith(
+            ("unexplained", "capture-loss")
+        ):
             style = base + theme.style_of(self.app, "severity-warning")
         style += self.cursor_style() if is_here else Style()
         text = self._chosen[line - place] if is_here else self._short.of(event)[0]
-        return strip([(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style)
+        return strip(
+            [(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style
+        )

@@ -1,4 +1,5 @@
-"""What the terminal UI can export: messages, their packets and tables. The name of the file decides the format.
+"""What the terminal UI can export: messages, their packets and tables. The name of the file decides
+the format.
 
 The file appears only when it is complete.
 """
@@ -57,7 +58,9 @@ class Choice:
 
 
 def messages(words: str, inspection: Inspection, rows: Callable[[], RowNumbers]) -> Choice:
-    """Returns the choice to export messages. ``rows`` returns their rows in rising order; it is called when they are written."""
+    """Returns the choice to export messages. ``rows`` returns their rows in rising order; it is
+    called when they are written.
+    """
 
     def write(path: str, tell: Tell) -> str:
         found = rows()
@@ -71,11 +74,19 @@ def messages(words: str, inspection: Inspection, rows: Callable[[], RowNumbers])
 def of_vbucket(inspection: Inspection, vbucket: int) -> Choice:
     """Returns the choice to export the messages about a vbucket."""
     condition = FilterRows(parse_filter(f"vbucket = {vbucket}"))
-    return messages(f"the messages of vbucket {vbucket}", inspection, lambda: inspection.store.matching(condition).astype(np.int64))
+    return messages(
+        f"the messages of vbucket {vbucket}",
+        inspection,
+        lambda: inspection.store.matching(condition).astype(np.int64),
+    )
 
 
-def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[str]] | None = None) -> Choice:
-    """Returns the choice to export a table of ``what``. ``lines``: yields its text form, if that is not the usual one."""
+def table(
+    words: str, what: str, records: Records, lines: Callable[[], Iterable[str]] | None = None
+) -> Choice:
+    """Returns the choice to export a table of ``what``. ``lines``: yields its text form, if that is
+    not the usual one.
+    """
 
     def write(path: str, tell: Tell) -> str:
         tell(0)
@@ -95,7 +106,9 @@ def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[
 
 
 def report(inspection: Inspection) -> Choice:
-    """Returns the choice to export a report of all findings and results, for readers who have only a browser."""
+    """Returns the choice to export a report of all findings and results, for readers who have only
+    a browser.
+    """
 
     def write(path: str, tell: Tell) -> str:
         from dcpinspect.output.report.report_contents import of_reading
@@ -103,7 +116,9 @@ def report(inspection: Inspection) -> Choice:
 
         tell(0)
         if inspection.state == "reading":
-            raise UsageError(f"{escape(path)}: a report is of a whole capture; wait until it is read")
+            raise UsageError(
+                f"{escape(path)}: a report is of a whole capture; wait until it is read"
+            )
         results, charts = inspection.results, inspection.results.charts
         assert results.tables is not None, "reading is over"
         source = of_reading(
@@ -125,17 +140,25 @@ def report(inspection: Inspection) -> Choice:
 
 
 def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
-    """Raises UsageError if nothing can be exported to this file; the error says which files can be used."""
+    """Raises UsageError if nothing can be exported to this file; the error says which files can be
+    used.
+    """
     suffix = os.path.splitext(path)[1].lower()
     if suffix == PACKETS and inspection.reading.redactor is not None:
-        raise UsageError(f"{escape(path)}: packets have what --redact replaces; export messages in another format")
+        raise UsageError(
+            f"{escape(path)}: packets have what --redact replaces; export messages in another "
+            "format"
+        )
     if suffix == PACKETS and not _are_files(inspection):
         raise UsageError(
-            f"{escape(path)}: packets of a pipe or of live are not kept; record them with 'live -w FILE', or export"
+            f"{escape(path)}: packets of a pipe or of live are not kept; record them with "
+            "'live -w FILE', or export"
             f" messages in another format"
         )
     if suffix not in names:
-        raise UsageError(f"{escape(path)}: the name has no known ending; use one of {', '.join(names)}")
+        raise UsageError(
+            f"{escape(path)}: the name has no known ending; use one of {', '.join(names)}"
+        )
     if os.path.lexists(path):
         raise UsageError(f"{escape(path)}: already exists; name another file")
 
@@ -169,7 +192,9 @@ def _pages(store: Store, rows: RowNumbers, tell: Tell) -> Iterator[tuple[Message
         yield batch, np.arange(len(batch.row), dtype=np.int64)
 
 
-def _messages(file: AtomicFile, format_: TableFormat, store: Store, rows: RowNumbers, tell: Tell) -> None:
+def _messages(
+    file: AtomicFile, format_: TableFormat, store: Store, rows: RowNumbers, tell: Tell
+) -> None:
     writer = format_.messages(Target(file), Wishes(), lambda: None)
     for batch, here in _pages(store, rows, tell):
         writer.write(batch, here)
@@ -177,19 +202,38 @@ def _messages(file: AtomicFile, format_: TableFormat, store: Store, rows: RowNum
 
 
 def _packets(file: AtomicFile, inspection: Inspection, rows: RowNumbers, tell: Tell) -> None:
-    """Writes the packets of the messages. Reads the captures again, because the packets of a message are not kept.
+    """Writes the packets of the messages. Reads the captures again, because the packets of a
+    message are not kept.
 
     Notes become comments of packets.
     """
     last = int(rows[-1]) if len(rows) else 0
-    with Subset() as subset, Reading(inspection.files, keeper=subset, **inspection.reading.options) as reading:
+    with (
+        Subset() as subset,
+        Reading(inspection.files, keeper=subset, **inspection.reading.options) as reading,
+    ):
         subset.follow(reading)
-        noted = np.array([row for row in np.intersect1d(rows, inspection.notes.rows).tolist() if inspection.notes.text(row)], np.int64)
+        noted = np.array(
+            [
+                row
+                for row in np.intersect1d(rows, inspection.notes.rows).tolist()
+                if inspection.notes.text(row)
+            ],
+            np.int64,
+        )
         size = 2 * (reading.capture.size or 1)
         for batch in reading if last else ():
             tell(min(1.0, reading.capture.position / size))
             first = int(batch.row[0])
-            subset.choose(batch, rows[np.searchsorted(rows, first) : np.searchsorted(rows, int(batch.row[-1]), "right")] - first)
+            subset.choose(
+                batch,
+                rows[
+                    np.searchsorted(rows, first) : np.searchsorted(
+                        rows, int(batch.row[-1]), "right"
+                    )
+                ]
+                - first,
+            )
             for row in noted[(first <= noted) & (noted <= int(batch.row[-1]))].tolist():
                 subset.comment(place_of(batch, row - first), escape(inspection.notes.text(row)))
             if int(batch.row[-1]) >= last:

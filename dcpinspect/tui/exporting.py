@@ -25,12 +25,18 @@ class Exporting:
         self._host = host
         self._is_wanted = threading.Event()
 
-    def begin(self, path: str, choice: Choice, *, then: Callable[[], object] = lambda: None) -> None:
-        """Starts writing the choice to a file, and calls ``then`` at the end. Raises UsageError if the file cannot be used."""
+    def begin(
+        self, path: str, choice: Choice, *, then: Callable[[], object] = lambda: None
+    ) -> None:
+        """Starts writing the choice to a file, and calls ``then`` at the end. Raises UsageError if
+        the file cannot be used.
+        """
         path = os.path.expanduser(path.strip())
         refuse(path, choice.names, self._host.inspection)
         self._is_wanted.set()
-        self._app.run_worker(partial(self._write, path, choice, then), thread=True, group="export", exclusive=True)
+        self._app.run_worker(
+            partial(self._write, path, choice, then), thread=True, group="export", exclusive=True
+        )
 
     def stop(self) -> bool:
         """Stops the export and leaves no file. Returns whether an export was running."""

@@ -1,6 +1,8 @@
-"""The lines of the field tree: fields, their inner values, JSON one level at a time, and long text in lines as wide as the tree.
+"""The lines of the field tree: fields, their inner values, JSON one level at a time, and long text
+in lines as wide as the tree.
 
-The inner lines of a line are made when the user opens it. So a value costs only what is shown of it, however long or deep it is.
+The inner lines of a line are made when the user opens it. So a value costs only what is shown of
+it, however long or deep it is.
 """
 
 from __future__ import annotations
@@ -33,14 +35,18 @@ class Entry:
     kind: Kind
     depth: int
     field: FieldValue | None
-    """The field that the line shows, or shows a part of; None if the line names a problem of the message."""
+    """The field that the line shows, or shows a part of; None if the line names a problem of the
+    message.
+    """
     label: str = ""
     offsets: str = ""
     text: str = ""
     part: str = ""
     """Kind of the JSON value: ``string``, ``number`` …"""
     span: tuple[int, int] | None = None
-    """Bytes of the line in the message, [start, end); None if the message has them in another form, such as compressed."""
+    """Bytes of the line in the message, [start, end); None if the message has them in another form,
+    such as compressed.
+    """
     source: Callable[[], str] | None = None
     """Returns the text to copy; None: the field is copied."""
     inner: Callable[[int], Sequence[Entry]] | None = None
@@ -53,8 +59,8 @@ class Entries:
     """Makes the lines of one message."""
 
     def __init__(self, message: Message, width: int, head: int, *, as_bytes: bool) -> None:
-        """``width``: columns of a line; ``head``: how many of them come before the value of a field. ``as_bytes``: shows text as bytes,
-        too.
+        """``width``: columns of a line; ``head``: how many of them come before the value of a
+        field. ``as_bytes``: shows text as bytes, too.
         """
         self._message = message
         self._width = max(width, 8)
@@ -66,16 +72,31 @@ class Entries:
         """Returns the outermost lines."""
         found = self._fields(self._message.fields, "", MOST * MOST)
         return found + [
-            Entry(f"!{number}", "problem", 0, None, text=text, inner=self._rest(f"!{number}", 0, None, text))
+            Entry(
+                f"!{number}",
+                "problem",
+                0,
+                None,
+                text=text,
+                inner=self._rest(f"!{number}", 0, None, text),
+            )
             for number, text in enumerate(problem_lines(self._message))
         ]
 
-    # -- fields -------------------------------------------------------------------------------------------
+    # -- fields
+    # -------------------------------------------------------------------------------------------
 
     def _fields(self, fields: Sequence[FieldValue], above: str, most: int) -> list[Entry]:
         seen: dict[str, int] = {}
         found = [self._field(field, f"{above}{_step(field.name, seen)}") for field in fields[:most]]
-        return found if len(fields) <= most else [*found, _more(above, fields[most].depth, fields[most], f"{len(fields) - most:,} more")]
+        return (
+            found
+            if len(fields) <= most
+            else [
+                *found,
+                _more(above, fields[most].depth, fields[most], f"{len(fields) - most:,} more"),
+            ]
+        )
 
     def _field(self, field: FieldValue, path: str) -> Entry:
         label = escape(field.label if field.label != "xattr" else field.name) + (
@@ -87,27 +108,60 @@ class Entries:
         inner: Callable[[int], Sequence[Entry]] | None = None
         is_open = False
         if field.fields:
-            inner, is_open = partial(self._fields, field.fields, f"{path}/"), field.label in ("Value", "xattrs")
-        elif isinstance(field.value, str | bytes) and not field.hidden and (field.spec is None or not field.spec.kind.size):
+            inner, is_open = (
+                partial(self._fields, field.fields, f"{path}/"),
+                field.label in ("Value", "xattrs"),
+            )
+        elif (
+            isinstance(field.value, str | bytes)
+            and not field.hidden
+            and (field.spec is None or not field.spec.kind.size)
+        ):
             content = self._content(field)
             whole = json_parts.root(content)
             if self._as_bytes or isinstance(field.value, bytes):
-                inner = partial(self._dump, path, field) if len(content) > 8 or self._as_bytes else None
+                inner = (
+                    partial(self._dump, path, field) if len(content) > 8 or self._as_bytes else None
+                )
                 is_open = self._as_bytes and field.name in ("value", "body")
             elif whole is not None:
-                inner, is_open = partial(self._parts, path, field, whole, field.depth + 1), field.name in ("value", "body")
+                inner, is_open = (
+                    partial(self._parts, path, field, whole, field.depth + 1),
+                    field.name in ("value", "body"),
+                )
             else:
                 inner = self._rest(path, field.depth, field, field.value, text)
         else:
             inner = self._rest(path, field.depth, field, text)
-        return Entry(path, "field", field.depth, field, label, offsets, text, span=span, inner=inner, is_open=is_open)
+        return Entry(
+            path,
+            "field",
+            field.depth,
+            field,
+            label,
+            offsets,
+            text,
+            span=span,
+            inner=inner,
+            is_open=is_open,
+        )
 
     def _text(self, field: FieldValue) -> str:
         limit = 4 * self._width
-        if self._as_bytes and isinstance(field.value, str) and not field.hidden and (field.spec is None or not field.spec.kind.size):
+        if (
+            self._as_bytes
+            and isinstance(field.value, str)
+            and not field.hidden
+            and (field.spec is None or not field.spec.kind.size)
+        ):
             content = self._content(field)
             return f"{len(content):,} bytes" if len(content) > 8 else f"0x{content.hex()}"
-        if isinstance(field.value, str) and len(field.value) > limit and not field.missing and not field.hidden:
+        if (
+            isinstance(field.value, str)
+            and len(field.value) > limit
+            and not field.missing
+            and not field.hidden
+        ):
             meaning = f"{field.meaning}, " if field.meaning else ""
             return f"({meaning}{field.size:,} bytes) {escape(field.value[:limit])}…"
         return value_text(field, limit)
@@ -120,9 +174,12 @@ class Entries:
             return self._encoded[id(field)]
         return field.value if isinstance(field.value, bytes) else field.raw
 
-    # -- values -------------------------------------------------------------------------------------------
+    # -- values
+    # -------------------------------------------------------------------------------------------
 
-    def _parts(self, path: str, field: FieldValue, inside: Part, depth: int, most: int) -> list[Entry]:
+    def _parts(
+        self, path: str, field: FieldValue, inside: Part, depth: int, most: int
+    ) -> list[Entry]:
         text = self._content(field)
         found: list[Entry] = []
         seen: dict[str, int] = {}
@@ -134,16 +191,24 @@ class Entries:
             shown, inner = self._part(own, field, part, depth)
             span = None if base is None else (base + part.start, base + part.end)
             source = partial(_source, text, part)
-            found.append(Entry(own, "json", depth, field, label, "", shown, part.kind, span, source, inner))
+            found.append(
+                Entry(own, "json", depth, field, label, "", shown, part.kind, span, source, inner)
+            )
         if level.why:
             found.append(_more(f"{path}/", depth, field, level.why))
         return found
 
-    def _part(self, path: str, field: FieldValue, part: Part, depth: int) -> tuple[str, Callable[[int], Sequence[Entry]] | None]:
-        """Returns the text that is shown for a part, and the function that makes its inner lines."""
+    def _part(
+        self, path: str, field: FieldValue, part: Part, depth: int
+    ) -> tuple[str, Callable[[int], Sequence[Entry]] | None]:
+        """Returns the text that is shown for a part, and the function that makes its inner
+        lines.
+        """
         text = self._content(field)
         if part.is_container:
-            preview = " ".join(text[part.start : part.end][:_PREVIEW].decode("utf-8", "replace").split())
+            preview = " ".join(
+                text[part.start : part.end][:_PREVIEW].decode("utf-8", "replace").split()
+            )
             if part.end - part.start > _PREVIEW:
                 preview = f"({part.end - part.start:,} bytes) {preview}"
             return escape_plain(preview), partial(self._parts, path, field, part, depth + 1)
@@ -155,25 +220,47 @@ class Entries:
             shown = f'({len(source) - 2:,} bytes) "{escape_plain(decoded[: 4 * self._width])}…'
             return shown, self._rest(path, depth, field, decoded, shown)
         shown = json_parts.string(source)
-        return shown, self._rest(path, depth, field, shown, room=self._width - 2 * depth - cells(part.name) - 8)
+        return shown, self._rest(
+            path, depth, field, shown, room=self._width - 2 * depth - cells(part.name) - 8
+        )
 
     def _rest(
-        self, path: str, depth: int, field: FieldValue | None, text: str, shown: str = "", room: int | None = None
+        self,
+        path: str,
+        depth: int,
+        field: FieldValue | None,
+        text: str,
+        shown: str = "",
+        room: int | None = None,
     ) -> Callable[[int], Sequence[Entry]] | None:
-        """Returns the function that makes lines of the whole text; None if one line of ``room`` columns is enough."""
-        if cells(shown or text[: 4 * self._width]) <= (self._width - self._head if room is None else room):
+        """Returns the function that makes lines of the whole text; None if one line of ``room``
+        columns is enough.
+        """
+        if cells(shown or text[: 4 * self._width]) <= (
+            self._width - self._head if room is None else room
+        ):
             return None
         return partial(self._lines, path, depth, field, text)
 
-    def _lines(self, path: str, depth: int, field: FieldValue | None, text: str, most: int) -> list[Entry]:
+    def _lines(
+        self, path: str, depth: int, field: FieldValue | None, text: str, most: int
+    ) -> list[Entry]:
         width = max(8, self._width - 2 * depth - 5)
         lines = wrapped(text[: (most + 1) * width], width)
-        found = [Entry(f"{path}/~{number}", "text", depth + 1, field, text=line) for number, line in enumerate(lines[:most])]
-        return found if len(lines) <= most else [*found, _more(f"{path}/", depth + 1, field, "more")]
+        found = [
+            Entry(f"{path}/~{number}", "text", depth + 1, field, text=line)
+            for number, line in enumerate(lines[:most])
+        ]
+        return (
+            found if len(lines) <= most else [*found, _more(f"{path}/", depth + 1, field, "more")]
+        )
 
     def _dump(self, path: str, field: FieldValue, most: int) -> list[Entry]:
         room = self._width - 2 * field.depth - 5
-        content, columns = self._content(field), 16 if len(f"{0:>6} {'00 ' * 16} {'.' * 16}") <= room else 8
+        content, columns = (
+            self._content(field),
+            16 if len(f"{0:>6} {'00 ' * 16} {'.' * 16}") <= room else 8,
+        )
         base = None if field.inflated else _base(field, content)
         found: list[Entry] = []
         for at in range(0, min(len(content), most * columns), columns):
@@ -181,8 +268,22 @@ class Entries:
             letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
             span = None if base is None else (base + at, base + at + len(row))
             line = f"{at:>6} {row.hex(' '):<{3 * columns}} {letters}"
-            found.append(Entry(f"{path}/~{at}", "text", field.depth + 1, field, text=line, span=span, source=row.hex))
-        return found if len(content) <= most * columns else [*found, _more(f"{path}/", field.depth + 1, field, "more")]
+            found.append(
+                Entry(
+                    f"{path}/~{at}",
+                    "text",
+                    field.depth + 1,
+                    field,
+                    text=line,
+                    span=span,
+                    source=row.hex,
+                )
+            )
+        return (
+            found
+            if len(content) <= most * columns
+            else [*found, _more(f"{path}/", field.depth + 1, field, "more")]
+        )
 
 
 def _step(name: str, seen: dict[str, int]) -> str:
@@ -193,7 +294,9 @@ def _step(name: str, seen: dict[str, int]) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Splits a text into lines of at most ``width`` columns, safe for a terminal. Line breaks of the text are kept."""
+    """Splits a text into lines of at most ``width`` columns, safe for a terminal. Line breaks of
+    the text are kept.
+    """
     found: list[str] = []
     for own in text.split("\n"):
         if own.isascii() and own.isprintable():
@@ -211,7 +314,9 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def escape_plain(text: str) -> str:
-    """Escapes a text as ``escape`` does, but keeps backslashes: this text is read by people, not compared."""
+    """Escapes a text as ``escape`` does, but keeps backslashes: this text is read by people, not
+    compared.
+    """
     return escape(text).replace("\\\\", "\\") if "\\" in text else escape(text)
 
 
@@ -220,7 +325,9 @@ def _source(text: bytes, part: Part) -> str:
 
 
 def _base(field: FieldValue, content: bytes) -> int | None:
-    """Returns where the content of a field stands in the message; None if the message has it in another form."""
+    """Returns where the content of a field stands in the message; None if the message has it in
+    another form.
+    """
     at = field.raw.rfind(content)
     return field.offset + at if at >= 0 else None
 

@@ -1,4 +1,6 @@
-"""Links of the fields of a message: from answer to request, from item to snapshot marker, from document to its version before."""
+"""Links of the fields of a message: from answer to request, from item to snapshot marker, from
+document to its version before.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def links_of(batch: MessageBatch) -> dict[str, Link]:
 
 
 def target(store: Store, row: int, link: Link) -> int | None:
-    """Returns the row that a link of a message leads to; None if the capture does not have that message. May search the whole store."""
+    """Returns the row that a link of a message leads to; None if the capture does not have that
+    message. May search the whole store.
+    """
     batch = store.messages([row])
     if link == "request":
         return batch.request_row.at(0)
@@ -52,10 +56,15 @@ def target(store: Store, row: int, link: Link) -> int | None:
     if vbucket is not None:
         where += f" and vbucket = {vbucket}"
     if link == "stream":
-        where += f" and name = 'dcp_stream_req' and side = 'request' and opaque = {int(batch.decoded.opaque[0])}"
+        where += (
+            " and name = 'dcp_stream_req' and side = 'request' and opaque = "
+            f"{int(batch.decoded.opaque[0])}"
+        )
     elif link == "marker":
         sid = batch.decoded.sid.at(0)
-        where += " and name in ('dcp_snapshot_marker', 'dcp_oso_snapshot')" + (f" and sid = {sid}" if sid is not None else "")
+        where += " and name in ('dcp_snapshot_marker', 'dcp_oso_snapshot')" + (
+            f" and sid = {sid}" if sid is not None else ""
+        )
     else:
         key = batch.key_of(0)
         assert key is not None, "only a message with a key has a version before it"

@@ -1,4 +1,6 @@
-"""The fields of one message as the table of the specification. Inner fields and JSON values can be folded."""
+"""The fields of one message as the table of the specification. Inner fields and JSON values can be
+folded.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     """The table of fields of one message."""
 
     class Selected(Event):
-        """Sent when the cursor moves to a line. ``span``: bytes of the line in the message; None if it has none."""
+        """Sent when the cursor moves to a line. ``span``: bytes of the line in the message; None if
+        it has none.
+        """
 
         def __init__(self, span: tuple[int, int] | None) -> None:
             super().__init__()
@@ -54,7 +58,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self.as_bytes = False
         """Whether all values are shown as bytes, text too."""
         self._turned: set[str] = set()
-        """Paths of the lines that the user folded or unfolded; each of them is the opposite of how it is at first."""
+        """Paths of the lines that the user folded or unfolded; each of them is the opposite of how
+        it is at first.
+        """
         self._most: dict[str, int] = {}
         """How many inner lines are shown, by path, where the user asked for more."""
         self._parts = Parts(None)
@@ -129,14 +135,27 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         return best
 
     def select_at(self, offset: int) -> None:
-        """Moves the cursor to the innermost line that contains a byte of the message, also inside JSON."""
+        """Moves the cursor to the innermost line that contains a byte of the message, also inside
+        JSON.
+        """
         level, found = self._top(), ""
         for _ in range(_DEEPEST):
-            here = next((one for one in level if one.span is not None and one.span[0] <= offset < one.span[1]), None)
+            here = next(
+                (
+                    one
+                    for one in level
+                    if one.span is not None and one.span[0] <= offset < one.span[1]
+                ),
+                None,
+            )
             if here is None:
                 break
             found = here.path
-            if here.inner is None or (here.kind != "json" and here.field is not None and not (here.is_open or here.field.fields)):
+            if here.inner is None or (
+                here.kind != "json"
+                and here.field is not None
+                and not (here.is_open or here.field.fields)
+            ):
                 break
             level = self._inner(here)
         if found:
@@ -166,7 +185,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self._turn(entry)
 
     def action_fold(self) -> None:
-        """Hides the inner lines of the field; if there are none to hide, moves the cursor to the line around it."""
+        """Hides the inner lines of the field; if there are none to hide, moves the cursor to the
+        line around it.
+        """
         entry = self.entry
         if entry is not None and entry.inner is not None and self._is_open(entry):
             self._turn(entry)
@@ -194,7 +215,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self.action_toggle_fold()
 
     def clicked(self, event: events.Click) -> None:
-        """Selects the clicked line; a second click follows it. A click on the fold sign folds the line."""
+        """Selects the clicked line; a second click follows it. A click on the fold sign folds the
+        line.
+        """
         place = int(self.scroll_offset.y) + event.y
         if place < len(self._entries):
             entry = self._entries[place]
@@ -208,7 +231,8 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             else:
                 self.action_open()
 
-    # -- what is shown ------------------------------------------------------------------------------------
+    # -- what is shown
+    # ------------------------------------------------------------------------------------
 
     def _fields(self) -> Iterator[tuple[str, FieldValue]]:
         """Yields every field with its path, folded or not."""
@@ -251,7 +275,11 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     def _remake(self) -> None:
         """Makes the lines again for the message, the width and the form of the values."""
         head = 4 + LABEL + (OFFSETS + 3 if room(self) >= CROWDED else 2)
-        self._maker = Entries(self.message, room(self), head, as_bytes=self.as_bytes) if self.message is not None else None
+        self._maker = (
+            Entries(self.message, room(self), head, as_bytes=self.as_bytes)
+            if self.message is not None
+            else None
+        )
         self._inside.clear()
         self._flatten()
 
@@ -277,7 +305,8 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._remake()
         self._reveal()
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def _indent(self, entry: Entry) -> int:
         """Returns the column of the fold sign."""
@@ -292,26 +321,49 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         entry = self._entries[place]
         is_cursor = entry.path == self.path
         style = base + self.cursor_style() if is_cursor else base
-        fold = " " if entry.inner is None else self._glyphs.open if self._is_open(entry) else self._glyphs.folded
+        fold = (
+            " "
+            if entry.inner is None
+            else self._glyphs.open
+            if self._is_open(entry)
+            else self._glyphs.folded
+        )
         pieces: list[Piece] = [(self._glyphs.cursor if is_cursor else " ", style)]
         if entry.kind == "field":
             pieces += self._field_pieces(entry, fold, style, is_cursor=is_cursor)
         elif entry.kind == "json":
             pieces += [
                 (f"{'  ' * entry.depth}{fold} ", style),
-                (entry.label, style if is_cursor else style + theme.style_of(self.app, "json-name")),
+                (
+                    entry.label,
+                    style if is_cursor else style + theme.style_of(self.app, "json-name"),
+                ),
                 (": ", style),
-                (entry.text, style if is_cursor else style + theme.style_of(self.app, f"json-{entry.part}")),
+                (
+                    entry.text,
+                    style if is_cursor else style + theme.style_of(self.app, f"json-{entry.part}"),
+                ),
             ]
         else:
             paint = {"problem": "severity-error", "more": "kind-upkeep"}.get(entry.kind, "")
-            pieces.append((f"{'  ' * entry.depth}{fold} {entry.text}", style + theme.style_of(self.app, paint)))
+            pieces.append(
+                (
+                    f"{'  ' * entry.depth}{fold} {entry.text}",
+                    style + theme.style_of(self.app, paint),
+                )
+            )
         return strip(pieces, room(self), style)
 
-    def _field_pieces(self, entry: Entry, fold: str, style: Style, *, is_cursor: bool) -> list[Piece]:
+    def _field_pieces(
+        self, entry: Entry, fold: str, style: Style, *, is_cursor: bool
+    ) -> list[Piece]:
         assert entry.field is not None
         label = clip("  " * entry.depth + entry.label, LABEL)
-        own = style if is_cursor else style + theme.style_of(self.app, f"part-{self._parts.of(entry.field)}")
+        own = (
+            style
+            if is_cursor
+            else style + theme.style_of(self.app, f"part-{self._parts.of(entry.field)}")
+        )
         dim = style if is_cursor else self.dim_style()
         offsets = f" {entry.offsets:<{OFFSETS}}: " if room(self) >= CROWDED else ": "
         link = f" {self._glyphs.link}" if entry.path in self.links else ""

@@ -1,4 +1,6 @@
-"""The bar where filters are typed. It checks the filter at every key, and completes columns, operators and values of the capture."""
+"""The bar where filters are typed. It checks the filter at every key, and completes columns,
+operators and values of the capture.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class Completions(Static):
         self._draw()
 
     def point(self, at: int, what: str) -> None:
-        """Shows an error below the place where it is, in a line of its own, so that nothing is covered."""
+        """Shows an error below the place where it is, in a line of its own, so that nothing is
+        covered.
+        """
         self._offered, self._at = Offer(0), -1
         self.add_class("pointing")
         self.styles.offset = (0, 0)
@@ -76,7 +80,9 @@ class Completions(Static):
     def completed(self, text: str) -> str:
         """Returns the text with the selected completion added, else with the first."""
         one = self.chosen or self._offered.completions[0]
-        return text[: self._offered.start] + one.text + ("" if one.text.endswith(("(", " '")) else " ")
+        return (
+            text[: self._offered.start] + one.text + ("" if one.text.endswith(("(", " '")) else " ")
+        )
 
     def _draw(self) -> None:
         every = self._offered.completions
@@ -89,20 +95,34 @@ class Completions(Static):
         room = max(0, self.app.size.width - left - width - 5)
         for number, one in enumerate(shown, top):
             is_chosen = number == self._at
-            out.append(f"{self._glyphs.cursor if is_chosen else ' '}{one.text:<{width}}", "bold reverse" if is_chosen else "")
+            out.append(
+                f"{self._glyphs.cursor if is_chosen else ' '}{one.text:<{width}}",
+                "bold reverse" if is_chosen else "",
+            )
             out.append(f"  {clip(one.doc, room)} \n", "dim")
         more = len(every) - top - len(shown)
         out.append(f" {more} more \n" if more else "", "dim")
-        out.append(" Tab takes the first one, ↓ chooses " if self._at < 0 else " Enter takes this one, Esc closes ", "dim")
+        out.append(
+            " Tab takes the first one, ↓ chooses "
+            if self._at < 0
+            else " Enter takes this one, Esc closes ",
+            "dim",
+        )
         self.styles.offset = (left, 0)
         self.update(out)
 
 
 class FilterInput(Input):
-    """The input line. Up and down move through the completions, and through filters that were used before."""
+    """The input line. Up and down move through the completions, and through filters that were used
+    before.
+    """
 
     def __init__(self, history: History, completions: Completions) -> None:
-        super().__init__(placeholder="filter, as in vbucket = 417 and name <> 'dcp_noop'", id="filter-input", compact=True)
+        super().__init__(
+            placeholder="filter, as in vbucket = 417 and name <> 'dcp_noop'",
+            id="filter-input",
+            compact=True,
+        )
         self._history = history
         self._completions = completions
         self.place = len(history.texts)
@@ -147,7 +167,9 @@ class FilterInput(Input):
 
 
 class FilterBar(Horizontal):
-    """The filter, and beside it its state: ``…`` being checked, ``✔`` valid, ``✖`` invalid, ``?`` valid but odd."""
+    """The filter, and beside it its state: ``…`` being checked, ``✔`` valid, ``✖`` invalid, ``?``
+    valid but odd.
+    """
 
     class Changed(Message):
         """Sent at Enter with the wanted filter; None: no filter."""
@@ -157,7 +179,14 @@ class FilterBar(Horizontal):
             self.text = text
             self.filter = filter_
 
-    def __init__(self, saved: dict[str, FilterSource], history: History, glyphs: Glyphs, frequent: Frequent, judge: Judge) -> None:
+    def __init__(
+        self,
+        saved: dict[str, FilterSource],
+        history: History,
+        glyphs: Glyphs,
+        frequent: Frequent,
+        judge: Judge,
+    ) -> None:
         super().__init__(id="filter")
         self._saved = saved
         self._history = history
@@ -213,7 +242,11 @@ class FilterBar(Horizontal):
             self._rest = None
         offered = offer(event.value[: self.input.cursor_position], self._frequent)
         error = self._check(event.value)
-        is_before = error is not None and error.at + 1 < offered.start and event.value[error.at : offered.start].strip() not in BY_NAME
+        is_before = (
+            error is not None
+            and error.at + 1 < offered.start
+            and event.value[error.at : offered.start].strip() not in BY_NAME
+        )
         if not self.is_typing or (error is None and not offered.completions):
             self.completions.hide()
         elif error is not None and (is_before or not offered.completions):
@@ -238,7 +271,9 @@ class FilterBar(Horizontal):
         return None
 
     def _refuse(self, error: UsageError) -> None:
-        what = here(f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error))
+        what = here(
+            f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
+        )
         self.say(f"✖ {clip(what, 70)}", is_error=True)
 
     def _point(self, error: PlacedError) -> None:
@@ -248,7 +283,9 @@ class FilterBar(Horizontal):
 
     def _look(self, text: str, found: Filter) -> None:
         self._rest = None
-        self.run_worker(partial(self._look_behind, text, found), thread=True, group="judge", exclusive=True)
+        self.run_worker(
+            partial(self._look_behind, text, found), thread=True, group="judge", exclusive=True
+        )
 
     def _look_behind(self, text: str, found: Filter) -> None:
         odd = self._judge(found)
@@ -295,7 +332,9 @@ def pointed(at: int, what: str, room: int) -> str:
 
 
 def by_field(name: str, value: object, columns: Sequence[str]) -> str | None:
-    """Returns a condition that is true for messages with this value in this column; None if there is no such column."""
+    """Returns a condition that is true for messages with this value in this column; None if there
+    is no such column.
+    """
     if name not in columns or value is None:
         return None
     if isinstance(value, bool):

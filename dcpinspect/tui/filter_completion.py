@@ -1,4 +1,6 @@
-"""What can come next in a filter that is being typed: columns, operators and values, each with a short explanation."""
+"""What can come next in a filter that is being typed: columns, operators and values, each with a
+short explanation.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,15 @@ LONGEST = 60
 Frequent = Callable[[str], Sequence[str]]
 """Returns the most frequent values of a column in the capture."""
 
-_IN_TEXT = re.compile(r"([a-z_0-9]+)\s*(?:=|<>|like|(?:not\s+)?in\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)$", re.IGNORECASE)
-_AT_VALUE = re.compile(r"([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|(?:not\s+)?in\s*\((?:[^()']*,)?)\s*([0-9]*)$", re.IGNORECASE)
-_AT_OPERATOR = re.compile(rf".*\b({'|'.join(BY_NAME)})\s+([a-z ]*|[<>=]*)$", re.IGNORECASE)  # matches after the last column name
+_IN_TEXT = re.compile(
+    r"([a-z_0-9]+)\s*(?:=|<>|like|(?:not\s+)?in\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)$", re.IGNORECASE
+)
+_AT_VALUE = re.compile(
+    r"([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|(?:not\s+)?in\s*\((?:[^()']*,)?)\s*([0-9]*)$", re.IGNORECASE
+)
+_AT_OPERATOR = re.compile(
+    rf".*\b({'|'.join(BY_NAME)})\s+([a-z ]*|[<>=]*)$", re.IGNORECASE
+)  # matches after the last column name
 _WORD = re.compile(r"[A-Za-z_@][A-Za-z0-9_]*$")
 _LAST = re.compile(r"([A-Za-z_0-9]+|'[^']*'|[()]|[=<>,]+)$")
 _OPERATORS = {
@@ -67,16 +75,29 @@ class Offer:
 def offer(text: str, frequent: Frequent) -> Offer:
     """Returns what can come at the end of ``text``."""
     if match := _IN_TEXT.search(text):
-        return Offer(match.start(2), _fitting(match[2], (Completion(f"{one.text}'", one.doc) for one in _values(match[1], frequent))))
+        return Offer(
+            match.start(2),
+            _fitting(
+                match[2],
+                (Completion(f"{one.text}'", one.doc) for one in _values(match[1], frequent)),
+            ),
+        )
     if text.count("'") % 2:
         return Offer(len(text))
     if (match := _AT_VALUE.search(text)) and match[1] in BY_NAME:
         is_text = _is_text(BY_NAME[match[1]])
-        values = (Completion(f"'{one.text}'" if is_text else one.text, one.doc) for one in _values(match[1], frequent))
+        values = (
+            Completion(f"'{one.text}'" if is_text else one.text, one.doc)
+            for one in _values(match[1], frequent)
+        )
         return Offer(match.start(2), _fitting(match[2], values))
     if match := _AT_OPERATOR.search(text):
         is_text = _is_text(BY_NAME[match[1].lower()])
-        offered = (Completion(one, doc) for one, doc in _OPERATORS.items() if is_text or not one.startswith("like"))
+        offered = (
+            Completion(one, doc)
+            for one, doc in _OPERATORS.items()
+            if is_text or not one.startswith("like")
+        )
         return Offer(match.start(2), _fitting(match[2], offered))
     match = _WORD.search(text)
     start = match.start() if match else len(text)
@@ -86,11 +107,18 @@ def offer(text: str, frequent: Frequent) -> Offer:
         return Offer(start, _fitting(text[start:], _names()))
     if last.strip("=<>,") == "":
         return Offer(start)
-    return Offer(start, _fitting(text[start:], (Completion("and", "both must be true"), Completion("or", "one must be true"))))
+    return Offer(
+        start,
+        _fitting(
+            text[start:],
+            (Completion("and", "both must be true"), Completion("or", "one must be true")),
+        ),
+    )
 
 
 def frequent_values(store: Store, column: str) -> list[str]:
-    """Returns the most frequent values of a column, written as in a filter but without quotes. A sample of the whole capture is counted.
+    """Returns the most frequent values of a column, written as in a filter but without quotes. A
+    sample of the whole capture is counted.
 
     Values with characters that a terminal cannot show as they are are left out.
     """
@@ -98,9 +126,15 @@ def frequent_values(store: Store, column: str) -> list[str]:
     if column not in BY_NAME or last < first:
         return []
     rows = np.unique(np.linspace(first, last, min(SAMPLE, last - first + 1)).astype(np.int64))
-    counts = Counter(store.take(rows, [column]).column(0).to_pylist() if BY_NAME[column].kind not in _UNCOUNTED else ())
+    counts = Counter(
+        store.take(rows, [column]).column(0).to_pylist()
+        if BY_NAME[column].kind not in _UNCOUNTED
+        else ()
+    )
     texts = (str(value) for value, _ in counts.most_common(MOST) if value is not None)
-    return [text.replace("'", "''") for text in texts if len(text) <= LONGEST and escape(text) == text]
+    return [
+        text.replace("'", "''") for text in texts if len(text) <= LONGEST and escape(text) == text
+    ]
 
 
 _UNCOUNTED = ("words", "records", "bytes", "time", "hex64")
@@ -128,9 +162,13 @@ def _is_text(column: Column) -> bool:
 
 
 def _fitting(typed: str, all_: Iterable[Completion]) -> list[Completion]:
-    """Returns the completions that begin with the typed text, then those that contain it. The text itself is left out."""
+    """Returns the completions that begin with the typed text, then those that contain it. The text
+    itself is left out.
+    """
     low = typed.lower()
     fitting = [one for one in all_ if low in one.text.lower() and one.text.rstrip("'") != typed]
     if not low:
         return fitting[:MOST]
-    return sorted(fitting, key=lambda one: (not one.text.lower().startswith(low), len(one.text)))[:MOST]
+    return sorted(fitting, key=lambda one: (not one.text.lower().startswith(low), len(one.text)))[
+        :MOST
+    ]

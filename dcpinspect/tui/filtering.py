@@ -1,4 +1,6 @@
-"""Finds in the background which messages a filter lets through: first among all messages, then among each new one."""
+"""Finds in the background which messages a filter lets through: first among all messages, then
+among each new one.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,12 @@ class Filtering:
         self._scanning: FilterRows | None = None
         self.text = ""
         """The filter as it was typed; empty for none."""
-        self._before: tuple[str, Filter | None, FilterRows | None, RowIndex] = "", None, None, rows.index
+        self._before: tuple[str, Filter | None, FilterRows | None, RowIndex] = (
+            "",
+            None,
+            None,
+            rows.index,
+        )
         """Filter and rows that are shown while other rows are searched."""
         self._held = ExitStack()
 
@@ -58,7 +65,9 @@ class Filtering:
             self._scan(self._filter)
 
     def _hold(self) -> None:
-        """Delays drawing, so that a filter and its rows are drawn together: drawing twice takes processor time from the search."""
+        """Delays drawing, so that a filter and its rows are drawn together: drawing twice takes
+        processor time from the search.
+        """
         self._held.close()
         self._held.enter_context(self._list.app.batch_update())
         self._list.set_timer(HELD, self._look_on)
@@ -75,7 +84,9 @@ class Filtering:
             self._bar.say("…")
 
     def narrow(self, only: Filter | None) -> None:
-        """Restricts the list to messages that ``only`` lets through, besides the typed filter; None: no restriction."""
+        """Restricts the list to messages that ``only`` lets through, besides the typed filter;
+        None: no restriction.
+        """
         if only != self._only:
             self._only = only
             self._before = self.text, self._typed, self._filter, self._index
@@ -84,7 +95,9 @@ class Filtering:
                 self._list.show(self._index)  # the shown rows belong to the restriction before
 
     def stop(self) -> bool:
-        """Ends a running search and restores the filter of the shown rows. Returns whether a search was running."""
+        """Ends a running search and restores the filter of the shown rows. Returns whether a search
+        was running.
+        """
         if self._index is self._list.index:
             return False
         self.text, self._typed, self._filter, self._index = self._before
@@ -94,7 +107,9 @@ class Filtering:
         return True
 
     def catch_up(self) -> None:
-        """Adds the messages that came since the last call, and removes those that the store dropped."""
+        """Adds the messages that came since the last call, and removes those that the store
+        dropped.
+        """
         first = self._host.inspection.store.first_row
         self._list.forget_before(first)
         self._index.drop(first)
@@ -110,10 +125,14 @@ class Filtering:
 
     def _scan(self, filter_: FilterRows) -> None:
         self._scanning = filter_
-        self._list.run_worker(partial(self._scan_behind, filter_, self._index.scanned), thread=True, group="filter")
+        self._list.run_worker(
+            partial(self._scan_behind, filter_, self._index.scanned), thread=True, group="filter"
+        )
 
     def _scan_behind(self, filter_: FilterRows, scanned: int) -> None:
-        """Searches the rows in a thread. Messages that come meanwhile are left for the next search."""
+        """Searches the rows in a thread. Messages that come meanwhile are left for the next
+        search.
+        """
         store, progress = self._host.inspection.store, Progress()
         until = store.rows
 
@@ -129,7 +148,9 @@ class Filtering:
         except DcpInspectError as error:
             self._host.from_thread(self._failed, filter_, str(error))
         else:
-            self._host.from_thread(self._scanned, filter_, rows[: int(np.searchsorted(rows, until, "right"))], until)
+            self._host.from_thread(
+                self._scanned, filter_, rows[: int(np.searchsorted(rows, until, "right"))], until
+            )
 
     def _goes_on(self, filter_: FilterRows, words: str) -> None:
         if filter_ is self._filter and self._index is not self._list.index:
@@ -152,14 +173,19 @@ class Filtering:
             self._list.show(self._index)
             if not self._list.row and len(self._index):
                 self._list.move_to(0)
-        hidden = f"no row matches; {self._host.inspection.store.rows:,} are hidden by the filter (Esc clears it)"
+        hidden = (
+            f"no row matches; {self._host.inspection.store.rows:,} are hidden by the filter "
+            "(Esc clears it)"
+        )
         self._bar.say(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
         if until < self._host.inspection.store.rows:
             self._scan(filter_)
 
 
 def oddity(inspection: Inspection, filter_: Filter) -> str:
-    """Returns what is odd about a filter: that it shows no message of a complete capture, or all. Empty: nothing, or too much to search."""
+    """Returns what is odd about a filter: that it shows no message of a complete capture, or all.
+    Empty: nothing, or too much to search.
+    """
     store = inspection.store
     if inspection.state == "reading" or not 0 < store.rows <= LOOKED:
         return ""
@@ -167,4 +193,10 @@ def oddity(inspection: Inspection, filter_: Filter) -> str:
         shown = len(store.matching(FilterRows(filter_)))
     except DcpInspectError:
         return ""
-    return "valid, but no row matches" if not shown else "valid, but every row matches" if shown == store.rows else ""
+    return (
+        "valid, but no row matches"
+        if not shown
+        else "valid, but every row matches"
+        if shown == store.rows
+        else ""
+    )

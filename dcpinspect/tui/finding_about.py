@@ -1,4 +1,6 @@
-"""The full text about a finding: what happened, where, when the rule does not apply, what to do, and the messages that show it."""
+"""The full text about a finding: what happened, where, when the rule does not apply, what to do,
+and the messages that show it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ _NAME = 7
 """Width of the names of the parts, in columns."""
 _ENDLESS = 1 << 20
 """Width that is so large that no line is wrapped."""
-_ASKS_AGAIN = ("rollback", "rollback-loop", "rollback-not-followed", "stream-refused", "unknown-vbucket-uuid")
+_ASKS_AGAIN = (
+    "rollback",
+    "rollback-loop",
+    "rollback-not-followed",
+    "stream-refused",
+    "unknown-vbucket-uuid",
+)
 """Rules for which a request that works is suggested after a rollback."""
 
 
@@ -42,10 +50,12 @@ def about(
     *,
     width: int = _ENDLESS,
 ) -> Text:
-    """Returns the text about a finding: what; who and when; whose, and whether it is over; next. Below them stands the evidence.
+    """Returns the text about a finding: what; who and when; whose, and whether it is over; next.
+    Below them stands the evidence.
 
-    ``others``: all findings; the finding may be the cause or an effect of some of them. ``rows``: the evidence; ``evidence``: the place in
-    it of the chosen message; ``told``: rows in words; ``rollbacks``: the table of rollbacks.
+    ``others``: all findings; the finding may be the cause or an effect of some of them. ``rows``:
+    the evidence; ``evidence``: the place in it of the chosen message; ``told``: rows in words;
+    ``rollbacks``: the table of rollbacks.
     """
     out = Text()
     if one is None:
@@ -75,7 +85,11 @@ def about(
     if len(one.cases) > MOST_CASES:
         out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
     rule = RULES[one.rule]
-    for name, text in (("Found when ", rule.fires), ("Not when ", rule.unless), ("Public reports ", ", ".join(rule.reports))):
+    for name, text in (
+        ("Found when ", rule.fires),
+        ("Not when ", rule.unless),
+        ("Public reports ", ", ".join(rule.reports)),
+    ):
         if text:
             out.append(f"\n{name}", "dim")
             out.append(text)
@@ -85,10 +99,16 @@ def about(
 def _cause_of(one: Finding, others: Sequence[Finding]) -> str:
     """Returns where the advice about an effect is."""
     cause = next((other for other in others if other.id == one.effect_of), None)
-    return "" if cause is None else f"it is an effect of {cause.rule}, {cause.where}, which says what to do"
+    return (
+        ""
+        if cause is None
+        else f"it is an effect of {cause.rule}, {cause.where}, which says what to do"
+    )
 
 
-def _evidence(rows: RowNumbers, evidence: int, told: Mapping[int, str], glyphs: Glyphs, width: int) -> Text:
+def _evidence(
+    rows: RowNumbers, evidence: int, told: Mapping[int, str], glyphs: Glyphs, width: int
+) -> Text:
     """Returns the evidence around the chosen message."""
     out = Text()
     if not len(rows):
@@ -100,7 +120,9 @@ def _evidence(rows: RowNumbers, evidence: int, told: Mapping[int, str], glyphs: 
         out.append(f"  {first:,} before\n", "dim")
     for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
         words = told.get(row, "")
-        for place, line in enumerate(wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)):
+        for place, line in enumerate(
+            wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)
+        ):
             sign = "    " if place else f"{glyphs.folded if number == chosen else ' '} "
             out.append(f"{sign}{line}\n", "bold" if number == chosen else "")
     if len(rows) > first + 2 * AROUND + 1:
@@ -109,7 +131,9 @@ def _evidence(rows: RowNumbers, evidence: int, told: Mapping[int, str], glyphs: 
 
 
 def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
-    """Returns one line per message: ``stream_req vb 384 from 1100``. Messages that the store has dropped are left out."""
+    """Returns one line per message: ``stream_req vb 384 from 1100``. Messages that the store has
+    dropped are left out.
+    """
     kept = [row for row in rows if store.first_row <= row <= store.rows]
     try:
         batch = store.messages(kept) if kept else None
@@ -119,7 +143,11 @@ def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
     for place, row in enumerate(kept if batch is not None else ()):
         assert batch is not None
         vbucket = batch.vbucket_of(place)
-        words = (title(batch, place), "" if vbucket is None else f"vb {vbucket}", summary(batch, place, is_narrow=True))
+        words = (
+            title(batch, place),
+            "" if vbucket is None else f"vb {vbucket}",
+            summary(batch, place, is_narrow=True),
+        )
         found[row] = one_line(" ".join(filter(None, words)))
     return found
 
@@ -128,11 +156,27 @@ def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str
     """Yields what the client can request instead, for the latest rollback of each vbucket."""
     if rollbacks is None or one.rule not in _ASKS_AGAIN:
         return
-    names = ("connection", "vbucket", "resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")
+    names = (
+        "connection",
+        "vbucket",
+        "resume_start",
+        "resume_uuid",
+        "resume_snapshot_start",
+        "resume_snapshot_end",
+    )
     found: dict[int, str] = {}
-    for connection, vbucket, start, uuid, low, high in zip(*(rollbacks.values(name) for name in names), strict=True):
-        if vbucket in one.vbuckets and connection in one.connections and start is not None and uuid is not None:
-            found[vbucket] = f"vbucket {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
+    for connection, vbucket, start, uuid, low, high in zip(
+        *(rollbacks.values(name) for name in names), strict=True
+    ):
+        if (
+            vbucket in one.vbuckets
+            and connection in one.connections
+            and start is not None
+            and uuid is not None
+        ):
+            found[vbucket] = (
+                f"vbucket {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
+            )
     yield from list(found.values())[:MOST_CASES]
     if len(found) > MOST_CASES:
         yield f"and {len(found) - MOST_CASES:,} more vbuckets"

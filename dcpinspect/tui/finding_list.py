@@ -29,14 +29,18 @@ class _Item(NamedTuple):
     """A connection as a heading, or a finding."""
 
     connection: int | None = None
-    """The connection that the finding stands below, or that the heading names; None in order by cause."""
+    """The connection that the finding stands below, or that the heading names; None in order by
+    cause.
+    """
     finding: int | None = None
     is_effect: bool = False
     """Whether the finding is an effect of the nearest finding above that is a cause."""
 
 
 class FindingList(LineView, can_focus=True, inherit_bindings=False):
-    """One line for each finding; where nothing else tells more, the chosen one has its whole sentence and what to do."""
+    """One line for each finding; where nothing else tells more, the chosen one has its whole
+    sentence and what to do.
+    """
 
     def __init__(self, glyphs: Glyphs, *, is_alone: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         """Makes the list. ``is_alone``: it has causes only, and the chosen one is told in full."""
@@ -46,7 +50,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self.order: Order = "cause"
         self.is_final = False
         self.evidence: int | None = None
-        """Place of the message in the evidence that ``]`` and ``[`` selected; None if these keys were not pressed."""
+        """Place of the message in the evidence that ``]`` and ``[`` selected; None if these keys
+        were not pressed.
+        """
         self._connections: Mapping[int, str] = {}
         self._hidden: set[str] = set()
         self._effects: dict[int, list[int]] = {}
@@ -59,22 +65,36 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._first: list[int] = [0]
         """First line of each item, and the end of the last one."""
 
-    def show(self, findings: Sequence[Finding], connections: Mapping[int, str], *, is_final: bool) -> None:
-        """Shows the findings so far. ``connections``: descriptions of the connections by number, safe for a terminal."""
+    def show(
+        self, findings: Sequence[Finding], connections: Mapping[int, str], *, is_final: bool
+    ) -> None:
+        """Shows the findings so far. ``connections``: descriptions of the connections by number,
+        safe for a terminal.
+        """
         before, kept = self._items[self.at] if self.at < len(self._items) else _Item(), self.shown
         self.findings, self.is_final, self._connections = findings, is_final, connections
         numbers = {one.id: number for number, one in enumerate(findings) if one.effect_of is None}
-        self._causes = {number: numbers[one.effect_of] for number, one in enumerate(findings) if one.effect_of in numbers}
+        self._causes = {
+            number: numbers[one.effect_of]
+            for number, one in enumerate(findings)
+            if one.effect_of in numbers
+        }
         self._effects = {}
         for effect, cause in self._causes.items():
             self._effects.setdefault(cause, []).append(effect)
         self._arrange()
-        same = [place for place, item in enumerate(self._items) if kept is not None and _key(findings, item) == _key_of(kept)]
+        same = [
+            place
+            for place, item in enumerate(self._items)
+            if kept is not None and _key(findings, item) == _key_of(kept)
+        ]
         own = [place for place in same if self._items[place].connection == before.connection]
         self.go(next(iter([*own, *same]), self.at if kept else self._first_finding()))
 
     def next_order(self) -> None:
-        """Switches between order by cause and order by connection; the cursor stays on its finding."""
+        """Switches between order by cause and order by connection; the cursor stays on its
+        finding.
+        """
         here_ = self.finding
         self.order = "connection" if self.order == "cause" else "cause"
         self._arrange()
@@ -83,7 +103,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             self.select(here_)
 
     def _first_finding(self) -> int:
-        return next((place for place, item in enumerate(self._items) if item.finding is not None), 0)
+        return next(
+            (place for place, item in enumerate(self._items) if item.finding is not None), 0
+        )
 
     def _arrange(self) -> None:
         self._items = list(self._by_cause() if self.order == "cause" else self._by_connection())
@@ -92,7 +114,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def _by_cause(self) -> Iterator[_Item]:
         for severity in SEVERITIES:
             for number, one in enumerate(self.findings):
-                if one.severity == severity and number not in self._causes and one.rule not in self._hidden:
+                if (
+                    one.severity == severity
+                    and number not in self._causes
+                    and one.rule not in self._hidden
+                ):
                     yield _Item(None, number)
                     for effect in () if self._is_alone else self._effects.get(number, ()):
                         if self.findings[effect].rule not in self._hidden:
@@ -108,9 +134,14 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             for number in own:
                 if self._causes.get(number) not in own:
                     yield _Item(connection, number)
-                    yield from (_Item(connection, one, is_effect=True) for one in self._effects.get(number, ()) if one in own)
+                    yield from (
+                        _Item(connection, one, is_effect=True)
+                        for one in self._effects.get(number, ())
+                        if one in own
+                    )
 
-    # -- the cursor ---------------------------------------------------------------------------------------
+    # -- the cursor
+    # ---------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -124,7 +155,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of an item, and how many it has."""
-        return (self._first[place], self._first[place + 1] - self._first[place]) if place < self.count else (0, 1)
+        return (
+            (self._first[place], self._first[place + 1] - self._first[place])
+            if place < self.count
+            else (0, 1)
+        )
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the item at a line."""
@@ -134,7 +169,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def is_bad(self, place: int) -> bool:
         """Whether the item is an error or a warning that is no effect."""
         item = self._items[place]
-        return item.finding is not None and not item.is_effect and self.findings[item.finding].severity != "note"
+        return (
+            item.finding is not None
+            and not item.is_effect
+            and self.findings[item.finding].severity != "note"
+        )
 
     def go(self, place: int) -> None:
         """Moves the cursor to an item."""
@@ -144,10 +183,14 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         super().go(place)
 
     def _tell(self) -> None:
-        """Makes the lines that tell findings in full: all of them if there is room, else the chosen one."""
+        """Makes the lines that tell findings in full: all of them if there is room, else the chosen
+        one.
+        """
         self._more = [[] for _ in self._items]
         if self._is_alone and self.count:
-            told = [self._whole(place) for place in range(min(self.count, max(1, self.size.height)))]
+            told = [
+                self._whole(place) for place in range(min(self.count, max(1, self.size.height)))
+            ]
             if len(told) == self.count and self.count + sum(map(len, told)) <= self.size.height:
                 self._more = told
             else:
@@ -157,7 +200,10 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _whole(self, place: int) -> list[str]:
         """Returns what a finding says and what to do, in lines."""
-        number, width = self._items[place].finding, self.scrollable_content_region.width - _INDENT - 1
+        number, width = (
+            self._items[place].finding,
+            self.scrollable_content_region.width - _INDENT - 1,
+        )
         if number is None or width < 1:
             return []
         one = self.findings[number]
@@ -176,14 +222,24 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def connection(self) -> int | None:
-        """Number of the connection whose heading the cursor is under; None if there is no such heading."""
+        """Number of the connection whose heading the cursor is under; None if there is no such
+        heading.
+        """
         return self._items[self.at].connection if self.at < len(self._items) else None
 
     def select(self, finding: int) -> None:
         """Moves the cursor to a finding."""
-        self._hidden -= {self.findings[finding].rule, self.findings[self._causes.get(finding, finding)].rule}
+        self._hidden -= {
+            self.findings[finding].rule,
+            self.findings[self._causes.get(finding, finding)].rule,
+        }
         self._arrange()
-        self.go(next((place for place, item in enumerate(self._items) if item.finding == finding), self.at))
+        self.go(
+            next(
+                (place for place, item in enumerate(self._items) if item.finding == finding),
+                self.at,
+            )
+        )
 
     def hide(self, rule: str) -> None:
         """Hides all findings of a rule."""
@@ -204,16 +260,31 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._tell()
         self.call_after_refresh(self.bring)
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
         line, base, width = int(self.scroll_offset.y) + y, self.rich_style, room(self)
         if self._hidden and line == self.lines - 1:
             hidden = sum(one.rule in self._hidden for one in self.findings)
-            return strip([(f" {hidden:,} findings of {', '.join(sorted(self._hidden))} are hidden (Esc shows them)", base)], width, base)
+            return strip(
+                [
+                    (
+                        (
+                            f" {hidden:,} findings of {', '.join(sorted(self._hidden))} are hidden "
+                            "(Esc shows them)"
+                        ),
+                        base,
+                    )
+                ],
+                width,
+                base,
+            )
         if not self._items and line == 0 and not self._hidden:
-            return strip([(" no findings" if self.is_final else " no findings so far", base)], width, base)
+            return strip(
+                [(" no findings" if self.is_final else " no findings so far", base)], width, base
+            )
         place = self.place_at(0, line)
         if place is None or line >= self.lines:
             return Strip.blank(width, base)
@@ -222,39 +293,68 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             text = self._more[place][line - self._first[place] - 1]
             cursor = (self._glyphs.cursor if place == self.at else " ", style)
             head, colon, rest = text.partition("Next: ")
-            pieces = [(f"{' ' * _INDENT}", style), ("Next: ", style + Style(bold=True)), (rest, style)] if colon and not head else None
+            pieces = (
+                [(f"{' ' * _INDENT}", style), ("Next: ", style + Style(bold=True)), (rest, style)]
+                if colon and not head
+                else None
+            )
             return strip([cursor, *(pieces or [(f"{' ' * _INDENT}{text}", style)])], width, style)
-        return strip([(self._glyphs.cursor if place == self.at else " ", style), *self._pieces(place, style)], width, style)
+        return strip(
+            [
+                (self._glyphs.cursor if place == self.at else " ", style),
+                *self._pieces(place, style),
+            ],
+            width,
+            style,
+        )
 
     def _pieces(self, place: int, style: Style) -> Iterator[Piece]:
         item, strong = self._items[place], style + Style(bold=True)
         dim = style if place == self.at else self.dim_style()
         if item.finding is None:
-            counts = Counter(one.severity for one in self.findings if item.connection in one.connections)
-            found = "  ".join(f"{self._glyphs.of(severity)} {counts[severity]}" for severity in SEVERITIES if counts[severity])
+            counts = Counter(
+                one.severity for one in self.findings if item.connection in one.connections
+            )
+            found = "  ".join(
+                f"{self._glyphs.of(severity)} {counts[severity]}"
+                for severity in SEVERITIES
+                if counts[severity]
+            )
             yield f"connection {item.connection}  {found}", strong
             yield f"  {self._connections.get(item.connection or 0, '')}", dim
             return
         one = self.findings[item.finding]
         sign = theme.style_of(self.app, f"severity-{one.severity}")
         yield f" {'  ' * (item.is_effect + (item.connection is not None))}", style
-        yield self._glyphs.of(one.severity), style + Style(bold=True) + (Style() if place == self.at and self.has_focus else sign)
+        yield (
+            self._glyphs.of(one.severity),
+            style + Style(bold=True) + (Style() if place == self.at and self.has_focus else sign),
+        )
         yield f" {one.rule}", strong
         yield f"  {self._where(one, item)}", dim
         if not self._more[place]:
             yield f"  {self._sentence(one, item)}", style
 
     def _where(self, one: Finding, item: _Item) -> str:
-        """Returns the vbuckets and connections of a finding, or of its cases on one connection, and how often it was."""
+        """Returns the vbuckets and connections of a finding, or of its cases on one connection, and
+        how often it was.
+        """
         place, count = where(one), one.count
         if item.connection is not None:
             own = [case for case in one.each if item.connection in case.connections]
             vbuckets = sorted({vbucket for case in own for vbucket in case.vbuckets})
-            place, count = f"vb {ranges(vbuckets)}" if vbuckets else "the connection", sum(case.count for case in own)
+            place, count = (
+                f"vb {ranges(vbuckets)}" if vbuckets else "the connection",
+                sum(case.count for case in own),
+            )
         return f"{place}, {count:,} times" if count > 1 else place
 
     def _sentence(self, one: Finding, item: _Item) -> str:
-        own = [case for case in one.each if item.connection in case.connections] if item.connection is not None else []
+        own = (
+            [case for case in one.each if item.connection in case.connections]
+            if item.connection is not None
+            else []
+        )
         return one_line(own[0].message if len(own) == 1 else one.what or one.message)
 
 

@@ -1,4 +1,6 @@
-"""The fourth view: what is wrong, with what each finding means, what to do, and the messages that show it."""
+"""The fourth view: what is wrong, with what each finding means, what to do, and the messages that
+show it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ class FindingsView(View):
         self.list = FindingList(glyphs, id="finding-list")
         self.others: Sequence[int] = ()
         """Numbers of all findings about the message that the user came from."""
-        self._scrolled, self._about = VerticalScroll(id="finding-about"), Static(id="finding-about-text")
+        self._scrolled, self._about = (
+            VerticalScroll(id="finding-about"),
+            Static(id="finding-about-text"),
+        )
         self._evidence: tuple[Finding | None, RowNumbers] = (None, NO_ROWS)
 
     def compose(self) -> ComposeResult:
@@ -66,7 +71,9 @@ class FindingsView(View):
             return
         one = self.list.shown
         self._about.update(self._text(width=self._scrolled.scrollable_content_region.width))
-        self._scrolled.border_title = "" if one is None else f"{self._glyphs.of(one.severity)} {one.rule}"
+        self._scrolled.border_title = (
+            "" if one is None else f"{self._glyphs.of(one.severity)} {one.rule}"
+        )
         self._scrolled.set_classes("" if one is None else one.severity)
         self._scrolled.scroll_to(y=0, animate=False, immediate=True)
         # the list has what it needs, and at most half of the screen
@@ -76,26 +83,45 @@ class FindingsView(View):
         shown = self.evidence[max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1]
         told = in_words(self.host.inspection.store, shown.tolist())
         records = self.host.inspection.results.records.get("rollbacks")
-        return about(self.list.shown, self._glyphs, self.evidence, self.chosen, self.list.findings, told, records, **form)
+        return about(
+            self.list.shown,
+            self._glyphs,
+            self.evidence,
+            self.chosen,
+            self.list.findings,
+            told,
+            records,
+            **form,
+        )
 
     def on_resize(self) -> None:
         """Wraps the text to the new width."""
         self.call_after_refresh(self.arrive)
 
     def _vbucket(self, one: Finding, row: int | None) -> int | None:
-        """Returns the vbucket whose timeline shows a message of a finding; None if the finding is about no vbucket."""
+        """Returns the vbucket whose timeline shows a message of a finding; None if the finding is
+        about no vbucket.
+        """
         store = self.host.inspection.store
         if row is not None and store.first_row <= row <= store.rows:
             own = store.numbers([row], ("vbucket",))[0].at(0)
             if own in one.vbuckets:
                 return own
-        case = next((case for case in one.each if any(place.row == row for place in case.places)), one)
+        case = next(
+            (case for case in one.each if any(place.row == row for place in case.places)), one
+        )
         return case.vbuckets[0] if case.vbuckets else None
 
     def choose(self, number: int, *, row: int = 0, vbucket: int | None = None) -> None:
-        """Selects a finding, and in its evidence the message ``row``, or the first message of ``vbucket``."""
+        """Selects a finding, and in its evidence the message ``row``, or the first message of
+        ``vbucket``.
+        """
         self.list.select(number)
-        is_it = self.evidence == row if vbucket is None else np.isin(self.evidence, self.host.inspection.store.of_vbucket(vbucket))
+        is_it = (
+            self.evidence == row
+            if vbucket is None
+            else np.isin(self.evidence, self.host.inspection.store.of_vbucket(vbucket))
+        )
         self.list.evidence = int(np.argmax(is_it)) if is_it.any() else None
         self.arrive()
 
@@ -109,10 +135,16 @@ class FindingsView(View):
 
     @property
     def chosen(self) -> int:
-        """Place of the chosen message in the evidence; at first that of the message that shows the finding best."""
+        """Place of the chosen message in the evidence; at first that of the message that shows the
+        finding best.
+        """
         one, at = self.list.shown, self.list.evidence
         if at is None:
-            at = int(np.searchsorted(self.evidence, one.places[0].row)) if one is not None and one.places else 0
+            at = (
+                int(np.searchsorted(self.evidence, one.places[0].row))
+                if one is not None and one.places
+                else 0
+            )
         return max(0, min(at, len(self.evidence) - 1))
 
     @property
@@ -138,7 +170,9 @@ class FindingsView(View):
         if one is not None and self.row is not None:
             self.host.to_row(self.row, *FIELDS.get(one.rule, ()))
         else:
-            self.host.say("choose a finding" if one is None else "this finding has no single message")
+            self.host.say(
+                "choose a finding" if one is None else "this finding has no single message"
+            )
 
     def action_open(self) -> None:
         """Goes to the chosen message of the finding under the cursor."""
@@ -175,25 +209,40 @@ class FindingsView(View):
             self.host.mark(self.row)
 
     def exports(self) -> Sequence[Choice]:
-        """Returns the choices to export the findings, and the messages of the finding under the cursor."""
+        """Returns the choices to export the findings, and the messages of the finding under the
+        cursor.
+        """
         inspection, one = self.host.inspection, self.list.shown
         found = inspection.results.findings
         offered = []
         if found:
             records = finding_records(found, RULES, inspection.files)
-            lines = partial(report_lines, found, inspection.files, lambda text, _: text, with_effects=True)
-            offered.append(table(f"the {counted(len(found), 'finding')}", "findings", records, lines))
+            lines = partial(
+                report_lines, found, inspection.files, lambda text, _: text, with_effects=True
+            )
+            offered.append(
+                table(f"the {counted(len(found), 'finding')}", "findings", records, lines)
+            )
         if one is not None and len(self.evidence):
             rows = self.evidence
             offered.append(
-                messages(f"the {counted(len(rows), 'message')} that show{'s' * (len(rows) == 1)} this one", inspection, lambda: rows)
+                messages(
+                    (
+                        f"the {counted(len(rows), 'message')} that show{'s' * (len(rows) == 1)} "
+                        "this one"
+                    ),
+                    inspection,
+                    lambda: rows,
+                )
             )
         return offered
 
     def action_finding(self) -> None:
         """Selects the next finding about the message that the user came from."""
         if self.list.finding in self.others and len(self.others) > 1:
-            self.list.select(self.others[(self.others.index(self.list.finding) + 1) % len(self.others)])
+            self.list.select(
+                self.others[(self.others.index(self.list.finding) + 1) % len(self.others)]
+            )
         else:
             self.host.say("no other finding about the message you came from")
 

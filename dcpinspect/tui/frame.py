@@ -33,11 +33,19 @@ _TITLES = {
     "findings": "Findings",
     "stats": "Stats",
 }
-_SHORT = {"overview": "All", "packets": "Pkt", "vbuckets": "vB", "timeline": "Time", "findings": "Find", "stats": "Stat"}
+_SHORT = {
+    "overview": "All",
+    "packets": "Pkt",
+    "vbuckets": "vB",
+    "timeline": "Time",
+    "findings": "Find",
+    "stats": "Stat",
+}
 
 
 class Line(Static):
-    """One line of text. It is drawn only when its text changes, and then the layout around it stays as it is.
+    """One line of text. It is drawn only when its text changes, and then the layout around it stays
+    as it is.
 
     A click runs the action that ``piece`` gave to that place.
     """
@@ -45,7 +53,11 @@ class Line(Static):
     def update(self, content: VisualType = "", *, layout: bool = False) -> None:
         """Sets the text as Textual does, but only if it has changed."""
         before = self.content
-        is_same = before.is_same(content) if isinstance(before, Content) and isinstance(content, Content) else before == content
+        is_same = (
+            before.is_same(content)
+            if isinstance(before, Content) and isinstance(content, Content)
+            else before == content
+        )
         if not is_same:
             super().update(content, layout=layout)
 
@@ -66,32 +78,55 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
     """Returns the first line: views on the left; capture, messages and findings on the right."""
     left, names = [Content(" ")], _TITLES if width >= WIDE else _SHORT
     for number, name in enumerate(VIEWS):
-        left.append(piece(f"{number} {names[name]}", "bold reverse" if name == view else "", f"view('{name}')"))
+        left.append(
+            piece(
+                f"{number} {names[name]}", "bold reverse" if name == view else "", f"view('{name}')"
+            )
+        )
         left.append(Content("  " if width >= WIDE else " "))
     counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)
     files = inspection.files
     name = _name([Path(file) for file in files])
     found = []
     if inspection.connection is not None:
-        found += [Content("  "), piece(f" con {inspection.connection} alone ", "reverse", "connections")]
+        found += [
+            Content("  "),
+            piece(f" con {inspection.connection} alone ", "reverse", "connections"),
+        ]
     severities: Sequence[Severity] = ("error", "warning", "note")
     for severity in severities:
         count = counts[severity]
         style = f"bold $paint-severity-{severity}" if count and severity != "note" else ""
-        found += [Content("  "), piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')")]
+        found += [
+            Content("  "),
+            piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')"),
+        ]
     line, right = Content.assemble(*left), Content.assemble(*found, " ")
     room = width - line.cell_length - right.cell_length
-    rows = counted(inspection.store.rows, "message") if width >= WIDE and inspection.connection is None else ""
+    rows = (
+        counted(inspection.store.rows, "message")
+        if width >= WIDE and inspection.connection is None
+        else ""
+    )
     choices = [
-        "  ".join(filter(None, parts)) for parts in ((name, rows, state(inspection)), (name, state(inspection)), (state(inspection),))
+        "  ".join(filter(None, parts))
+        for parts in (
+            (name, rows, state(inspection)),
+            (name, state(inspection)),
+            (state(inspection),),
+        )
     ]
-    about = next((one for one in choices if cells(one) <= room), "")  # the counts of findings are never cut to make room for the name
+    about = next(
+        (one for one in choices if cells(one) <= room), ""
+    )  # the counts of findings are never cut to make room for the name
     rest = Content.assemble(about, right).truncate(max(0, width - line.cell_length), ellipsis=True)
     return Content.assemble(line, " " * max(0, width - line.cell_length - rest.cell_length), rest)
 
 
 def _name(files: Sequence[Path]) -> str:
-    """Returns the name of the capture; for many files, the name of the folder that contains all of them."""
+    """Returns the name of the capture; for many files, the name of the folder that contains all of
+    them.
+    """
     folder = files[0].absolute().parent
     if len(files) > 2 and all(one.absolute().parent == folder for one in files):
         return f"{escape(folder.name)}/ ({len(files):,} captures)"
@@ -114,24 +149,39 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
             packets = counted(inspection.reading.capture.packets, "packet")
             return f" waiting for DCP on {inspection.ports} · {packets} came so far · Esc stops"
         follows = "following the newest" if is_following else "End follows the newest"
-        came = [f"live, {counted(rows, 'message')}{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
-        return f" {' · '.join([follows, 'Esc stops', *came])}"  # the newest counts stand last, because a narrow screen cuts off the end
+        came = [
+            f"live, {counted(rows, 'message')}{_gone(inspection)}",
+            f"{inspection.messages_a_second():,.0f}/s",
+            *_lag(inspection),
+        ]
+        # the newest counts stand last, because a narrow screen cuts off the end
+        return f" {' · '.join([follows, 'Esc stops', *came])}"
     if inspection.state == "reading":
         share, speed = inspection.share, inspection.speed
         if not share or not speed:
             return f" reading, {counted(rows, 'message')} so far{_gone(inspection)} · Esc stops"
         left = time_left(share, time.monotonic() - inspection.started)
-        return " " + " · ".join(part for part in (f"reading {share:.0%}", f"{speed / 2**20:,.0f} MiB/s", left, "Esc stops") if part)
+        return " " + " · ".join(
+            part
+            for part in (f"reading {share:.0%}", f"{speed / 2**20:,.0f} MiB/s", left, "Esc stops")
+            if part
+        )
     if inspection.state == "failed":
         return f" {inspection.error}"
     if inspection.state == "stopped":
         return f" reading stopped at {inspection.share or 0:.0%}; the rest is not shown"
-    notes = (_encrypted(inspection), inspection.damage or inspection.nothing, _gone(inspection).removeprefix(", "))
+    notes = (
+        _encrypted(inspection),
+        inspection.damage or inspection.nothing,
+        _gone(inspection).removeprefix(", "),
+    )
     return f" {' · '.join(filter(None, notes))}".rstrip(" ")
 
 
 def _lag(inspection: Inspection) -> Iterator[str]:
-    """Yields how far the messages are behind the packets that come, and how many packets were dropped; only for interfaces."""
+    """Yields how far the messages are behind the packets that come, and how many packets were
+    dropped; only for interfaces.
+    """
     from dcpinspect.capture.live import LiveCapture  # deferred: files do not need live capture
 
     capture = inspection.reading.capture
@@ -146,21 +196,35 @@ def _encrypted(inspection: Inspection) -> str:
     if not count:
         return ""
     coverage = inspection.results.coverage
-    but = "the key log does not open" if coverage is not None and coverage.has_keys else "there is no key log for"
-    return f"{count:,} connection{' is' if count == 1 else 's are'} encrypted, and {but} {'it' if count == 1 else 'them'}; K takes one"
+    but = (
+        "the key log does not open"
+        if coverage is not None and coverage.has_keys
+        else "there is no key log for"
+    )
+    return (
+        f"{count:,} connection{' is' if count == 1 else 's are'} encrypted, and {but} "
+        f"{'it' if count == 1 else 'them'}; K takes one"
+    )
 
 
 def _gone(inspection: Inspection) -> str:
-    """Returns how many messages of a live capture were dropped to make room for newer ones, in words; empty for none."""
+    """Returns how many messages of a live capture were dropped to make room for newer ones, in
+    words; empty for none.
+    """
     gone = inspection.store.first_row - 1 if inspection.store.rows else 0
     return f", the first {gone:,} are dropped (--keep)" if gone else ""
 
 
 def keys(view: str, width: int, *, is_typing: bool = False) -> Content:
-    """Returns the last line: as many keys as fit, always with the key of help; the keys of the filter while one is typed."""
+    """Returns the last line: as many keys as fit, always with the key of help; the keys of the
+    filter while one is typed.
+    """
     *those, last = TYPING if is_typing else sorted(footer(view), key=lambda key: key[1] == "?")
     room = width - cells(f"{last[1]} {last[2]} ")
-    fitting = [sum(cells(f"{shown} {word}  ") for _, shown, word in those[: count + 1]) < room for count in range(len(those))]
+    fitting = [
+        sum(cells(f"{shown} {word}  ") for _, shown, word in those[: count + 1]) < room
+        for count in range(len(those))
+    ]
     pieces = [Content(" ")]
     for name, shown, word in (*those[: sum(fitting)], last):
         action = f"press({name!r})"

@@ -1,4 +1,6 @@
-"""Counts what each vbucket received over time, while the capture is read. The number of spans of time is limited."""
+"""Counts what each vbucket received over time, while the capture is read. The number of spans of
+time is limited.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.vbucket_cells import whole
 
 SPANS = 1024
-"""Greatest number of spans; when more are needed, spans become twice as long. With 1,024 vbuckets this takes 12 MiB."""
+"""Greatest number of spans; when more are needed, spans become twice as long. With 1,024 vbuckets
+this takes 12 MiB.
+"""
 FIRST_SPAN_NS = 1_000
 MOST = 1 << 12
 """Number of vbuckets that are counted, those with the lowest numbers. A bucket has 1,024."""
@@ -68,12 +72,18 @@ class Heat:
     """Bytes of the messages with these items, by vbucket and span."""
 
     def cells(self, groups: list[tuple[int, int]], together: int) -> IntArray:
-        """Returns the sums per group and column. A group has its first and last vbucket; a column has ``together`` spans."""
+        """Returns the sums per group and column. A group has its first and last vbucket; a column
+        has ``together`` spans.
+        """
         columns = -(-self.used // together)
         found = np.zeros((len(groups), columns), np.int64)
         for place, (first, last) in enumerate(groups):
             own = self.counts[first : last + 1, : columns * together].sum(axis=0, dtype=np.int64)
-            found[place] = np.append(own, np.zeros(columns * together - len(own), np.int64)).reshape(columns, together).sum(axis=1)
+            found[place] = (
+                np.append(own, np.zeros(columns * together - len(own), np.int64))
+                .reshape(columns, together)
+                .sum(axis=1)
+            )
         return found
 
 
@@ -112,7 +122,12 @@ class HeatCounter:
         if self._start_ns is None:
             self._start_ns = int(batch.time_ns.min())
         decoded, vbucket = batch.decoded, batch.vbucket
-        is_own = _IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & (vbucket.values < MOST)
+        is_own = (
+            _IS_EVENT[decoded.opcode]
+            & ~decoded.is_response
+            & ~decoded.is_server
+            & (vbucket.values < MOST)
+        )
         if vbucket.valid is not None:
             is_own &= vbucket.valid
         since = np.maximum(batch.time_ns - self._start_ns, 0)
@@ -120,7 +135,8 @@ class HeatCounter:
             self._span_ns *= 2
             self._latest //= 2
             self._counts, self._bytes = (
-                np.hstack((own[:, ::2] + own[:, 1::2], np.zeros_like(own[:, ::2]))) for own in (self._counts, self._bytes)
+                np.hstack((own[:, ::2] + own[:, 1::2], np.zeros_like(own[:, ::2])))
+                for own in (self._counts, self._bytes)
             )
         self._latest = max(self._latest, int(since.max()) // self._span_ns)
         numbers = vbucket.values[is_own].astype(np.int64)
@@ -128,7 +144,10 @@ class HeatCounter:
             return
         missing = int(numbers.max()) + 1 - len(self._counts)
         if missing > 0:
-            self._counts, self._bytes = (np.vstack((own, np.zeros((missing, SPANS), own.dtype))) for own in (self._counts, self._bytes))
+            self._counts, self._bytes = (
+                np.vstack((own, np.zeros((missing, SPANS), own.dtype)))
+                for own in (self._counts, self._bytes)
+            )
         cells = numbers * SPANS + since[is_own] // self._span_ns
         np.add.at(self._counts.reshape(-1), cells, 1)
         np.add.at(self._bytes.reshape(-1), cells, batch.length[is_own].astype(np.uint64))
@@ -136,16 +155,33 @@ class HeatCounter:
     @property
     def now(self) -> Heat:
         """The counts so far."""
-        return Heat(self._start_ns or 0, self._span_ns, self._latest + 1, self._counts.copy(), self._bytes.copy())
+        return Heat(
+            self._start_ns or 0,
+            self._span_ns,
+            self._latest + 1,
+            self._counts.copy(),
+            self._bytes.copy(),
+        )
 
 
-def signs(heat: Heat, records: Mapping[str, Records], place_of: IntArray, shape: tuple[int, int], together: int) -> Signs:
-    """Returns the sign of each cell, as its number in ``SIGNS``. ``place_of``: the line of cells of each vbucket, -1 for none."""
+def signs(
+    heat: Heat,
+    records: Mapping[str, Records],
+    place_of: IntArray,
+    shape: tuple[int, int],
+    together: int,
+) -> Signs:
+    """Returns the sign of each cell, as its number in ``SIGNS``. ``place_of``: the line of cells of
+    each vbucket, -1 for none.
+    """
     found = np.zeros(shape, np.int8)
 
     def put(sign: int, vbuckets: IntArray, times: IntArray) -> None:
         known = vbuckets < len(place_of)
-        line, column = place_of[vbuckets[known]], np.maximum(times[known] - heat.start_ns, 0) // (heat.span_ns * together)
+        line, column = (
+            place_of[vbuckets[known]],
+            np.maximum(times[known] - heat.start_ns, 0) // (heat.span_ns * together),
+        )
         shown = line >= 0
         np.maximum.at(found, (line[shown], np.minimum(column[shown], shape[1] - 1)), np.int8(sign))
 
@@ -155,12 +191,21 @@ def signs(heat: Heat, records: Mapping[str, Records], place_of: IntArray, shape:
     if snapshots is not None and len(snapshots):
         put(SNAPSHOT, whole(snapshots, "vbucket"), whole(snapshots, "time"))
     if streams is not None and len(streams):
-        vbucket, begin, end = (whole(streams, name) for name in ("vbucket", "first_time", "last_time"))
+        vbucket, begin, end = (
+            whole(streams, name) for name in ("vbucket", "first_time", "last_time")
+        )
         put(REQUEST, vbucket, begin)
         reasons = streams.values("end_reason")
         for sign, rows in (
             (CLOSED, [row for row, reason in enumerate(reasons) if reason == "connection-closed"]),
-            (END, [row for row, reason in enumerate(reasons) if reason is not None and reason != "connection-closed"]),
+            (
+                END,
+                [
+                    row
+                    for row, reason in enumerate(reasons)
+                    if reason is not None and reason != "connection-closed"
+                ],
+            ),
             (REFUSED, streams.rows_with("answer", "refused")),
             (ROLLBACK, streams.rows_with("answer", "rollback")),
         ):

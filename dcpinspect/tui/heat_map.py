@@ -1,4 +1,6 @@
-"""Shows a whole bucket over time. Each vbucket, or group of vbuckets, has a line or half a line, coloured by how much came when."""
+"""Shows a whole bucket over time. Each vbucket, or group of vbuckets, has a line or half a line,
+coloured by how much came when.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ HEAD = 2
 SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, MOST)
 """Numbers of vbuckets that can share a row."""
 CROWDED = 3
-"""Signs of snapshots are left out if one in so many non-empty cells, or more, begins a snapshot: they would say nothing."""
+"""Signs of snapshots are left out if one in so many non-empty cells, or more, begins a snapshot:
+they would say nothing.
+"""
 
 
 class Form(NamedTuple):
@@ -41,7 +45,9 @@ class Form(NamedTuple):
 
 
 def forms(count: int, lines: int, *, has_halves: bool) -> list[Form]:
-    """Returns all forms, from the form that shows all vbuckets at once to the form with one line per vbucket."""
+    """Returns all forms, from the form that shows all vbuckets at once to the form with one line
+    per vbucket.
+    """
     if count <= lines:
         return [Form(1, lines // max(1, count))]
     rows = lines * (2 if has_halves else 1)
@@ -75,14 +81,24 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
         self._least_sign = SNAPSHOT
-        """The least important sign that is shown: signs of snapshots are left out if there are too many."""
+        """The least important sign that is shown: signs of snapshots are left out if there are too
+        many.
+        """
         self._paints: dict[int, Style] = {}
         self._wanted: tuple[int, int] | None = None
-        """Vbucket and time that the cursor was moved to; it stays when the size of the cells changes."""
+        """Vbucket and time that the cursor was moved to; it stays when the size of the cells
+        changes.
+        """
 
     def show(self, results: Results, first_ns: int) -> None:
-        """Shows the results so far. ``first_ns``: when the capture began, in nanoseconds since 1970."""
-        self._heat, self._results, self._first_ns = measured(results.heat, results.records, self.measure), results, first_ns
+        """Shows the results so far. ``first_ns``: when the capture began, in nanoseconds since
+        1970.
+        """
+        self._heat, self._results, self._first_ns = (
+            measured(results.heat, results.records, self.measure),
+            results,
+            first_ns,
+        )
         known = [number for number in results.vbuckets if number < MOST]
         self._numbers = known if len(known) <= FEW else list(range(max(known) + 1))
         self._arrange()
@@ -90,11 +106,17 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Chooses as many cells as fit, and fills them."""
         room, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
-        offered = forms(len(self._numbers), lines, has_halves=self._glyphs is theme.UNICODE and not self.app.no_color)
+        offered = forms(
+            len(self._numbers),
+            lines,
+            has_halves=self._glyphs is theme.UNICODE and not self.app.no_color,
+        )
         self._zoomed = min(self._zoomed, len(offered) - 1)
         self.form = offered[self._zoomed]
         own, together = self._numbers, self.form.together
-        self.groups = [(own[at], own[min(at + together, len(own)) - 1]) for at in range(0, len(own), together)]
+        self.groups = [
+            (own[at], own[min(at + together, len(own)) - 1]) for at in range(0, len(own), together)
+        ]
         used = self._heat.used
         self._spans = -(-used // room) or 1
         self.amounts = self._heat.cells(self.groups, self._spans)
@@ -104,12 +126,18 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         place_of = np.full(max(own, default=-1) + 1, -1, np.int64)
         for place, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = place
-        self._signs = signs(self._heat, self._results.records, place_of, self.amounts.shape, self._spans)
+        self._signs = signs(
+            self._heat, self._results.records, place_of, self.amounts.shape, self._spans
+        )
         seen = np.count_nonzero(self._signs == SNAPSHOT)
-        is_told = bool(self.form.high) and seen * CROWDED <= np.count_nonzero((self._levels > 0) | (self._signs > 0))
+        is_told = bool(self.form.high) and seen * CROWDED <= np.count_nonzero(
+            (self._levels > 0) | (self._signs > 0)
+        )
         self._least_sign = SNAPSHOT if is_told else REQUEST
         high = self.form.high
-        self.virtual_size = Size(self.size.width, HEAD + (len(self.groups) * high if high else -(-len(self.groups) // 2)))
+        self.virtual_size = Size(
+            self.size.width, HEAD + (len(self.groups) * high if high else -(-len(self.groups) // 2))
+        )
         self.at = self._cell(*self._wanted) if self._wanted is not None else 0
         self.bring()
         self.post_message(self.Moved(self))
@@ -119,7 +147,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._arrange()
 
     def zoom(self, steps: int) -> None:
-        """Changes how many vbuckets share a line: fewer for positive steps, more for negative ones; 0 shows all vbuckets."""
+        """Changes how many vbuckets share a line: fewer for positive steps, more for negative ones;
+        0 shows all vbuckets.
+        """
         if self.vbucket is not None:
             self._wanted = self.vbucket, self.span[0]
         self._zoomed = max(0, self._zoomed + steps) if steps else 0
@@ -132,7 +162,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             self._wanted = self.vbucket, self.span[0]
         self.show(self._results, self._first_ns)
 
-    # -- the cursor ---------------------------------------------------------------------------------------
+    # -- the cursor
+    # ---------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -162,8 +193,16 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
         column = (x - LABEL) // self._wide
-        row = y // self.form.high if self.form.high else 2 * y + (self.column == column and self.row == 2 * y + 1)
-        return row * self.across + column if x >= LABEL and column < self.across and row < len(self.groups) else None
+        row = (
+            y // self.form.high
+            if self.form.high
+            else 2 * y + (self.column == column and self.row == 2 * y + 1)
+        )
+        return (
+            row * self.across + column
+            if x >= LABEL and column < self.across and row < len(self.groups)
+            else None
+        )
 
     @property
     def vbucket(self) -> int | None:
@@ -197,18 +236,28 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _cell(self, vbucket: int, since_ns: int) -> int:
         """Returns the cell of a vbucket at a time."""
         scale = self._scale()
-        row = next((row for row, (first, last) in enumerate(self.groups) if first <= vbucket <= last), 0)
-        return row * self.across + min(max(0, (since_ns - scale.first) // scale.step), self.across - 1)
+        row = next(
+            (row for row, (first, last) in enumerate(self.groups) if first <= vbucket <= last), 0
+        )
+        return row * self.across + min(
+            max(0, (since_ns - scale.first) // scale.step), self.across - 1
+        )
 
     def next_hot(self) -> None:
-        """Moves the cursor to the cell with the greatest amount; from there to the next greatest."""
-        order = np.argsort(-self.amounts, axis=None, kind="stable")[: np.count_nonzero(self.amounts)]
+        """Moves the cursor to the cell with the greatest amount; from there to the next
+        greatest.
+        """
+        order = np.argsort(-self.amounts, axis=None, kind="stable")[
+            : np.count_nonzero(self.amounts)
+        ]
         if len(order):
             here = np.flatnonzero(order == self.at)
             self.go(int(order[(int(here[0]) + 1) % len(order) if len(here) else 0]))
 
     def near(self, steps: int) -> bool:
-        """Moves the cursor to the next cell of the row that has a sign, or to the one before. Returns whether there is one."""
+        """Moves the cursor to the next cell of the row that has a sign, or to the one before.
+        Returns whether there is one.
+        """
         if self.row >= len(self._signs):
             return False
         own = np.flatnonzero(self._signs[self.row] >= self._least_sign)
@@ -217,14 +266,19 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             self.go(self.row * self.across + int(others[0] if steps > 0 else others[-1]))
         return bool(len(others))
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the time always stays at the top."""
         base = self.rich_style
         dim = self.dim_style()
         if y == 0:
-            return strip([(clip(self.heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
+            return strip(
+                [(clip(self.heading(), self.size.width), base + Style(bold=True))],
+                self.size.width,
+                base,
+            )
         if y == 1:
             return self._time(dim, base)
         line, high = int(self.scroll_offset.y) + y - HEAD, self.form.high
@@ -233,7 +287,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             return Strip.blank(self.size.width, base)
         is_own = row == self.row or (not high and row + 1 == self.row)
         label = self._label(row) if part == 0 else ""
-        pieces: list[Piece] = [(f"{clip(label, LABEL - 1):>{LABEL - 1}} ", base + Style(bold=True) if is_own else dim)]
+        pieces: list[Piece] = [
+            (f"{clip(label, LABEL - 1):>{LABEL - 1}} ", base + Style(bold=True) if is_own else dim)
+        ]
         cells = self._halves(row, base) if not high else self._bars(row, part, base)
         return strip([*pieces, *cells], self.size.width, base)
 
@@ -257,25 +313,41 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return str(first) if first == last or self.form.together == 1 else f"{first}–{last}"
 
     def _scale(self) -> Scale:
-        return Scale(max(0, self._heat.start_ns - self._first_ns), self._spans * self._heat.span_ns, max(1, self.amounts.shape[1]))
+        return Scale(
+            max(0, self._heat.start_ns - self._first_ns),
+            self._spans * self._heat.span_ns,
+            max(1, self.amounts.shape[1]),
+        )
 
     def _time(self, dim: Style, base: Style) -> Strip:
         scale, columns = self._scale(), self.amounts.shape[1] * self._wide
         text = numbers(scale, lambda at: f"{seconds(scale, at)} s", columns or None).ljust(columns)
         low, high = self.column * self._wide, (self.column + 1) * self._wide
         here = base + self.cursor_style()
-        pieces = [("vb".rjust(LABEL - 1) + " ", dim), (text[:low], dim), (text[low:high], here), (text[high:], dim)]
+        pieces = [
+            ("vb".rjust(LABEL - 1) + " ", dim),
+            (text[:low], dim),
+            (text[low:high], here),
+            (text[high:], dim),
+        ]
         return strip(pieces, self.size.width, base)
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
-        """Returns a line of a row: blocks as high as the level, letters in the lowest line, left edges of snapshots in all lines."""
+        """Returns a line of a row: blocks as high as the level, letters in the lowest line, left
+        edges of snapshots in all lines.
+        """
         high, found = self.form.high, list[Piece]()
         here = self.cursor_style()
         at = [column == self.column and row == self.row for column in range(self.amounts.shape[1])]
-        for (level, sign, is_here), run in groupby(zip(self._levels[row].tolist(), self._signs[row].tolist(), at, strict=True)):
+        for (level, sign, is_here), run in groupby(
+            zip(self._levels[row].tolist(), self._signs[row].tolist(), at, strict=True)
+        ):
             count = sum(1 for _ in run)
             eighths = min(8, max(0, level * high - 8 * (high - 1 - part)))
-            text, style = (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide, base + self._paint(level)
+            text, style = (
+                (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide,
+                base + self._paint(level),
+            )
             is_edge = sign == SNAPSHOT and eighths in (0, 8)
             if sign >= self._least_sign and (is_edge or part == high - 1):
                 text, style = self._signed(sign, level if eighths else 0, text, base)
@@ -283,19 +355,30 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return found
 
     def _signed(self, sign: int, level: int, text: str, base: Style) -> Piece:
-        """Returns a cell with a sign: a snapshot has a line at its left edge, other signs are a letter in place of the first character."""
+        """Returns a cell with a sign: a snapshot has a line at its left edge, other signs are a
+        letter in place of the first character.
+        """
         if sign > SNAPSHOT:
             return SIGNS[sign].letter + text[1:], base + self._paint_of_sign(sign)
         if self._glyphs is theme.ASCII or self.app.no_color:
             return "|" + text[1:], base + self._paint(level)
-        paint, ground = theme.style_of(self.app, SIGNS[sign].paint), self._paint(level).color if level else base.bgcolor
-        return SIGNS[sign].letter + " " * (len(text) - 1), base + Style(color=paint.color if not level else base.bgcolor, bgcolor=ground)
+        paint, ground = (
+            theme.style_of(self.app, SIGNS[sign].paint),
+            self._paint(level).color if level else base.bgcolor,
+        )
+        return SIGNS[sign].letter + " " * (len(text) - 1), base + Style(
+            color=paint.color if not level else base.bgcolor, bgcolor=ground
+        )
 
     def _halves(self, row: int, base: Style) -> list[Piece]:
         """Returns two rows as one line, in the upper and the lower half of each character."""
         levels, signs = self._levels[row : row + 2].tolist(), self._signs[row : row + 2]
         upper, lower = levels[0], levels[1] if len(levels) > 1 else [0] * len(levels[0])
-        worst = np.where((signs.max(axis=0) > SNAPSHOT) & (signs.max(axis=0) >= self._least_sign), signs.max(axis=0), 0).tolist()
+        worst = np.where(
+            (signs.max(axis=0) > SNAPSHOT) & (signs.max(axis=0) >= self._least_sign),
+            signs.max(axis=0),
+            0,
+        ).tolist()
         here = [0] * len(upper)
         if row <= self.row < row + len(levels):
             here[self.column] = 1 + self.row - row
@@ -303,13 +386,18 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         for (above, below, sign, half), run in groupby(zip(upper, lower, worst, here, strict=True)):
             count = sum(1 for _ in run)
             if sign:
-                text, style = SIGNS[sign].letter + " " * (self._wide - 1), self._paint_of_sign(sign) + Style(underline=half > 0)
+                text, style = (
+                    SIGNS[sign].letter + " " * (self._wide - 1),
+                    self._paint_of_sign(sign) + Style(underline=half > 0),
+                )
                 found.append((text * count, base + style))
             else:
                 colours = [self._paint(level).color or base.bgcolor for level in (above, below)]
                 if half:
                     colours[half - 1] = base.color
-                found.append(("▀" * self._wide * count, Style(color=colours[0], bgcolor=colours[1])))
+                found.append(
+                    ("▀" * self._wide * count, Style(color=colours[0], bgcolor=colours[1]))
+                )
         return found
 
     def _paint(self, level: int) -> Style:
@@ -321,7 +409,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def _paint_of_sign(self, sign: int) -> Style:
         """Returns the style of a sign's letter."""
         if -sign not in self._paints:
-            self._paints[-sign] = theme.style_of(self.app, SIGNS[sign].paint) + Style(reverse=True, bold=True)
+            self._paints[-sign] = theme.style_of(self.app, SIGNS[sign].paint) + Style(
+                reverse=True, bold=True
+            )
         return self._paints[-sign]
 
     def notify_style_update(self) -> None:
@@ -330,7 +420,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._paints.clear()
         self.refresh()
 
-    # -- words --------------------------------------------------------------------------------------------
+    # -- words
+    # --------------------------------------------------------------------------------------------
 
     def spoken(self) -> str:
         """Returns what is under the cursor, in words."""
@@ -356,13 +447,31 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             Text.assemble((self._glyphs.blocks[place], self._paint(place + 1)), f" {short(edge)}+")
             for place, edge in enumerate(self._edges, 8 - len(self._edges))
         ]
-        for sign in np.unique(self._signs[self._signs >= self._least_sign]).tolist() if self._signs.size else []:
+        for sign in (
+            np.unique(self._signs[self._signs >= self._least_sign]).tolist()
+            if self._signs.size
+            else []
+        ):
             own = SIGNS[sign]
             if sign > SNAPSHOT or self.form.high:
                 letter = own.letter if sign > SNAPSHOT or self._glyphs is theme.UNICODE else "|"
                 entries.append(
-                    Text.assemble((letter, theme.style_of(self.app, own.paint) + Style(reverse=sign > SNAPSHOT)), f" {own.word}")
+                    Text.assemble(
+                        (
+                            letter,
+                            theme.style_of(self.app, own.paint) + Style(reverse=sign > SNAPSHOT),
+                        ),
+                        f" {own.word}",
+                    )
                 )
         if self._least_sign > SNAPSHOT and SNAPSHOT in self._signs:
-            entries.append(Text("snapshots begin in too many cells to be shown" if self.form.high else "+ shows where snapshots begin"))
-        return flowed(Text(f"{self.measure}:" if self._edges else f"no {self.measure}"), entries, width)
+            entries.append(
+                Text(
+                    "snapshots begin in too many cells to be shown"
+                    if self.form.high
+                    else "+ shows where snapshots begin"
+                )
+            )
+        return flowed(
+            Text(f"{self.measure}:" if self._edges else f"no {self.measure}"), entries, width
+        )

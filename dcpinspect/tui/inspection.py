@@ -1,7 +1,8 @@
 """A capture that the user looks at while it is read: its messages, its streams, and its findings.
 
-One thread reads and writes; the thread of the terminal only looks. Tables and findings are worked out from all messages. This is repeated
-while reading, less and less often, and done once more at the end.
+One thread reads and writes; the thread of the terminal only looks. Tables and findings are worked
+out from all messages. This is repeated while reading, less and less often, and done once more at
+the end.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ from dcpinspect.tui.results import Results
 State = Literal["reading", "done", "stopped", "failed"]
 
 _SHARE = 20
-"""Before results are worked out again, reading goes on for at least this many times as long as working them out took."""
+"""Before results are worked out again, reading goes on for at least this many times as long as
+working them out took.
+"""
 _RATE_S = 3.0
 """Seconds over which the rate of messages is measured."""
 _SOON = 0.5
@@ -58,19 +61,27 @@ class Inspection:
         notices: Sequence[str] = (),
         redactor: Redactor | None = None,
     ) -> None:
-        """Raises CaptureError when the capture cannot be opened. ``keep``: number of bytes that are kept of a live capture.
+        """Raises CaptureError when the capture cannot be opened. ``keep``: number of bytes that are
+        kept of a live capture.
 
-        ``is_saved``: whether the packets are in a file. ``notices``: lines for the user; lines are added while reading. ``redactor``:
+        ``is_saved``: whether the packets are in a file. ``notices``: lines for the user; lines are
+        added while reading. ``redactor``:
 
         replaces keys, values and names in what is shown and in what is searched.
         """
         self.is_saved = is_saved
-        self.ports = "any port" if find_ports else f"ports {', '.join(map(str, sorted({*DEFAULT_PORTS, *extra_ports})))}"
+        self.ports = (
+            "any port"
+            if find_ports
+            else f"ports {', '.join(map(str, sorted({*DEFAULT_PORTS, *extra_ports})))}"
+        )
         """The server ports that are looked at, in words."""
         self.notices = notices
         self.store = Store(keep=keep)
         try:
-            self.reading = Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=self.store)
+            self.reading = Reading(
+                capture, extra_ports=extra_ports, find_ports=find_ports, keeper=self.store
+            )
         except BaseException:
             self.store.close()
             raise
@@ -116,13 +127,22 @@ class Inspection:
 
     @property
     def damage(self) -> str:
-        """Description of the first damaged place in the captures, and the number of others; empty if there are none."""
+        """Description of the first damaged place in the captures, and the number of others; empty
+        if there are none.
+        """
         problems = self.reading.capture.problems
         if not problems:
             return ""
         first = problems[0]
         more = f", and {len(problems) - 1:,} more damaged places" if len(problems) > 1 else ""
-        return str(DamagedCapture(first.file, first.offset, first.what, "all that is readable was read")) + more
+        return (
+            str(
+                DamagedCapture(
+                    first.file, first.offset, first.what, "all that is readable was read"
+                )
+            )
+            + more
+        )
 
     @property
     def share(self) -> float | None:
@@ -136,7 +156,9 @@ class Inspection:
         return self.reading.capture.position / max(time.monotonic() - self.started, 1e-6)
 
     def messages_a_second(self) -> float:
-        """Returns the rate of messages over the last seconds; it must be called often to be exact."""
+        """Returns the rate of messages over the last seconds; it must be called often to be
+        exact.
+        """
         now, rows = time.monotonic(), self.store.rows
         self._counted.append((now, rows))
         while len(self._counted) > 2 and self._counted[1][0] < now - _RATE_S:
@@ -150,14 +172,18 @@ class Inspection:
         self.reading.capture.stop()
 
     def all_rows(self) -> RowNumbers:
-        """Returns the rows of all kept messages, once reading has ended. Ends a live capture. May take long."""
+        """Returns the rows of all kept messages, once reading has ended. Ends a live capture. May
+        take long.
+        """
         if self.is_live:
             self.stop()
         self._is_over.wait()
         return np.arange(self.store.first_row, self.store.rows + 1)
 
     def load(self, changed: Callable[[], None]) -> None:
-        """Reads to the end, or until stopped. Runs in a thread, and calls ``changed`` from it whenever there is something new."""
+        """Reads to the end, or until stopped. Runs in a thread, and calls ``changed`` from it
+        whenever there is something new.
+        """
         due, seen = time.monotonic() + _SOON, 0
 
         def look() -> None:
@@ -168,7 +194,8 @@ class Inspection:
                 due = time.monotonic() + max(_SOON, _SHARE * (time.monotonic() - before))
                 changed()
 
-        # works out results before a pause in a live capture, so that the latest messages need not wait for the next ones
+        # works out results before a pause in a live capture, so that the latest messages need not
+        # wait for the next ones
         self.reading.on_pause = look
         try:
             with self.reading:
@@ -192,7 +219,10 @@ class Inspection:
             self.error, self.state = error.strerror or str(error), "failed"
         finally:
             if self.state == "reading":
-                self.error, self.state = "reading stopped because of a fault in dcpinspect", "failed"
+                self.error, self.state = (
+                    "reading stopped because of a fault in dcpinspect",
+                    "failed",
+                )
             self._is_over.set()
             changed()
 
@@ -203,7 +233,9 @@ class Inspection:
         if not copies:
             return
         self._statistics, self._heat = Statistics(), HeatCounter()
-        rows = self.store.matching(FilterRows(parse_filter(f"not connection in ({', '.join(map(str, sorted(copies)))})")))
+        rows = self.store.matching(
+            FilterRows(parse_filter(f"not connection in ({', '.join(map(str, sorted(copies)))})"))
+        )
         for start in range(0, len(rows), BATCH):
             batch = self.store.messages(rows[start : start + BATCH].astype(np.int64))
             self._statistics.feed(batch)
@@ -224,7 +256,9 @@ class Inspection:
             len(
                 {
                     one.connection
-                    for one in self.reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
+                    for one in self.reading.coverage.where(
+                        lambda all_: all_.is_own & (all_.not_decodable > all_.http)
+                    )
                     if one.connection and one.protocol == TLS
                 }
             ),
@@ -241,7 +275,11 @@ class Inspection:
             self._narrow()
 
     def _narrow(self) -> None:
-        self.results = self.everything if self.connection is None else of_connection(self.everything, self.connection)
+        self.results = (
+            self.everything
+            if self.connection is None
+            else of_connection(self.everything, self.connection)
+        )
 
     def take(self, counted: Results, of: Results) -> None:
         """Replaces the shown results ``of`` by ``counted``, which have the counts of messages.

@@ -1,6 +1,8 @@
-"""Takes JSON apart one level at a time, so that a value of 20 MB, or with a million brackets, costs only what is shown of it.
+"""Takes JSON apart one level at a time, so that a value of 20 MB, or with a million brackets, costs
+only what is shown of it.
 
-This module does not check whether the JSON is valid: text that does not fit ends a level, and the level says so.
+This module does not check whether the JSON is valid: text that does not fit ends a level, and the
+level says so.
 """
 
 from __future__ import annotations
@@ -17,14 +19,17 @@ Kind = Literal["object", "array", "string", "number", "literal"]
 STEPS = 500_000
 """Number of runs of brackets that are searched for one level; this takes 0.2 seconds."""
 LONGEST = 1 << 16
-"""Greatest length in bytes of a string that is decoded; a longer string is shown as it is written."""
+"""Greatest length in bytes of a string that is decoded; a longer string is shown as it is written.
+"""
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _NAME = re.compile(rb"\s*+(" + _STRING + rb")\s*+:", re.DOTALL)
 _VALUE = re.compile(rb"\s*+(?:(" + _STRING + rb")|([\[{])|([^\s,:\"\[\]{}]++))", re.DOTALL)
 _NEXT = re.compile(rb"\s*+([,\]}])")
 _EMPTY = re.compile(rb"\s*+[\]}]")
-_BRACKETS = re.compile(rb'[^"\[\]{}]*+(?:' + _STRING + rb'[^"\[\]{}]*+)*+([\[{]++|[\]}]++)', re.DOTALL)
+_BRACKETS = re.compile(
+    rb'[^"\[\]{}]*+(?:' + _STRING + rb'[^"\[\]{}]*+)*+([\[{]++|[\]}]++)', re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,9 @@ class Level:
 
 
 def root(text: bytes) -> Part | None:
-    """Returns the object or array that a text consists of; None for other texts. Looks only at both ends of the text."""
+    """Returns the object or array that a text consists of; None for other texts. Looks only at both
+    ends of the text.
+    """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     opened = text[start : start + 1]
     if end - start < 2 or (opened, text[end - 1 : end]) not in ((b"{", b"}"), (b"[", b"]")):
@@ -78,10 +85,17 @@ def level(text: bytes, inside: Part, most: int) -> Level:
         if value is None:
             return Level(tuple(found), f"no JSON from byte {at} on")
         start = value.start(value.lastindex or 0)
-        end, left = (value.end(), left) if value[2] is None else _closed(text, start, inside.end, left)
+        end, left = (
+            (value.end(), left) if value[2] is None else _closed(text, start, inside.end, left)
+        )
         if end < 0:
             found.append(Part(name, _kind(value), start, inside.end))
-            return Level(tuple(found), f"no end of what begins at byte {start}" if left else "too much to look through behind this")
+            return Level(
+                tuple(found),
+                f"no end of what begins at byte {start}"
+                if left
+                else "too much to look through behind this",
+            )
         found.append(Part(name, _kind(value), start, end))
         behind = _NEXT.match(text, end, inside.end)
         if behind is None:
@@ -111,7 +125,9 @@ def _kind(value: re.Match[bytes]) -> Kind:
 
 
 def _closed(text: bytes, start: int, end: int, steps: int) -> tuple[int, int]:
-    """Returns the place behind the bracket that closes the one at ``start``, and the steps left. The place is -1 if none was found."""
+    """Returns the place behind the bracket that closes the one at ``start``, and the steps left.
+    The place is -1 if none was found.
+    """
     depth, at = 0, start
     while steps:
         steps -= 1

@@ -1,4 +1,6 @@
-"""The table of all keys. Bindings, the line at the bottom, help, the palette and the page of the docs are made from it."""
+"""The table of all keys. Bindings, the line at the bottom, help, the palette and the page of the
+docs are made from it.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,30 @@ KEYS = (
     Key("slash", "filter", "filter messages", "/", "Filter", ("packets",)),
     Key("n", "bad", "next row, vbucket or finding that is an error or a warning", "n", "Next bad"),
     Key("N", "bad(True)", "the error or warning before", "N"),
-    Key("left_square_bracket", "near(-1)", "the row, vbucket, event or evidence before", "[", views=_THINGS),
-    Key("right_square_bracket", "near(1)", "the next row, vbucket, event or evidence", "]", views=_THINGS),
+    Key(
+        "left_square_bracket",
+        "near(-1)",
+        "the row, vbucket, event or evidence before",
+        "[",
+        views=_THINGS,
+    ),
+    Key(
+        "right_square_bracket",
+        "near(1)",
+        "the next row, vbucket, event or evidence",
+        "]",
+        views=_THINGS,
+    ),
     Key("left_curly_bracket", "gap(-1)", "the gap before", "{", views=("timeline",)),
     Key("right_curly_bracket", "gap(1)", "the next gap", "}", "Gap", ("timeline",)),
-    Key("e", "finding", "the finding about this; press again for the next one", "e", "Finding", ("overview", *_THINGS)),
+    Key(
+        "e",
+        "finding",
+        "the finding about this; press again for the next one",
+        "e",
+        "Finding",
+        ("overview", *_THINGS),
+    ),
     Key("v", "vbucket", "the timeline of this row's vbucket", "v", "vBucket", _LISTS),
     Key(
         "equals_sign",
@@ -66,14 +87,52 @@ KEYS = (
         "!",
         views=("packets", "vbuckets"),
     ),
-    Key("d", "display", "change the display (hex, measure, order, axis, findings by connection)", "d", "Display"),
-    Key("o", "hot", "the vbucket that has most of the measure; press again for the next one", "o", "Most", ("vbuckets",)),
-    Key("f", "follow", "follow the conversation of this message; again: all messages", "f", "Follow", ("packets",)),
+    Key(
+        "d",
+        "display",
+        "change the display (hex, measure, order, axis, findings by connection)",
+        "d",
+        "Display",
+    ),
+    Key(
+        "o",
+        "hot",
+        "the vbucket that has most of the measure; press again for the next one",
+        "o",
+        "Most",
+        ("vbuckets",),
+    ),
+    Key(
+        "f",
+        "follow",
+        "follow the conversation of this message; again: all messages",
+        "f",
+        "Follow",
+        ("packets",),
+    ),
     Key("t", "time", "another form of the time column", "t", views=("packets",)),
     Key("b", "value", "values as text, or as bytes", "b", "Bytes", ("packets",)),
-    Key("c", "column", "add the field under the cursor as a column, or remove it", "c", views=("packets",)),
-    Key("number_sign", "numbers", "commands and statuses as numbers or as names", "#", views=("packets",)),
-    Key("less_than_sign", "resize(-1)", "less room for the list, more for the panes beside it", "<", views=("packets",)),
+    Key(
+        "c",
+        "column",
+        "add the field under the cursor as a column, or remove it",
+        "c",
+        views=("packets",),
+    ),
+    Key(
+        "number_sign",
+        "numbers",
+        "commands and statuses as numbers or as names",
+        "#",
+        views=("packets",),
+    ),
+    Key(
+        "less_than_sign",
+        "resize(-1)",
+        "less room for the list, more for the panes beside it",
+        "<",
+        views=("packets",),
+    ),
     Key("greater_than_sign", "resize(1)", "more room for the list", ">", views=("packets",)),
     Key(
         "vertical_line",
@@ -82,19 +141,69 @@ KEYS = (
         "|",
         views=("packets", "vbuckets"),
     ),
-    Key("z", "maximize", "make the pane as large as the screen, or normal again", "z", views=("packets",)),
-    Key("m", "mark", "mark the message, or the vbucket to compare timelines with; or remove the mark", "m", "Mark", _THINGS),
+    Key(
+        "z",
+        "maximize",
+        "make the pane as large as the screen, or normal again",
+        "z",
+        views=("packets",),
+    ),
+    Key(
+        "m",
+        "mark",
+        "mark the message, or the vbucket to compare timelines with; or remove the mark",
+        "m",
+        "Mark",
+        _THINGS,
+    ),
     Key("semicolon", "note", "write a note on the message", ";", views=("packets",)),
     Key("apostrophe", "next_mark", "the next mark", "'"),
     Key("M", "marks", "all marks, to go to one, remove it, or export them", "M"),
-    Key("y", "copy", "copy the value, the line or the finding", "y", "Copy", ("packets", "findings", "timeline")),
-    Key("Y", "copy_as", "copy the message as JSON, hex, a filter or a tshark command", "Y", views=("packets",)),
-    Key("C", "connections", "all connections, to look at one alone, or at all again", "C", "Connection"),
-    Key("x", "export", "export to a file what is under the cursor, marked, shown, or all", "x", "Export"),
-    Key("ctrl+f", "find", "find text, /regex/ or x:hex in the rows that are shown", "Ctrl+F", views=("packets",)),
+    Key(
+        "y",
+        "copy",
+        "copy the value, the line or the finding",
+        "y",
+        "Copy",
+        ("packets", "findings", "timeline"),
+    ),
+    Key(
+        "Y",
+        "copy_as",
+        "copy the message as JSON, hex, a filter or a tshark command",
+        "Y",
+        views=("packets",),
+    ),
+    Key(
+        "C",
+        "connections",
+        "all connections, to look at one alone, or at all again",
+        "C",
+        "Connection",
+    ),
+    Key(
+        "x",
+        "export",
+        "export to a file what is under the cursor, marked, shown, or all",
+        "x",
+        "Export",
+    ),
+    Key(
+        "ctrl+f",
+        "find",
+        "find text, /regex/ or x:hex in the rows that are shown",
+        "Ctrl+F",
+        views=("packets",),
+    ),
     Key("f3", "find_next", "find the next one, after the last the first", "F3", views=("packets",)),
     Key("shift+f3", "find_next(True)", "find the one before", "Shift+F3", views=("packets",)),
-    Key("colon", "go", "go to row 1047, frame f988, vb417, vb417@842, time 12.5s, mark m2, or a rule", ":", "Go to"),
+    Key(
+        "colon",
+        "go",
+        "go to row 1047, frame f988, vb417, vb417@842, time 12.5s, mark m2, or a rule",
+        ":",
+        "Go to",
+    ),
     Key("plus", "zoom(1)", "zoom in", "+", "Zoom", ("vbuckets", "timeline")),
     Key("minus", "zoom(-1)", "zoom out", "-", views=("vbuckets", "timeline")),
     Key("a", "zoom(0)", "show all", "a", views=("vbuckets", "timeline")),
@@ -105,7 +214,13 @@ KEYS = (
         "Shift+←",
         views=("timeline",),
     ),
-    Key("shift+right", "pane('extend', 1)", "choose a range to the right", "Shift+→", views=("timeline",)),
+    Key(
+        "shift+right",
+        "pane('extend', 1)",
+        "choose a range to the right",
+        "Shift+→",
+        views=("timeline",),
+    ),
     Key("comma", "neighbour(-1)", "the vbucket before", ",", views=("timeline",)),
     Key("full_stop", "neighbour(1)", "the next vbucket", ".", "vBucket", ("timeline",)),
     Key("0", "view('overview')", "the capture at a glance", "0"),
@@ -148,5 +263,11 @@ TYPING = (
 
 
 def footer(view: str) -> list[tuple[str, str, str]]:
-    """Returns the keys of the line at the bottom of a view: name in Textual, text in help, and a word."""
-    return [(key.keys.partition(",")[0], key.shown, key.short) for key in KEYS if key.short and view in key.views]
+    """Returns the keys of the line at the bottom of a view: name in Textual, text in help, and a
+    word.
+    """
+    return [
+        (key.keys.partition(",")[0], key.shown, key.short)
+        for key in KEYS
+        if key.short and view in key.views
+    ]

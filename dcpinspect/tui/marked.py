@@ -13,7 +13,9 @@ from dcpinspect.tui.row_index import RowIndex
 
 
 def rows_of(one: Finding) -> RowNumbers:
-    """Returns all rows that show a finding, rising: those of its evidence, and those of similar messages."""
+    """Returns all rows that show a finding, rising: those of its evidence, and those of similar
+    messages.
+    """
     evidence = np.array([place.row for case in one.each for place in case.places], np.int64)
     return np.unique(np.concatenate((evidence, one.rows)))
 
@@ -26,7 +28,9 @@ class Marked:
         of = [rows_of(one) for one in findings]
         rows = np.concatenate([NO_ROWS, *of])
         numbers = np.repeat(np.arange(len(of), dtype=np.uint32), [len(one) for one in of])
-        order = np.argsort(rows, kind="stable")  # a stable sort keeps the worst finding of a row first
+        order = np.argsort(
+            rows, kind="stable"
+        )  # a stable sort keeps the worst finding of a row first
         self.rows: RowNumbers = rows[order]
         """Rows, rising; a row occurs once for each finding that it shows."""
         self.numbers: npt.NDArray[np.uint32] = numbers[order]
@@ -42,8 +46,14 @@ class Marked:
         return numbers
 
     def next_bad(self, row: int, index: RowIndex, *, back: bool = False) -> int | None:
-        """Returns the next row after ``row``, or before it, that shows an error or a warning and is in the list ``index``."""
-        others = self.bad[: np.searchsorted(self.bad, row)][::-1] if back else self.bad[np.searchsorted(self.bad, row, "right") :]
+        """Returns the next row after ``row``, or before it, that shows an error or a warning and is
+        in the list ``index``.
+        """
+        others = (
+            self.bad[: np.searchsorted(self.bad, row)][::-1]
+            if back
+            else self.bad[np.searchsorted(self.bad, row, "right") :]
+        )
         for start in range(0, len(others), _AT_ONCE):
             some = others[start : start + _AT_ONCE]
             shown = some[index.have(some)]

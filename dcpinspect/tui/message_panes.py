@@ -23,11 +23,15 @@ ROOMY = 132
 SENTENCE = 3
 """Number of lines for a finding above the fields, if the screen is high enough."""
 STACKED = 100
-"""Width in columns below which fields and bytes stand one above the other, if the panes are beside the list."""
+"""Width in columns below which fields and bytes stand one above the other, if the panes are beside
+the list.
+"""
 
 
 class MessagePanes(Vertical):
-    """The panes of one message. Fields and bytes are linked: a selection in one is shown in the other."""
+    """The panes of one message. Fields and bytes are linked: a selection in one is shown in the
+    other.
+    """
 
     def __init__(self, inspection: Inspection, glyphs: Glyphs) -> None:
         super().__init__(id="lower")
@@ -41,7 +45,9 @@ class MessagePanes(Vertical):
         self._between = Divider(id="byte-divider")
         self._row = 0
         self._share: float | None = None
-        """Share of the room that the fields have, once the user has dragged the divider between fields and bytes."""
+        """Share of the room that the fields have, once the user has dragged the divider between
+        fields and bytes.
+        """
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the panes."""
@@ -69,19 +75,28 @@ class MessagePanes(Vertical):
             self._why.set_class(found is not None and found.severity == severity, severity)
         more = len(self._inspection.results.marked.of(row)) - 1
         text = "" if found is None else f"{found.rule}: {one_line(found.message)}"
-        lines = wrapped(f"{text}{f' (and {more} more; e shows them)' if more > 0 else ''}", self.size.width - 6)
+        lines = wrapped(
+            f"{text}{f' (and {more} more; e shows them)' if more > 0 else ''}", self.size.width - 6
+        )
         most = SENTENCE if self.screen.has_class("-tall") else 1
         if len(lines) > most:
             lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most]}", self.size.width - 6)]
         self._why.styles.height = len(lines)
         sign = self._glyphs.of(found.severity if found is not None else None)
-        self._why.update(Text("\n".join(f"   {'' if number else sign:<1} {line}" for number, line in enumerate(lines))))
+        self._why.update(
+            Text(
+                "\n".join(
+                    f"   {'' if number else sign:<1} {line}" for number, line in enumerate(lines)
+                )
+            )
+        )
         note = self._inspection.notes.text(row)
         self._note.set_class(bool(note), "on")
         self._note.update(Text(f"   {self._glyphs.remark} {escape(note)}"))
 
     def fit(self, *, is_beside: bool) -> None:
-        """Chooses 16 bytes a line if there is room, and puts bytes below the fields if they do not fit side by side.
+        """Chooses 16 bytes a line if there is room, and puts bytes below the fields if they do not
+        fit side by side.
 
         ``is_beside``: the panes are beside the list.
         """
@@ -97,7 +112,9 @@ class MessagePanes(Vertical):
                 pane.styles.max_width = "100%"
 
     def change_form(self, *, is_narrow: bool) -> None:
-        """Switches the bytes between hex and grid. ``is_narrow``: only fields or bytes fit, so that they are shown in turn."""
+        """Switches the bytes between hex and grid. ``is_narrow``: only fields or bytes fit, so that
+        they are shown in turn.
+        """
         shows_bytes = self.details.has_class("bytes") or not is_narrow
         if is_narrow and (not shows_bytes or self.bytes.form == "grid"):
             self.details.toggle_class("bytes")

@@ -1,4 +1,6 @@
-"""Holds the views, of which one is shown, and moves between them: jumps, the way back, and places that the user types."""
+"""Holds the views, of which one is shown, and moves between them: jumps, the way back, and places
+that the user types.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from dcpinspect.tui.vbuckets_view import VbucketsView
 from dcpinspect.tui.view import Spot, View
 
 MOST_COPIED = 100_000
-"""Greatest number of characters that are copied; terminals that support OSC 52 take at most so many."""
+"""Greatest number of characters that are copied; terminals that support OSC 52 take at most so
+many.
+"""
 
 _Kind = TypeVar("_Kind", bound=View)
 
@@ -35,8 +39,12 @@ _Kind = TypeVar("_Kind", bound=View)
 class Navigation(ContentSwitcher):
     """Holds the views; views use it to go to other views."""
 
-    def __init__(self, inspection: Inspection, say: Callable[[str], None], switched: Callable[[], None]) -> None:
-        """Makes the holder of views. ``say`` shows a short text to the user; ``switched`` is called when another view is shown."""
+    def __init__(
+        self, inspection: Inspection, say: Callable[[str], None], switched: Callable[[], None]
+    ) -> None:
+        """Makes the holder of views. ``say`` shows a short text to the user; ``switched`` is called
+        when another view is shown.
+        """
         super().__init__(initial="packets", id="views")
         self.views: Sequence[View] = ()
         self.inspection = inspection
@@ -78,14 +86,20 @@ class Navigation(ContentSwitcher):
             self.app.call_from_thread(what, *arguments)
 
     def copy(self, text: str) -> None:
-        """Copies a text to the terminal's clipboard. Copies nothing if the text is empty or longer than terminals take."""
+        """Copies a text to the terminal's clipboard. Copies nothing if the text is empty or longer
+        than terminals take.
+        """
         if len(text) > MOST_COPIED:
-            self.say(f"not copied: {len(text):,} characters are more than a terminal takes; x exports them")
+            self.say(
+                f"not copied: {len(text):,} characters are more than a terminal takes; x "
+                "exports them"
+            )
         elif text:
             self.app.copy_to_clipboard(text)
             self.say(f"copied {clip(text.splitlines()[0], 60)}")
 
-    # -- marks --------------------------------------------------------------------------------------------
+    # -- marks
+    # --------------------------------------------------------------------------------------------
 
     @property
     def marks(self) -> list[int]:
@@ -96,11 +110,16 @@ class Navigation(ContentSwitcher):
         """Marks a message, or removes its mark."""
         notes = self.inspection.notes
         if notes.text(row):
-            self.say(f"row {row:,} has a note: ; changes it, and d in the list of marks (M) removes it")
+            self.say(
+                f"row {row:,} has a note: ; changes it, and d in the list of marks (M) removes it"
+            )
             return
         notes.mark(row, self._time_of(row))
         self.packets.list.refresh()
-        self.say(f"row {row:,} is {'marked' if row in notes.of else 'not marked'}: {len(self.marks):,} in all{_kept(notes)}")
+        self.say(
+            f"row {row:,} is {'marked' if row in notes.of else 'not marked'}: "
+            f"{len(self.marks):,} in all{_kept(notes)}"
+        )
 
     def forget(self, row: int) -> None:
         """Removes mark and note from a message."""
@@ -116,7 +135,10 @@ class Navigation(ContentSwitcher):
                 notes.write(row, self._time_of(row), text)
                 self.packets.list.refresh()
                 self.packets.tell(row)
-                self.say(f"row {row:,} {'has a note' if notes.text(row) else 'has no note'}{_kept(notes)}")
+                self.say(
+                    f"row {row:,} "
+                    f"{'has a note' if notes.text(row) else 'has no note'}{_kept(notes)}"
+                )
 
         self.app.push_screen(Prompt(f"note on row {row:,}", notes.text(row)), write)
 
@@ -124,7 +146,9 @@ class Navigation(ContentSwitcher):
         return int(self.inspection.store.take([row], ["time_ns"]).column(0)[0].as_py())
 
     def mark_vbucket(self, vbucket: int) -> None:
-        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that mark."""
+        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that
+        mark.
+        """
         marked = self.marked_vbuckets
         if vbucket in marked:
             marked.remove(vbucket)
@@ -132,7 +156,11 @@ class Navigation(ContentSwitcher):
             marked.append(vbucket)
         self._of(VbucketsView).map.mark(marked)
         self._of(TimelineView).compare()
-        self.say(f"timelines are compared with vbucket {', '.join(map(str, marked))}" if marked else "timelines are compared with none")
+        self.say(
+            f"timelines are compared with vbucket {', '.join(map(str, marked))}"
+            if marked
+            else "timelines are compared with none"
+        )
 
     def to_next_mark(self) -> None:
         """Goes to the next mark; after the last mark, to the first."""
@@ -142,7 +170,8 @@ class Navigation(ContentSwitcher):
         else:
             self.say("no row is marked; m marks one")
 
-    # -- jumps and the way back ---------------------------------------------------------------------------
+    # -- jumps and the way back
+    # ---------------------------------------------------------------------------
 
     def leave(self) -> None:
         """Remembers where the user is, before a jump."""
@@ -191,10 +220,13 @@ class Navigation(ContentSwitcher):
         if view != self.current:
             self._switch(view)
 
-    # -- ways ---------------------------------------------------------------------------------------------
+    # -- ways
+    # ---------------------------------------------------------------------------------------------
 
     def show(self, view: str) -> None:
-        """Shows another view; for the timeline, that of the vbucket under the cursor, or of the first vbucket."""
+        """Shows another view; for the timeline, that of the vbucket under the cursor, or of the
+        first vbucket.
+        """
         here = self.view
         if view == here.id:
             return
@@ -237,11 +269,15 @@ class Navigation(ContentSwitcher):
             self.say("no message at or after it")
 
     def to_bad_row(self, *, back: bool = False) -> None:
-        """Goes to the next message with an error or a warning that the filter does not hide, or to the one before."""
+        """Goes to the next message with an error or a warning that the filter does not hide, or to
+        the one before.
+        """
         rows = self.packets.list
         row = self.inspection.results.marked.next_bad(rows.row, rows.index, back=back)
         if row is None:
-            self.say("no error or warning before here" if back else "no error or warning after this row")
+            self.say(
+                "no error or warning before here" if back else "no error or warning after this row"
+            )
         else:
             self.to_row(row)
 
@@ -254,13 +290,19 @@ class Navigation(ContentSwitcher):
         span: tuple[int, int] | None = None,
         row: int = 0,
     ) -> None:
-        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream or a span of time."""
+        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream or a span of
+        time.
+        """
         self.leave()
-        self._switch("timeline", partial(self._of(TimelineView).show, vbucket, seqno, stream, span, row))
+        self._switch(
+            "timeline", partial(self._of(TimelineView).show, vbucket, seqno, stream, span, row)
+        )
 
-    def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
-        """Goes to a finding, one of the findings ``others`` of a message, and there to the row of its evidence, or to the first of a
-        vbucket.
+    def to_finding(
+        self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None
+    ) -> None:
+        """Goes to a finding, one of the findings ``others`` of a message, and there to the row of
+        its evidence, or to the first of a vbucket.
         """
         self.leave()
         view = self._of(FindingsView)
@@ -285,7 +327,10 @@ class Navigation(ContentSwitcher):
         elif place.vbucket is not None:
             known = self.inspection.results.vbuckets
             if place.vbucket not in known:
-                self.say(f"there is no vbucket {place.vbucket}{f'; there are {ranges(known)}' if known else ''}")
+                self.say(
+                    "there is no vbucket "
+                    f"{place.vbucket}{f'; there are {ranges(known)}' if known else ''}"
+                )
             elif self.current == "vbuckets" and place.seqno is None:
                 self._of(VbucketsView).map.move_to(place.vbucket)
             else:
@@ -296,13 +341,21 @@ class Navigation(ContentSwitcher):
             else:
                 self.say(f"there is no mark {place.mark}; {len(self.marks):,} rows are marked")
         elif place.rule is not None:
-            numbers = [number for number, one in enumerate(self.inspection.results.findings) if one.rule == place.rule]
+            numbers = [
+                number
+                for number, one in enumerate(self.inspection.results.findings)
+                if one.rule == place.rule
+            ]
             if numbers:
                 self.to_finding(numbers[0])
             else:
                 self.say(f"no finding of the rule {place.rule}")
         else:
-            what, number = ("last_frame", place.frame) if place.frame is not None else ("time_ns", place.time_ns)
+            what, number = (
+                ("last_frame", place.frame)
+                if place.frame is not None
+                else ("time_ns", place.time_ns)
+            )
             self._to_first(f"{what} >= {number}")
 
 

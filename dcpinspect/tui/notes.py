@@ -1,9 +1,10 @@
 """Marks and notes on messages; they are kept for the next time that the capture is opened.
 
-They are in ``CAPTURE.dcpinspect.json``, or in the user's own folder if that file cannot be written. A note belongs to a row and a time.
+They are in ``CAPTURE.dcpinspect.json``, or in the user's own folder if that file cannot be written.
+A note belongs to a row and a time.
 
-If the capture is read with other options, another message can have that row; then the note is kept, but not shown. A file that is about
-another capture, or is not ours, is neither shown nor changed.
+If the capture is read with other options, another message can have that row; then the note is kept,
+but not shown. A file that is about another capture, or is not ours, is neither shown nor changed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ MOST = 10_000
 _SIZE = MOST * (LONGEST + 100)
 """Number of bytes of the file that are read."""
 _HEAD = 1 << 12
-"""Number of bytes at the start of a capture that identify it; they stay the same while the capture grows."""
+"""Number of bytes at the start of a capture that identify it; they stay the same while the capture
+grows.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,14 @@ class Note:
 
 
 class Notes:
-    """The marks and notes on one capture, by row. Without files they are forgotten when the program ends."""
+    """The marks and notes on one capture, by row. Without files they are forgotten when the program
+    ends.
+    """
 
     def __init__(self, files: Sequence[Path] = (), identity: str = "") -> None:
-        """Reads the notes. ``files``: where they can be kept, the best place first. ``identity``: identifies the capture."""
+        """Reads the notes. ``files``: where they can be kept, the best place first. ``identity``:
+        identifies the capture.
+        """
         self.of: dict[int, Note] = {}
         self.why = ""
         """Why the notes could not be saved; empty if they were, or if there is nothing to save."""
@@ -64,7 +71,9 @@ class Notes:
 
     @classmethod
     def beside(cls, captures: Sequence[str], folder: Path) -> Notes:
-        """Returns the notes on captures in files. ``folder``: the user's own. Notes on a pipe or an interface are not saved."""
+        """Returns the notes on captures in files. ``folder``: the user's own. Notes on a pipe or an
+        interface are not saved.
+        """
         if not captures or not all(os.path.isfile(name) for name in captures):
             return cls()
         try:
@@ -76,7 +85,9 @@ class Notes:
         return cls([first.with_name(first.name + SUFFIX), folder / f"{own}{SUFFIX}"], identity)
 
     def meet(self, last: int, times: Callable[[list[int]], Sequence[int]]) -> int:
-        """Takes up the notes of earlier runs on rows up to ``last``, and returns how many. ``times`` returns the times of rows."""
+        """Takes up the notes of earlier runs on rows up to ``last``, and returns how many.
+        ``times`` returns the times of rows.
+        """
         rows = sorted(row for row in self._unseen if row <= last)
         met = 0
         for row, time_ns in zip(rows, times(rows) if rows else (), strict=True):
@@ -114,13 +125,22 @@ class Notes:
         self.of = {one: note for one, note in self.of.items() if one >= row}
 
     def _write(self) -> None:
-        """Saves the notes in the first file that can be written; writes no file if there are no notes."""
+        """Saves the notes in the first file that can be written; writes no file if there are no
+        notes.
+        """
         every = sorted((self._others | self._unseen | self.of).items())
         self.why = ""
         for path in self._files:
             try:
                 if every:
-                    _replace(path, {"schema": SCHEMA, "capture": self._identity, "messages": [_entry(row, note) for row, note in every]})
+                    _replace(
+                        path,
+                        {
+                            "schema": SCHEMA,
+                            "capture": self._identity,
+                            "messages": [_entry(row, note) for row, note in every],
+                        },
+                    )
                 else:
                     path.unlink(missing_ok=True)
             except OSError as error:
@@ -143,7 +163,9 @@ def _entry(row: int, note: Note) -> dict[str, int | str]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Returns the content of a file; None if there is no file. An empty content stands for a file that is not ours."""
+    """Returns the content of a file; None if there is no file. An empty content stands for a file
+    that is not ours.
+    """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             found = json.loads(file.read(_SIZE))
@@ -158,7 +180,11 @@ def _notes(found: dict[str, Any]) -> dict[int, Note]:
     entries = found.get("messages")
     notes: dict[int, Note] = {}
     for one in entries[:MOST] if isinstance(entries, list) else ():
-        row, time_ns, text = (one.get(name) for name in ("row", "time_ns", "note")) if isinstance(one, dict) else (None, None, None)
+        row, time_ns, text = (
+            (one.get(name) for name in ("row", "time_ns", "note"))
+            if isinstance(one, dict)
+            else (None, None, None)
+        )
         if type(row) is int and row > 0 and type(time_ns) is int:
             notes[row] = Note(time_ns, text[:LONGEST] if isinstance(text, str) else "")
     return notes
@@ -166,7 +192,9 @@ def _notes(found: dict[str, Any]) -> dict[int, Note]:
 
 def _replace(path: Path, content: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number, name = tempfile.mkstemp(prefix=".dcpinspect-", dir=path.parent)  # the new file has mode 0600
+    number, name = tempfile.mkstemp(
+        prefix=".dcpinspect-", dir=path.parent
+    )  # the new file has mode 0600
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1, ensure_ascii=False)

@@ -34,10 +34,13 @@ def filter_of(connection: int) -> Filter:
 def of_connection(results: Results, connection: int) -> Results:
     """Returns the results of one connection; its messages are still to be counted.
 
-    Records of vbuckets still count what their client received on all connections. Findings keep their texts about all connections.
+    Records of vbuckets still count what their client received on all connections. Findings keep
+    their texts about all connections.
     """
     findings = [one for one in results.findings if connection in one.connections]
-    records = {name: table.take(_rows_of(table, connection)) for name, table in results.records.items()}
+    records = {
+        name: table.take(_rows_of(table, connection)) for name, table in results.records.items()
+    }
     coverage = None if results.coverage is None else _coverage_of(results.coverage, connection)
     counts = results.charts.by_connection
     messages = int(counts[connection, 0]) if connection < len(counts) else 0
@@ -48,7 +51,10 @@ def of_connection(results: Results, connection: int) -> Results:
         findings=findings,
         statistics=[row for row in results.statistics if row.get("connection") == connection],
         heat=Heat(),
-        charts=Charts(windows=[window for window in results.charts.windows if window[0] == connection], by_connection=counts),
+        charts=Charts(
+            windows=[window for window in results.charts.windows if window[0] == connection],
+            by_connection=counts,
+        ),
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
@@ -57,22 +63,38 @@ def of_connection(results: Results, connection: int) -> Results:
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:
     if "connections" in table.columns:
-        return np.array([row for row, own in enumerate(table.values("connections")) if connection in own], np.int64)
-    return np.flatnonzero(whole(table, "connection") == connection) if len(table) else np.empty(0, np.int64)
+        return np.array(
+            [row for row, own in enumerate(table.values("connections")) if connection in own],
+            np.int64,
+        )
+    return (
+        np.flatnonzero(whole(table, "connection") == connection)
+        if len(table)
+        else np.empty(0, np.int64)
+    )
 
 
 def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
-    return replace(coverage, directions=[*coverage.where(lambda all_: all_.connection == connection)], left=())
+    return replace(
+        coverage, directions=[*coverage.where(lambda all_: all_.connection == connection)], left=()
+    )
 
 
 def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
     sums = coverage.sums(lambda all_: all_.connection > 0)
     streams = len(records["streams"]) if "streams" in records else 0
-    return LookedAt(messages, streams, sums["decoded"], coverage.plain_bytes(sums), lost=sums["missing"] - sums["filled"])
+    return LookedAt(
+        messages,
+        streams,
+        sums["decoded"],
+        coverage.plain_bytes(sums),
+        lost=sums["missing"] - sums["filled"],
+    )
 
 
 def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) -> Results | None:
-    """Returns the results with the messages of their connection counted; reads those messages again. None if it was stopped.
+    """Returns the results with the messages of their connection counted; reads those messages
+    again. None if it was stopped.
 
     ``goes_on`` takes the share that is counted, 0 to 1, and returns whether to go on.
     """
@@ -86,5 +108,10 @@ def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) ->
         statistics.feed(batch, np.arange(len(batch)))
         round_trips.feed(batch)
         heat.feed(batch)
-    charts = replace(charts_of(statistics, results.charts.windows, round_trips), by_connection=results.charts.by_connection)
-    return replace(results, statistics=[*statistics.rows(), *results.statistics], charts=charts, heat=heat.now)
+    charts = replace(
+        charts_of(statistics, results.charts.windows, round_trips),
+        by_connection=results.charts.by_connection,
+    )
+    return replace(
+        results, statistics=[*statistics.rows(), *results.statistics], charts=charts, heat=heat.now
+    )

@@ -1,4 +1,6 @@
-"""The screen that opens a capture: recent captures, files, and interfaces with their current traffic."""
+"""The screen that opens a capture: recent captures, files, and interfaces with their current
+traffic.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Offer:
 
 
 class OpenList(OptionList, can_focus=False):
-    """A list in which the chosen line has a sign, not only a colour. Keys go to the path, which moves the cursor here."""
+    """A list in which the chosen line has a sign, not only a colour. Keys go to the path, which
+    moves the cursor here.
+    """
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="open-list", compact=True)
@@ -76,7 +80,9 @@ class OpenList(OptionList, can_focus=False):
 
 
 class OpenScreen(ModalScreen[Opening | None]):
-    """Asks what to open next; Esc returns None. What is typed goes to the path, and ↑ and ↓ to the list below it."""
+    """Asks what to open next; Esc returns None. What is typed goes to the path, and ↑ and ↓ to the
+    list below it.
+    """
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape,ctrl+o", "dismiss(None)", "Leave", priority=True),
@@ -86,7 +92,9 @@ class OpenScreen(ModalScreen[Opening | None]):
     ]
 
     def __init__(self, recent: Sequence[str], glyphs: Glyphs, *, said: str = "") -> None:
-        """Makes the screen. ``recent``: paths, the newest first. ``said``: why an earlier choice could not be opened."""
+        """Makes the screen. ``recent``: paths, the newest first. ``said``: why an earlier choice
+        could not be opened.
+        """
         super().__init__()
         self._recent = [one for one in recent if os.path.exists(one)]
         self._interfaces: dict[str, str] = {}
@@ -94,7 +102,11 @@ class OpenScreen(ModalScreen[Opening | None]):
         self._has_no_right = False
         self._note = "looking for interfaces"
         self._ending = threading.Event()
-        self._path = Input(placeholder="path of a capture, or of a folder of captures", compact=True, id="open-path")
+        self._path = Input(
+            placeholder="path of a capture, or of a folder of captures",
+            compact=True,
+            id="open-path",
+        )
         self._list = OpenList(glyphs)
         self._offers: list[Offer] = []
         self._word = Static(Text(said), id="open-said", classes="error" if said else "")
@@ -112,7 +124,9 @@ class OpenScreen(ModalScreen[Opening | None]):
         """Gives the focus to the path, and starts to watch the interfaces."""
         self._path.focus()
         self._offer()
-        threading.Thread(target=self._watch, name="rates", daemon=True).start()  # a daemon, because nobody waits for its end
+        threading.Thread(
+            target=self._watch, name="rates", daemon=True
+        ).start()  # a daemon, because nobody waits for its end
 
     def on_resize(self) -> None:
         """Fits the descriptions to the new width."""
@@ -122,33 +136,60 @@ class OpenScreen(ModalScreen[Opening | None]):
         """Stops watching the interfaces."""
         self._ending.set()
 
-    # -- what is offered ----------------------------------------------------------------------------------
+    # -- what is offered
+    # ----------------------------------------------------------------------------------
 
     @on(Input.Changed)
     def _offer(self) -> None:
         """Fills the list with what the typed text may mean; the cursor stays on its line."""
         if self._path.value == "?":  # a question mark alone is no path
             self._path.value = ""
-            self._say(f"{HINT}. 'dcpinspect --help' in the shell tells everything else.", is_error=False)
+            self._say(
+                f"{HINT}. 'dcpinspect --help' in the shell tells everything else.", is_error=False
+            )
         before = self._chosen
         self._offers = list(self._made())
-        self._list.clear_options().add_options(Option(one.line, disabled=not (one.opening or one.folder)) for one in self._offers)
-        kept = [place for place, one in enumerate(self._offers) if before is not None and (one.opening or one.folder) == before]
-        self._list.highlighted = next(iter([*kept, *(place for place, one in enumerate(self._offers) if one.opening or one.folder)]), None)
+        self._list.clear_options().add_options(
+            Option(one.line, disabled=not (one.opening or one.folder)) for one in self._offers
+        )
+        kept = [
+            place
+            for place, one in enumerate(self._offers)
+            if before is not None and (one.opening or one.folder) == before
+        ]
+        self._list.highlighted = next(
+            iter(
+                [
+                    *kept,
+                    *(place for place, one in enumerate(self._offers) if one.opening or one.folder),
+                ]
+            ),
+            None,
+        )
 
     @property
     def _chosen(self) -> Opening | str | None:
         at = self._list.highlighted
-        return None if at is None or at >= len(self._offers) else self._offers[at].opening or self._offers[at].folder
+        return (
+            None
+            if at is None or at >= len(self._offers)
+            else self._offers[at].opening or self._offers[at].folder
+        )
 
     def _made(self) -> Iterator[Offer]:
         typed, width = self._path.value.strip(), max(40, self._list.scrollable_content_region.width)
-        samples = sorted(str(path) for path in SAMPLES.glob("*") if is_capture(str(path))) if SAMPLES.is_dir() else []
+        samples = (
+            sorted(str(path) for path in SAMPLES.glob("*") if is_capture(str(path)))
+            if SAMPLES.is_dir()
+            else []
+        )
         sections = [("Recent captures", self._recent), ("Samples", samples)]
         if typed:
             yield from _files(os.path.expanduser(typed), width)
         else:
-            here = sorted(str(path) for path in Path.cwd().iterdir() if _is_shown(path) and not path.is_dir())
+            here = sorted(
+                str(path) for path in Path.cwd().iterdir() if _is_shown(path) and not path.is_dir()
+            )
             sections.insert(1, ("Captures here", here))
         for title, paths in sections:
             own = [path for path in paths if typed.lower() in path.lower()]
@@ -159,9 +200,13 @@ class OpenScreen(ModalScreen[Opening | None]):
         if named or not typed:
             yield Offer(Text.assemble(("Live interfaces", "bold"), (f"  {self._note}", "dim")))
             for name in named:
-                yield Offer(Text(f" {escape(name):<12} {self._interfaces[name]}", no_wrap=True), Opening(interface=name))
+                yield Offer(
+                    Text(f" {escape(name):<12} {self._interfaces[name]}", no_wrap=True),
+                    Opening(interface=name),
+                )
 
-    # -- what was chosen ----------------------------------------------------------------------------------
+    # -- what was chosen
+    # ----------------------------------------------------------------------------------
 
     def action_move(self, how: str) -> None:
         """Moves the cursor of the list."""
@@ -170,7 +215,13 @@ class OpenScreen(ModalScreen[Opening | None]):
     def action_complete(self) -> None:
         """Writes the chosen file or folder into the path."""
         chosen = self._chosen
-        text = chosen if isinstance(chosen, str) else "".join(chosen.captures[:1]) if chosen is not None else ""
+        text = (
+            chosen
+            if isinstance(chosen, str)
+            else "".join(chosen.captures[:1])
+            if chosen is not None
+            else ""
+        )
         if text:
             self._path.value = text
             self._path.cursor_position = len(text)
@@ -194,8 +245,14 @@ class OpenScreen(ModalScreen[Opening | None]):
         if isinstance(chosen, str):
             self.action_complete()
         elif chosen is None:
-            self._say(f"{escape(path)}: there is no such file" if path else "there is nothing to open here; type a path")
-        elif chosen.interface and self._has_no_right:  # the shown capture is not closed for an interface that cannot be opened
+            self._say(
+                f"{escape(path)}: there is no such file"
+                if path
+                else "there is nothing to open here; type a path"
+            )
+        elif (
+            chosen.interface and self._has_no_right
+        ):  # the shown capture is not closed for an interface that cannot be opened
             self._say(f"{escape(chosen.interface)}: {why_no_rates(os.geteuid())}")
         else:
             self.dismiss(chosen)
@@ -204,11 +261,17 @@ class OpenScreen(ModalScreen[Opening | None]):
         self._word.update(Text(text))
         self._word.set_class(is_error, "error")
 
-    # -- interfaces ---------------------------------------------------------------------------------------
+    # -- interfaces
+    # ---------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Lists the interfaces, and then counts their packets again and again. Runs in a thread of its own."""
-        from dcpinspect.capture.interfaces import interfaces, traffic  # deferred: Scapy takes half a second
+        """Lists the interfaces, and then counts their packets again and again. Runs in a thread of
+        its own.
+        """
+        from dcpinspect.capture.interfaces import (
+            interfaces,
+            traffic,
+        )  # deferred: Scapy takes half a second
 
         found = [one for one in interfaces() if one.is_up]
         self._from_thread({one.name: ", ".join(one.addresses) for one in found}, None)
@@ -224,58 +287,91 @@ class OpenScreen(ModalScreen[Opening | None]):
                 self.app.call_from_thread(self._show, addresses, counts)
 
     def _show(self, addresses: dict[str, str], counted: dict[str, int] | None) -> None:
-        """Shows the interfaces. ``counted``: packets by interface; empty: the user may not capture; None: not counted yet."""
+        """Shows the interfaces. ``counted``: packets by interface; empty: the user may not capture;
+        None: not counted yet.
+        """
         counts = counted or {}
         self._has_no_right = counted == {} and os.geteuid() != 0
         self._note = why_no_rates(os.geteuid()) if counted == {} else ""
         self._interfaces = {
-            name: f"{counts[name] / LOOK_S:,.0f} packets/s of the ports" if name in counts else where for name, where in addresses.items()
+            name: f"{counts[name] / LOOK_S:,.0f} packets/s of the ports"
+            if name in counts
+            else where
+            for name, where in addresses.items()
         }
         self._offer()
 
 
 def why_no_rates(user: int) -> str:
-    """Returns why the traffic of interfaces is unknown, and whether one can be opened all the same. ``user``: number of the user.
+    """Returns why the traffic of interfaces is unknown, and whether one can be opened all the same.
+    ``user``: number of the user.
 
-    Root gives up its rights after a live capture has begun. Programs that it starts have them again, so the recorder can still capture.
+    Root gives up its rights after a live capture has begun. Programs that it starts have them
+    again, so the recorder can still capture.
     """
-    return "rates are not known after a live capture began; Enter opens one" if user == 0 else "no right to capture; start again with sudo"
+    return (
+        "rates are not known after a live capture began; Enter opens one"
+        if user == 0
+        else "no right to capture; start again with sudo"
+    )
 
 
 def _files(typed: str, width: int) -> Iterator[Offer]:
     """Yields the folders and captures whose paths begin with what was typed."""
     folder, name = os.path.split(typed)
     with suppress(OSError):
-        own = sorted(path for path in Path(folder or ".").iterdir() if path.name.startswith(name) and _is_shown(path))
+        own = sorted(
+            path
+            for path in Path(folder or ".").iterdir()
+            if path.name.startswith(name) and _is_shown(path)
+        )
         if own:
             yield Offer(Text("Files", "bold"))
         for path in own[:MOST]:
             is_folder = path.is_dir()
             where = os.path.join(folder, path.name)
-            line = Text(f" {escape(path.name)}/", no_wrap=True) if is_folder else _described(where, width)
-            yield Offer(line, None if is_folder else Opening([where]), f"{where}/" if is_folder else "")
+            line = (
+                Text(f" {escape(path.name)}/", no_wrap=True)
+                if is_folder
+                else _described(where, width)
+            )
+            yield Offer(
+                line, None if is_folder else Opening([where]), f"{where}/" if is_folder else ""
+            )
 
 
 def _is_shown(path: Path) -> bool:
-    """Whether it is a folder or a capture; hidden ones, and pipes, sockets and devices, which might be waited for, are not shown."""
+    """Whether it is a folder or a capture; hidden ones, and pipes, sockets and devices, which might
+    be waited for, are not shown.
+    """
     with suppress(OSError):
-        return not path.name.startswith(".") and (path.is_dir() or (path.is_file() and is_capture(str(path))))
+        return not path.name.startswith(".") and (
+            path.is_dir() or (path.is_file() and is_capture(str(path)))
+        )
     return False
 
 
 def _described(path: str, width: int) -> Text:
-    """Returns a line about a capture: name, size, age and folder. A folder that does not fit keeps its end."""
+    """Returns a line about a capture: name, size, age and folder. A folder that does not fit keeps
+    its end.
+    """
     folder, name = os.path.split(path)
     about = ""
     with suppress(OSError):
         found = os.stat(path)
         about = f"{_size(found.st_size)}, {_age(time.time() - found.st_mtime)}"
     home = os.path.expanduser("~")
-    folder = f"~{folder[len(home) :]}" if folder == home or folder.startswith(f"{home}{os.sep}") else folder
+    folder = (
+        f"~{folder[len(home) :]}"
+        if folder == home or folder.startswith(f"{home}{os.sep}")
+        else folder
+    )
     name, folder = escape(name), escape(folder)
     room = max(1, width - cells(f" {name}  {about}  "))
     folder = folder if cells(folder) <= room else f"…{folder[len(folder) - room + 1 :]}"
-    return Text.assemble(" ", (name, "bold"), f"  {about}  ", (folder, "dim"), no_wrap=True, overflow="ellipsis")
+    return Text.assemble(
+        " ", (name, "bold"), f"  {about}  ", (folder, "dim"), no_wrap=True, overflow="ellipsis"
+    )
 
 
 def _size(count: float) -> str:

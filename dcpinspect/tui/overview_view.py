@@ -1,4 +1,6 @@
-"""The capture at a glance: the verdict, the findings, all vbuckets, the rate of messages, and the connections. Enter opens a part."""
+"""The capture at a glance: the verdict, the findings, all vbuckets, the rate of messages, and the
+connections. Enter opens a part.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,11 @@ class OverviewView(View):
         self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
         self.findings = FindingList(glyphs, is_alone=True, id="overview-findings")
         self.map = VbucketMap(glyphs, id="overview-map")
-        self._below, self._map_side, self._beside = Container(id="overview-below"), Vertical(id="overview-map-side"), Vertical()
+        self._below, self._map_side, self._beside = (
+            Container(id="overview-below"),
+            Vertical(id="overview-map-side"),
+            Vertical(),
+        )
         self.rate = Rate(glyphs, id="overview-rate")
         self.connections = ConnectionList(glyphs, id="overview-connections")
         self._parts: Sequence[LineView] = (self.findings, self.map, self.rate, self.connections)
@@ -98,7 +104,9 @@ class OverviewView(View):
         self.findings.show(results.findings, {}, is_final=inspection.state != "reading")
         self.map.show(results)
         self.rate.show(results, *inspection.ends)
-        self.connections.show(self._talks, inspection.connection, has_all=inspection.connection is not None)
+        self.connections.show(
+            self._talks, inspection.connection, has_all=inspection.connection is not None
+        )
         self._fit()
         self._name_parts()
 
@@ -106,36 +114,72 @@ class OverviewView(View):
     def _name_parts(self) -> None:
         """Writes the titles of the parts."""
         causes, inspection = self.findings.count, self.host.inspection
-        self.findings.border_title = counted(causes, "finding") + ", the worst first" if causes else "findings"
+        self.findings.border_title = (
+            counted(causes, "finding") + ", the worst first" if causes else "findings"
+        )
         number = self.map.vbucket
         state = self.map.cells.state(number).replace("-", " ") or "not requested"
-        self._map_side.border_title = "vbuckets" + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
+        self._map_side.border_title = "vbuckets" + (
+            f": vb {number} {state}" if self.map.has_focus and self.map.count else ""
+        )
         self.rate.border_title = self.rate.words
-        alone = "" if inspection.connection is None else f"; connection {inspection.connection} is shown alone, Esc shows all"
+        alone = (
+            ""
+            if inspection.connection is None
+            else f"; connection {inspection.connection} is shown alone, Esc shows all"
+        )
         self.connections.border_title = f"{counted(len(self._talks), 'connection')}{alone}"
 
     def _verdict(self, results: Results) -> Text:
-        """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands how much was checked."""
+        """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands
+        how much was checked.
+        """
         causes, _ = with_their_effects(results.findings)
-        worst = next((severity for severity in ("error", "warning") if any(one.severity == severity for one in causes)), "well")
+        worst = next(
+            (
+                severity
+                for severity in ("error", "warning")
+                if any(one.severity == severity for one in causes)
+            ),
+            "well",
+        )
         self._said.set_classes(worst)
         out = Text()
-        out.append(f"{self._glyphs.error} " if worst == "error" else f"{self._glyphs.warning} " if worst == "warning" else "", "bold")
+        out.append(
+            f"{self._glyphs.error} "
+            if worst == "error"
+            else f"{self._glyphs.warning} "
+            if worst == "warning"
+            else "",
+            "bold",
+        )
         if results.looked is None or not results.looked.messages:
-            return out.append("no message was read" + (" so far" if self.host.inspection.state == "reading" else ""), "bold")
+            return out.append(
+                "no message was read"
+                + (" so far" if self.host.inspection.state == "reading" else ""),
+                "bold",
+            )
         out.append(one_line(verdict(causes, results.looked)), "bold")
-        is_said = str(results.looked) in out.plain  # this sentence already says how much was checked
+        is_said = (
+            str(results.looked) in out.plain
+        )  # this sentence already says how much was checked
         lines = [" · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))]
         if (beside := self.host.beside) is not None:
-            lines.append(difference(results, beside.everything, escape(os.path.basename(beside.files[0]))))
-        return out.append("".join(f"\n{line}" for line in lines), Style(bold=False, color="default"))
+            lines.append(
+                difference(results, beside.everything, escape(os.path.basename(beside.files[0])))
+            )
+        return out.append(
+            "".join(f"\n{line}" for line in lines), Style(bold=False, color="default")
+        )
 
     def on_resize(self) -> None:
         """Fits the parts to the new size."""
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        """Gives each part the room that it needs: first the findings, then the map, the chart and the connections."""
+        """Gives each part the room that it needs: first the findings, then the map, the chart and
+        the connections.
+        """
         width, height = self.size
         is_wide = width >= WIDE
         self.set_class(is_wide, "-beside")
@@ -145,11 +189,23 @@ class OverviewView(View):
         self._said.styles.max_height = said
         talking = 2 + min(max(1, self.connections.count), MOST_TALKS)
         found = 1 + min(self.findings.lines, max(4, height // 3 if is_wide else 7))
-        columns = width if not is_wide else width // 2 if self.map.cells.has_few or width < 2 * WIDE // 3 + _BESIDE else width - _BESIDE
+        columns = (
+            width
+            if not is_wide
+            else width // 2
+            if self.map.cells.has_few or width < 2 * WIDE // 3 + _BESIDE
+            else width - _BESIDE
+        )
         legend = self.map.legend(columns - 2)
         words = len(legend.split("\n"))
         left = height - said - found
-        lines = self.map.needed(columns, max(1, left - 1 - words if is_wide else min(left - CHART - 1 - words, max(3, height // 5))))
+        lines = self.map.needed(
+            columns,
+            max(
+                1,
+                left - 1 - words if is_wide else min(left - CHART - 1 - words, max(3, height // 5)),
+            ),
+        )
         mapped = 1 + lines + words
         if is_wide:
             below = min(max(left, 3), max(mapped, CHART + talking))
@@ -160,15 +216,20 @@ class OverviewView(View):
             below = mapped + beside
         self._legend.update(legend)
         self._below.styles.height = below
-        self._map_side.styles.width, self._map_side.styles.height = (columns, below) if is_wide else ("1fr", mapped)
+        self._map_side.styles.width, self._map_side.styles.height = (
+            (columns, below) if is_wide else ("1fr", mapped)
+        )
         self._beside.display = self.rate.display = beside >= CHART
         self.connections.display = beside >= CHART + 3
         self._beside.styles.height = beside
 
-    # -- from part to part, and in ------------------------------------------------------------------------
+    # -- from part to part, and in
+    # ------------------------------------------------------------------------
 
     def action_pane(self, what: str, *arguments: int) -> None:
-        """Does what the focused part does. A step beyond its first or last line moves the focus to the next part."""
+        """Does what the focused part does. A step beyond its first or last line moves the focus to
+        the next part.
+        """
         here = self._here
         if what == "step" and here.is_at_edge[arguments[0] > 0]:
             place = self._parts.index(here) + (1 if arguments[0] > 0 else -1)
@@ -196,7 +257,9 @@ class OverviewView(View):
         return self.map.vbucket if self._here is self.map else None
 
     def action_finding(self) -> None:
-        """Goes to the finding under the cursor, or to the worst finding about the vbucket under it."""
+        """Goes to the finding under the cursor, or to the worst finding about the vbucket under
+        it.
+        """
         if self._here is self.findings and self.findings.finding is not None:
             self.host.to_finding(self.findings.finding)
         else:
@@ -228,11 +291,23 @@ class OverviewView(View):
 def _when(results: Results) -> str:
     """Returns when the capture began, and how long it lasts."""
     table = results.records.get("connections")
-    times = [] if table is None else [time for name in ("first_time", "last_time") for time in table.values(name) if time is not None]
+    times = (
+        []
+        if table is None
+        else [
+            time
+            for name in ("first_time", "last_time")
+            for time in table.values(name)
+            if time is not None
+        ]
+    )
     if not times:
         return ""
     first, last = min(times), max(times)
-    return f"{(last - first) / 1e9:,.3f} s from {datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return (
+        f"{(last - first) / 1e9:,.3f} s from "
+        f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
 MANY = 1_000_000

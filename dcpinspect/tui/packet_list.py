@@ -37,7 +37,9 @@ GUTTER = 3
 SEQNO = 9
 """Columns before the summary that the name of a rule may cover."""
 NARROW = 140
-"""Width in columns below which opaque and size are left out, to give summaries more room; the fields show both."""
+"""Width in columns below which opaque and size are left out, to give summaries more room; the
+fields show both.
+"""
 
 
 def width(name: str) -> int:
@@ -45,11 +47,22 @@ def width(name: str) -> int:
     return min(max(len(name), _WIDTHS.get(BY_NAME[name].kind, 10)), 30)
 
 
-_WIDTHS: dict[ColumnKind, int] = {"text": 16, "word": 16, "words": 16, "hex64": 18, "u64": 14, "time": 30, "bytes": 24, "records": 30}
+_WIDTHS: dict[ColumnKind, int] = {
+    "text": 16,
+    "word": 16,
+    "words": 16,
+    "hex64": 18,
+    "u64": 14,
+    "time": 30,
+    "bytes": 24,
+    "records": 30,
+}
 
 
 def cell_text(value: Any, kind: ColumnKind, wide: int) -> str:
-    """Returns a value as text of ``wide`` columns, with two blanks before it; safe for a terminal."""
+    """Returns a value as text of ``wide`` columns, with two blanks before it; safe for a
+    terminal.
+    """
     if value is None:
         text = ""
     elif kind == "hex64" and isinstance(value, int):
@@ -102,11 +115,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.has_names = True
         """Whether commands and statuses are shown by name."""
         self.talks = False
-        """Whether the rows are one conversation; then the messages of the server stand to the right."""
+        """Whether the rows are one conversation; then the messages of the server stand to the
+        right.
+        """
         self._lines = Lines(width=80)
         self._pages: OrderedDict[int, list[Line]] = OrderedDict()
 
-    # -- what is shown ------------------------------------------------------------------------------------
+    # -- what is shown
+    # ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.index) + bool(self.guest)
@@ -139,10 +155,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.refill()
 
     def _new_lines(self) -> None:
-        self._lines = Lines(self.time_form, width=self._room, narrow=NARROW, has_names=self.has_names)
+        self._lines = Lines(
+            self.time_form, width=self._room, narrow=NARROW, has_names=self.has_names
+        )
 
     def show(self, index: RowIndex) -> None:
-        """Shows another set of rows. The cursor stays on its row, or moves to the next row that is shown."""
+        """Shows another set of rows. The cursor stays on its row, or moves to the next row that is
+        shown.
+        """
         self.index = index
         self.guest = 0
         self.refill()
@@ -159,7 +179,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Changed())
 
     def forget_before(self, row: int) -> None:
-        """Removes the rows before ``row``, which the store dropped. A cursor on one of them moves to the first row that is left."""
+        """Removes the rows before ``row``, which the store dropped. A cursor on one of them moves
+        to the first row that is left.
+        """
         if row <= self._first:
             return
         gone = self.index.place(row)
@@ -168,7 +190,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._inspection.notes.drop_before(row)
         self.guest = self.guest if self.guest >= row else 0
         self.refill()
-        self.scroll_to(y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True, force=True)
+        self.scroll_to(
+            y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True, force=True
+        )
         if 0 < self.row < row:
             self.row = 0
             self.move_to(0)
@@ -205,7 +229,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             place -= place > of_guest
         return self.index.row(place)
 
-    # -- the cursor ---------------------------------------------------------------------------------------
+    # -- the cursor
+    # ---------------------------------------------------------------------------------------
 
     def move_to(self, place: int) -> None:
         """Moves the cursor to a line."""
@@ -239,7 +264,13 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         top = int(self.scroll_offset.y)
         if top <= place < top + height:
             return
-        target = place - height // 2 if is_centred or abs(place - top) > 2 * height else place if place < top else place - height + 1
+        target = (
+            place - height // 2
+            if is_centred or abs(place - top) > 2 * height
+            else place
+            if place < top
+            else place - height + 1
+        )
         # force: the list has no scrollbar yet for rows that have just come
         self.scroll_to(y=max(0, target), animate=False, immediate=True, force=True)
 
@@ -283,7 +314,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.at = self.place_of(self.row) if self.row else -1
         super().clicked(event)
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
         """Makes the lines for the new width."""
@@ -311,7 +343,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         glyph_style = style
         if severity is not None:
             sign = theme.style_of(self.app, f"severity-{severity}")
-            glyph_style = theme.sign_on_cursor(sign, base) if is_cursor else style + sign + Style(bold=True)
+            glyph_style = (
+                theme.sign_on_cursor(sign, base) if is_cursor else style + sign + Style(bold=True)
+            )
         notes = self._inspection.notes
         note = notes.text(row)
         mark = self._glyphs.remark if note else self._glyphs.mark if row in notes.of else " "
@@ -327,7 +361,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             text = clip(text, left)
             pieces += [(text + " " * (left - cells(text)), style), (why, glyph_style)]
         elif note and left > self._lines.summary_at:
-            said = clip(f" {self._glyphs.remark} {note} ", max(left - self._lines.summary_at, left // 3))
+            said = clip(
+                f" {self._glyphs.remark} {note} ", max(left - self._lines.summary_at, left // 3)
+            )
             text = clip(text, left - cells(said))
             pieces += [(text + " " * (left - cells(said) - cells(text)), style), (said, mark_style)]
         else:
@@ -338,7 +374,10 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """Returns why there are no rows, in words."""
         inspection = self._inspection
         if self.index.is_filtered and inspection.store.rows:
-            return f"no row matches; {inspection.store.rows:,} are hidden by the filter (Esc clears it)"
+            return (
+                f"no row matches; {inspection.store.rows:,} are hidden by the filter (Esc "
+                "clears it)"
+            )
         if inspection.state == "reading":
             return "no messages so far"
         return inspection.error or inspection.nothing or "there are no messages"
@@ -358,18 +397,34 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         return page[offset] if offset < len(page) else Line(0, "", "item")
 
     def _page(self, number: int) -> list[Line]:
-        return self._made([self.row_at(place) for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))])
+        return self._made(
+            [
+                self.row_at(place)
+                for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))
+            ]
+        )
 
     def _made(self, rows: list[int]) -> list[Line]:
         try:
             batch = self._inspection.store.messages(rows)
             make = self._lines.spoken_at if self.talks else self._lines.line_at
-            lines = [make(batch, index, shown_ns) for index, shown_ns in enumerate(self._times(batch))]
+            lines = [
+                make(batch, index, shown_ns) for index, shown_ns in enumerate(self._times(batch))
+            ]
             if self.columns:
-                lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
+                lines = [
+                    f"{line}{' ' * (self._room - cells(line))}{more}"
+                    for line, more in zip(lines, self._cells(rows), strict=True)
+                ]
             names = [_KINDS[kind] for kind in message_kinds(batch.decoded).tolist()]
-            return [Line(*one) for one in zip(rows, lines, names, self._colors_of(batch), strict=True)]
-        except (DcpInspectError, IndexError, OSError) as error:  # the file has changed, or a live capture has dropped the rows
+            return [
+                Line(*one) for one in zip(rows, lines, names, self._colors_of(batch), strict=True)
+            ]
+        except (
+            DcpInspectError,
+            IndexError,
+            OSError,
+        ) as error:  # the file has changed, or a live capture has dropped the rows
             return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]
 
     def _times(self, batch: MessageBatch) -> list[int | None]:
@@ -380,7 +435,12 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         shown = times
         if self.time_form == "delta":
             place = self.place_of(int(batch.row[0]))
-            shown = np.diff(times, prepend=self._inspection.store.messages([self.row_at(place - 1)]).time_ns if place else times[:1])
+            shown = np.diff(
+                times,
+                prepend=self._inspection.store.messages([self.row_at(place - 1)]).time_ns
+                if place
+                else times[:1],
+            )
         elif self.time_form == "relative":
             first = self._inspection.reading.first_time_ns
             shown = times - (times[0] if first is None else first)
@@ -391,7 +451,10 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         if self.color_rules is None:
             return [""] * len(batch)
         colors = ["", *self.color_rules.colors]
-        return [colors[number] for number in self.color_rules.numbers(batch, np.arange(len(batch))).tolist()]
+        return [
+            colors[number]
+            for number in self.color_rules.numbers(batch, np.arange(len(batch))).tolist()
+        ]
 
     def _cells(self, rows: list[int]) -> list[str]:
         """Returns the texts of the added columns for each row."""

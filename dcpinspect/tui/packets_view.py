@@ -76,7 +76,9 @@ class PacketsView(View):
         self._rest: Timer | None = None
         self._taken_apart = 0.0
         self.wanted_fields: Sequence[str] = ()
-        """Names of fields; the next message that is shown has the cursor on the first of them that it has."""
+        """Names of fields; the next message that is shown has the cursor on the first of them that
+        it has.
+        """
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the view."""
@@ -102,7 +104,9 @@ class PacketsView(View):
         """Takes up notes of earlier runs, and shows new findings."""
         del results
         store = self._inspection.store
-        met = self._inspection.notes.meet(store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist())
+        met = self._inspection.notes.meet(
+            store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist()
+        )
         if met:
             self.host.say(f"{met:,} messages have marks or notes from before; M shows them")
         self.list.refresh()
@@ -120,16 +124,21 @@ class PacketsView(View):
         """Draws the heading, and the number of rows."""
         total = self._inspection.store.rows
         shown = len(self.list.index)
-        place = f"{self.list.index.place(self.list.row) + 1:,} of " if self.list.row and shown else ""
+        place = (
+            f"{self.list.index.place(self.list.row) + 1:,} of " if self.list.row and shown else ""
+        )
         self._count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
-        count = "" if self.list.columns else self._count  # with added columns, the title of the message shows the count
+        count = (
+            "" if self.list.columns else self._count
+        )  # with added columns, the title of the message shows the count
         width = room(self.list)
         if cells(self.list.heading) > width - len(count) - 2:
             count = ""  # the names of columns are more important than the count
         heading = clip(self.list.heading, max(0, width - len(count) - 2))
         self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
 
-    # -- the message under the cursor ---------------------------------------------------------------------
+    # -- the message under the cursor
+    # ---------------------------------------------------------------------
 
     @on(PacketList.Moved)
     def _moved(self) -> None:
@@ -145,13 +154,17 @@ class PacketsView(View):
         return self._rest is not None
 
     def take_apart(self) -> None:
-        """Shows the fields and bytes of the row under the cursor. A large message is decoded in the background first."""
+        """Shows the fields and bytes of the row under the cursor. A large message is decoded in the
+        background first.
+        """
         self._rest, self._taken_apart = None, time.monotonic()
         row = self.list.row
         try:
             batch = self._inspection.store.messages([row])
             if int(batch.length[0]) > LARGE:
-                self.panes.show(row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row:,}")
+                self.panes.show(
+                    row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row:,}"
+                )
                 self._read_behind(row, batch)
             else:
                 self._show_read(row, batch, batch.annotate(0))
@@ -166,7 +179,10 @@ class PacketsView(View):
     def _show_read(self, row: int, batch: MessageBatch, message: Message) -> None:
         if row != self.list.row:
             return
-        title = f"{message_title(message)} · {message.size:,} bytes · row {row:,} · frame {int(batch.last_frame[0]):,}"
+        title = (
+            f"{message_title(message)} · {message.size:,} bytes · row {row:,} · frame "
+            f"{int(batch.last_frame[0]):,}"
+        )
         if self.list.columns:
             title += f" · {self._count}"
         if self.list.guest == row:
@@ -190,11 +206,18 @@ class PacketsView(View):
         """The field under the cursor of the field tree."""
         return self.fields.field
 
-    # -- where the user is --------------------------------------------------------------------------------
+    # -- where the user is
+    # --------------------------------------------------------------------------------
 
     def spot(self) -> Spot:
         """Returns row, field, filter and scroll position."""
-        return Spot("packets", self.list.row, self.fields.path, self.filtering.text, int(self.list.scroll_offset.y))
+        return Spot(
+            "packets",
+            self.list.row,
+            self.fields.path,
+            self.filtering.text,
+            int(self.list.scroll_offset.y),
+        )
 
     def restore(self, spot: Spot) -> None:
         """Restores what ``spot`` has saved."""
@@ -216,7 +239,9 @@ class PacketsView(View):
             self._to_list()
 
     def stop(self) -> bool:
-        """Stops a search, or a filter that has not shown its rows yet. Returns whether there was one."""
+        """Stops a search, or a filter that has not shown its rows yet. Returns whether there was
+        one.
+        """
         if self.filtering.stop():
             return True
         is_stopped = self.search.stop()
@@ -225,7 +250,9 @@ class PacketsView(View):
         return is_stopped
 
     def leave(self) -> bool:
-        """Leaves the focused part, or clears the filter. Returns whether there was anything to leave."""
+        """Leaves the focused part, or clears the filter. Returns whether there was anything to
+        leave.
+        """
         is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
         if self.bar.is_typing:
             self.bar.reset(self.filtering.text)
@@ -242,9 +269,14 @@ class PacketsView(View):
     @property
     def vbucket_here(self) -> int | None:
         """Number of the vbucket of the message under the cursor."""
-        return self._inspection.store.messages([self.list.row]).vbucket_of(0) if self.list.row else None
+        return (
+            self._inspection.store.messages([self.list.row]).vbucket_of(0)
+            if self.list.row
+            else None
+        )
 
-    # -- filter and search --------------------------------------------------------------------------------
+    # -- filter and search
+    # --------------------------------------------------------------------------------
 
     @on(FilterBar.Changed)
     def _filter_changed(self, event: FilterBar.Changed) -> None:
@@ -273,11 +305,15 @@ class PacketsView(View):
             return
         if how == "not":
             condition = f"not {condition}"
-        self.bar.apply(f"({self.filtering.text}) and {condition}" if how and self.filtering.text else condition)
+        self.bar.apply(
+            f"({self.filtering.text}) and {condition}" if how and self.filtering.text else condition
+        )
 
     @property
     def _column(self) -> str:
-        """Column of the messages table that holds the field under the cursor; empty if there is none."""
+        """Column of the messages table that holds the field under the cursor; empty if there is
+        none.
+        """
         name = self.field.name if self.field is not None else ""
         name = {"logical_key": "key"}.get(name, name)
         return name if name in BY_NAME else ""
@@ -288,7 +324,10 @@ class PacketsView(View):
             self.list.toggle_column(self._column)
             self.head()
             self.take_apart()
-            self.host.say(f"{self._column} is {'a column now' if self._column in self.list.columns else 'column removed'}")
+            self.host.say(
+                f"{self._column} is "
+                f"{'a column now' if self._column in self.list.columns else 'column removed'}"
+            )
         else:
             self.host.say("this field cannot be a column")
 
@@ -318,10 +357,13 @@ class PacketsView(View):
     def _split(self) -> None:
         """Divides the room among the panes.
 
-        Beside the fields, the list gets room for all columns but the summary, unless the user changed it.
+        Beside the fields, the list gets room for all columns but the summary, unless the user
+        changed it.
         """
         is_beside = self.split.has_class("beside")
-        share = self._share or max(0.5, min(COLUMNS / max(self.size.width, 1), 0.55) if is_beside else 0)
+        share = self._share or max(
+            0.5, min(COLUMNS / max(self.size.width, 1), 0.55) if is_beside else 0
+        )
         for pane, part in ((self._upper, share), (self.panes, 1 - share)):
             pane.styles.width = f"{part}fr" if is_beside else "1fr"
             pane.styles.height = "1fr" if is_beside else f"{part}fr"
@@ -339,7 +381,8 @@ class PacketsView(View):
         else:
             self.action_find()
 
-    # -- ways from a message ------------------------------------------------------------------------------
+    # -- ways from a message
+    # ------------------------------------------------------------------------------
 
     @on(FieldTree.Followed)
     def _followed(self, event: FieldTree.Followed) -> None:
@@ -354,7 +397,9 @@ class PacketsView(View):
         except DcpInspectError as error:
             host.from_thread(host.say, str(error))
             return
-        host.from_thread(host.say, "" if found is not None else f"{WORDS[link]} is not in this capture")
+        host.from_thread(
+            host.say, "" if found is not None else f"{WORDS[link]} is not in this capture"
+        )
         if found is not None:
             host.from_thread(host.to_row, found)
 
@@ -379,11 +424,16 @@ class PacketsView(View):
             else:
                 self.host.to_vbucket(vbucket, row=self.list.row)
 
-    # -- how it looks, and out of it ----------------------------------------------------------------------
+    # -- how it looks, and out of it
+    # ----------------------------------------------------------------------
 
     def action_display(self) -> None:
-        """Shows bytes as hex or as grid. If only one pane fits, switches between fields and bytes first."""
-        self.panes.change_form(is_narrow=self.screen.has_class("-narrow") and not self.has_class(ALONE[-1]))
+        """Shows bytes as hex or as grid. If only one pane fits, switches between fields and bytes
+        first.
+        """
+        self.panes.change_form(
+            is_narrow=self.screen.has_class("-narrow") and not self.has_class(ALONE[-1])
+        )
 
     def action_value(self) -> None:
         """Shows values as text, with JSON as a tree, or as bytes."""
@@ -393,7 +443,13 @@ class PacketsView(View):
     def action_maximize(self) -> None:
         """Lets the focused pane fill the view, or shows all panes again."""
         if not self._show_all():
-            self.add_class("only-fields" if self.fields.has_focus else "only-bytes" if self.bytes.has_focus else "only-list")
+            self.add_class(
+                "only-fields"
+                if self.fields.has_focus
+                else "only-bytes"
+                if self.bytes.has_focus
+                else "only-list"
+            )
 
     def _show_all(self) -> bool:
         """Shows all panes again. Returns whether one filled the view."""
@@ -428,7 +484,10 @@ class PacketsView(View):
         if not row:
             return
         if not form:
-            self.app.push_screen(Choose(f"copy row {row:,} as", FORMS), lambda form: self.action_copy_as(form) if form else None)
+            self.app.push_screen(
+                Choose(f"copy row {row:,} as", FORMS),
+                lambda form: self.action_copy_as(form) if form else None,
+            )
             return
         batch = self._inspection.store.messages([row])
         self.host.copy(copied(form, batch, self.list.text_of(row).strip()))
@@ -443,7 +502,9 @@ class PacketsView(View):
             self.bar.apply(self._talk)
 
     def action_copy(self) -> None:
-        """Copies the value, its bytes or the line of the message, whichever the focused pane shows."""
+        """Copies the value, its bytes or the line of the message, whichever the focused pane
+        shows.
+        """
         field = self.field
         entry = self.fields.entry
         if self.fields.has_focus and entry is not None and entry.source is not None:

@@ -9,7 +9,9 @@ from dcpinspect.protocol.message import FieldValue, Message
 
 
 class Parts:
-    """The parts of one message, as the palette names them. Neighbouring fields of a part have two colours in turn."""
+    """The parts of one message, as the palette names them. Neighbouring fields of a part have two
+    colours in turn.
+    """
 
     def __init__(self, message: Message | None) -> None:
         self._starts: list[int] = []
@@ -23,7 +25,15 @@ class Parts:
         for field in message.fields:
             at = field.offset
             part = (
-                "header" if at < HEADER_SIZE else "framing" if at < framing else "extras" if at < extras else "key" if at < key else "value"
+                "header"
+                if at < HEADER_SIZE
+                else "framing"
+                if at < framing
+                else "extras"
+                if at < extras
+                else "key"
+                if at < key
+                else "value"
             )
             count = count + 1 if part == before else 0
             before = part
@@ -36,5 +46,7 @@ class Parts:
         return self._names[place] if place >= 0 else "header"
 
     def of(self, field: FieldValue) -> str:
-        """Returns the part that contains a field; fields of an unpacked value are in the part of the value."""
+        """Returns the part that contains a field; fields of an unpacked value are in the part of
+        the value.
+        """
         return self.at(field.offset) if not field.inflated else "value"

@@ -14,11 +14,15 @@ _MINUTES = 120
 
 
 def time_left(share: float, passed: float) -> str:
-    """Returns the remaining time in words, if ``share`` took ``passed`` seconds; empty as long as it cannot be estimated."""
+    """Returns the remaining time in words, if ``share`` took ``passed`` seconds; empty as long as
+    it cannot be estimated.
+    """
     if share < _SOME or passed < _SOON:
         return ""
     left = passed * (1 - share) / share
-    return f"{math.ceil(left):,} s left" if left < _MINUTES else f"{math.ceil(left / 60):,} min left"
+    return (
+        f"{math.ceil(left):,} s left" if left < _MINUTES else f"{math.ceil(left / 60):,} min left"
+    )
 
 
 class Progress:
@@ -30,7 +34,9 @@ class Progress:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for another report. Reports are rare enough to cost nothing, and short tasks have none."""
+        """Whether it is time for another report. Reports are rare enough to cost nothing, and short
+        tasks have none.
+        """
         now = time.monotonic()
         if now < self._due:
             return False
@@ -38,6 +44,8 @@ class Progress:
         return True
 
     def words(self, share: float) -> str:
-        """Returns the share that is done (0 to 1), the remaining time, and how to stop, in words."""
+        """Returns the share that is done (0 to 1), the remaining time, and how to stop, in
+        words.
+        """
         left = time_left(share, time.monotonic() - self._began)
         return " · ".join(part for part in (f"{share:.0%}", left, "Esc stops") if part)

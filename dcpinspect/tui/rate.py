@@ -1,4 +1,6 @@
-"""Draws how many messages or bytes came when, as columns over the whole width, with signs of findings below their time."""
+"""Draws how many messages or bytes came when, as columns over the whole width, with signs of
+findings below their time.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,24 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         self._values: IntArray = np.zeros(0, np.int64)
 
     def show(self, results: Results, first_ns: int, last_ns: int) -> None:
-        """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended, in nanoseconds since 1970."""
+        """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended,
+        in nanoseconds since 1970.
+        """
         self._charts, self._times = results.charts, (first_ns, last_ns)
-        self._why = "nothing was read so far" if results.connection is None else f"counting the messages of connection {results.connection}"
+        self._why = (
+            "nothing was read so far"
+            if results.connection is None
+            else f"counting the messages of connection {results.connection}"
+        )
         self._found = {
             severity: np.array(
-                [place.time_ns for one in results.findings if one.severity == severity for case in one.each for place in case.places[:1]],
+                [
+                    place.time_ns
+                    for one in results.findings
+                    if one.severity == severity
+                    for case in one.each
+                    for place in case.places[:1]
+                ],
                 np.int64,
             )
             for severity in ("warning", "error")
@@ -65,8 +79,15 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         """What is drawn, and the value at the cursor."""
         if not len(self._values):
             return f"{self.measure} over time"
-        told = f"{self.measure} over time, at most {int(self._values.max()):,} in {lasting(self._charts.span_ns)}"
-        return told + (f"; {int(self._values[self.at]):,} at {(self.time_ns - self._times[0]) / 1e9:.3f} s" if self.has_focus else "")
+        told = (
+            f"{self.measure} over time, at most {int(self._values.max()):,} in "
+            f"{lasting(self._charts.span_ns)}"
+        )
+        return told + (
+            f"; {int(self._values[self.at]):,} at {(self.time_ns - self._times[0]) / 1e9:.3f} s"
+            if self.has_focus
+            else ""
+        )
 
     @property
     def time_ns(self) -> int:
@@ -86,7 +107,11 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the span at a column."""
         del y
-        return int(self._span_of_column[min(x - LABEL, self._room - 1)]) if x >= LABEL and self.count else None
+        return (
+            int(self._span_of_column[min(x - LABEL, self._room - 1)])
+            if x >= LABEL and self.count
+            else None
+        )
 
     @property
     def _room(self) -> int:
@@ -105,11 +130,15 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
             return strip([(f" {self._why}" if y == 0 else "", dim)], self.size.width, base)
         if y >= high:
             return self._with_cursor(self._axis(base, dim))
-        values: IntArray = np.maximum.reduceat(self._values, self._span_of_column)  # no peak is lost
+        values: IntArray = np.maximum.reduceat(
+            self._values, self._span_of_column
+        )  # no peak is lost
         mark = short(int(values.max())) if y == 0 else "0" if y == high - 1 else ""
         text = columns(values / max(int(values.max()), 1), high, most=1)[y]
         paint = base + theme.style_of(self.app, "chart-bar")
-        return self._with_cursor(strip([(f"{mark:>{LABEL - 1}} ", dim), (text, paint)], self.size.width, base))
+        return self._with_cursor(
+            strip([(f"{mark:>{LABEL - 1}} ", dim), (text, paint)], self.size.width, base)
+        )
 
     def _axis(self, base: Style, dim: Style) -> Strip:
         """Returns the line with the times, over which the signs of findings stand."""
@@ -118,19 +147,34 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         worst: dict[int, Severity] = {}
         for severity, times in self._found.items():
             spans = (times - self._charts.start_ns) // self._charts.span_ns
-            for column in np.unique(np.clip(spans, 0, len(self._values) - 1) * self._room // len(self._values)).tolist():
+            for column in np.unique(
+                np.clip(spans, 0, len(self._values) - 1) * self._room // len(self._values)
+            ).tolist():
                 worst[column] = severity
         pieces = [(" " * LABEL, dim)]
         for column, cell in enumerate(cells):
             own = worst.get(column)
-            style = dim if own is None else base + theme.style_of(self.app, f"severity-{own}") + Style(bold=True)
+            style = (
+                dim
+                if own is None
+                else base + theme.style_of(self.app, f"severity-{own}") + Style(bold=True)
+            )
             pieces.append((cell if own is None else self._glyphs.of(own), style))
         return strip(pieces, self.size.width, base)
 
     def _with_cursor(self, line: Strip) -> Strip:
         if not self.has_focus:
             return line
-        low, high = (int(np.searchsorted(self._span_of_column, self.at, side)) + LABEL for side in ("left", "right"))
+        low, high = (
+            int(np.searchsorted(self._span_of_column, self.at, side)) + LABEL
+            for side in ("left", "right")
+        )
         low = min(low, self.size.width - 1)
         high = max(high, low + 1)
-        return Strip.join([line.crop(0, low), line.crop(low, high).apply_style(self.cursor_style()), line.crop(high)])
+        return Strip.join(
+            [
+                line.crop(0, low),
+                line.crop(low, high).apply_style(self.cursor_style()),
+                line.crop(high),
+            ]
+        )

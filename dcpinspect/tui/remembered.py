@@ -1,4 +1,6 @@
-"""Remembers what was used before: filters, captures and the theme. Each kind has a file that only the user can read."""
+"""Remembers what was used before: filters, captures and the theme. Each kind has a file that only
+the user can read.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ CAPTURES = 20
 class History:
     """Texts, the newest last.
 
-    Without a file they are forgotten when the program ends. A file that cannot be read or written is no error.
+    Without a file they are forgotten when the program ends. A file that cannot be read or written
+    is no error.
     """
 
     def __init__(self, path: Path | None = None, most: int = MOST) -> None:
@@ -39,7 +42,9 @@ class History:
         self.texts = self._newest(self.texts, text)
         if self._path is not None:
             try:
-                self._write(self._newest(self._read(), text))  # the file is read again, because another run may have added texts
+                self._write(
+                    self._newest(self._read(), text)
+                )  # the file is read again, because another run may have added texts
             except OSError:
                 self._path = None
 
@@ -56,12 +61,16 @@ class History:
                 lines = file.read(_SIZE).decode("utf-8", "replace").splitlines()
         except OSError:
             return []
-        return [text for line in lines if (text := _text(line)) is not None and _is_kept(text)][-self._most :]
+        return [text for line in lines if (text := _text(line)) is not None and _is_kept(text)][
+            -self._most :
+        ]
 
     def _write(self, texts: list[str]) -> None:
         assert self._path is not None
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number, name = tempfile.mkstemp(prefix=f".{self._path.name}-", dir=self._path.parent)  # the new file has mode 0600
+        number, name = tempfile.mkstemp(
+            prefix=f".{self._path.name}-", dir=self._path.parent
+        )  # the new file has mode 0600
         try:
             with os.fdopen(number, "w", encoding="utf-8") as file:
                 file.write("".join(f"{json.dumps(text)}\n" for text in texts))
@@ -81,7 +90,9 @@ class Memory:
     themes: History = field(default_factory=lambda: History(most=1))
     """The theme that was chosen last."""
     notes: Path | None = None
-    """Folder for notes on captures whose own folder cannot be written. None: notes are forgotten when the program ends."""
+    """Folder for notes on captures whose own folder cannot be written. None: notes are forgotten
+    when the program ends.
+    """
 
     @classmethod
     def of_user(cls) -> Memory:
@@ -89,7 +100,12 @@ class Memory:
         import platformdirs  # deferred: only the terminal UI remembers anything
 
         folder = platformdirs.user_state_path("dcpinspect")
-        return cls(History(folder / "filters"), History(folder / "captures", CAPTURES), History(folder / "theme", 1), folder / "notes")
+        return cls(
+            History(folder / "filters"),
+            History(folder / "captures", CAPTURES),
+            History(folder / "theme", 1),
+            folder / "notes",
+        )
 
 
 def _text(line: str) -> str | None:

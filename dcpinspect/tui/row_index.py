@@ -11,7 +11,9 @@ Rows = npt.NDArray[np.uint32 | np.uint64]
 
 
 class RowIndex:
-    """Rows in rising order, by their place in the list. Rows are added at the end and removed at the beginning; the others never change."""
+    """Rows in rising order, by their place in the list. Rows are added at the end and removed at
+    the beginning; the others never change.
+    """
 
     def __init__(self, *, is_filtered: bool = False) -> None:
         """Makes an empty index. Without a filter it is a range and takes no memory."""
@@ -35,7 +37,12 @@ class RowIndex:
     def snapshot(self) -> RowIndex:
         """Returns a copy for another thread."""
         now = RowIndex(is_filtered=self.is_filtered)
-        now._first, now._last, now._joined, now.scanned = self._first, self._last, self._rows, self.scanned
+        now._first, now._last, now._joined, now.scanned = (
+            self._first,
+            self._last,
+            self._rows,
+            self.scanned,
+        )
         return now
 
     def grow(self, first: int, last: int) -> None:
@@ -61,7 +68,9 @@ class RowIndex:
         """Returns the rows from place ``start`` to before place ``stop``."""
         if self.is_filtered:
             return self._rows[start:stop].astype(np.int64)
-        return np.arange(self._first + start, min(self._first + stop, self._last + 1), dtype=np.int64)
+        return np.arange(
+            self._first + start, min(self._first + stop, self._last + 1), dtype=np.int64
+        )
 
     def row(self, place: int) -> int:
         """Returns the row at a place. Raises IndexError."""

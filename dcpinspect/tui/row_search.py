@@ -1,7 +1,9 @@
-"""Searches the rows of a list for text, a pattern or bytes. It finds all matches, and reports the next one first.
+"""Searches the rows of a list for text, a pattern or bytes. It finds all matches, and reports the
+next one first.
 
-The lines or the bytes of many messages form one column of Arrow, which Arrow searches. The store reads half a million messages a second,
-and a kernel makes the lines. So a search of ten million messages takes as long as reading them.
+The lines or the bytes of many messages form one column of Arrow, which Arrow searches. The store
+reads half a million messages a second, and a kernel makes the lines. So a search of ten million
+messages takes as long as reading them.
 """
 
 from __future__ import annotations
@@ -29,12 +31,16 @@ from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.view import Host
 
 PAGE, PAGE_BYTES = 1 << 14, 16 << 20
-"""Number of rows that are searched at once, and greatest number of bytes of all but the last of their messages."""
+"""Number of rows that are searched at once, and greatest number of bytes of all but the last of
+their messages.
+"""
 _NEWLINE = 10
 
 
 class Matcher:
-    """Finds messages with a text or a ``/regex/`` in their line, or with ``x:hex`` in their bytes."""
+    """Finds messages with a text or a ``/regex/`` in their line, or with ``x:hex`` in their
+    bytes.
+    """
 
     def __init__(self, text: str, lines: Lines) -> None:
         """Parses the text to search for. Raises UsageError."""
@@ -50,7 +56,9 @@ class Matcher:
             except ValueError:
                 wanted = b""
             if not wanted:
-                raise UsageError(f"{clip(escape(text), 30)}: give pairs of hexadecimal digits, as in x:80 57")
+                raise UsageError(
+                    f"{clip(escape(text), 30)}: give pairs of hexadecimal digits, as in x:80 57"
+                )
             self._find: Callable[[pa.Array], pa.Array] = partial(pc.match_substring, pattern=wanted)
         elif len(text) > 2 and text.startswith("/") and text.endswith("/"):
             # ``(?m)``: each text ends with its line end, and ``$`` is to match before it
@@ -66,13 +74,19 @@ class Matcher:
     def rows(self, batch: MessageBatch) -> RowNumbers:
         """Returns the rows of the messages that match."""
         if self._is_of_bytes:
-            return batch.row[_mask(self._find(_texts(batch.data, batch.start + batch.length, pa.binary())))]
+            return batch.row[
+                _mask(self._find(_texts(batch.data, batch.start + batch.length, pa.binary())))
+            ]
         pieces = self._lines.pieces(batch, np.arange(len(batch)))
         text = np.frombuffer(b"".join(pieces), np.uint8)
-        return batch.row[_mask(self._find(_texts(text, np.flatnonzero(text == _NEWLINE) + 1, pa.string())))]
+        return batch.row[
+            _mask(self._find(_texts(text, np.flatnonzero(text == _NEWLINE) + 1, pa.string())))
+        ]
 
 
-def _texts(data: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: RowNumbers, kind: pa.DataType) -> pa.Array:
+def _texts(
+    data: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: RowNumbers, kind: pa.DataType
+) -> pa.Array:
     offsets = np.concatenate(([0], ends)).astype(np.int32)
     return pa.Array.from_buffers(kind, len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
@@ -82,11 +96,15 @@ def _mask(found: pa.Array) -> BoolArray:
 
 
 def matching(store: Store, matcher: Matcher, rows: RowNumbers) -> RowNumbers:
-    """Returns those of ``rows`` that match; dropped rows never match. Raises the same errors as ``Store.messages``."""
+    """Returns those of ``rows`` that match; dropped rows never match. Raises the same errors as
+    ``Store.messages``.
+    """
     rows = rows[rows >= store.first_row]
     (length,) = store.numbers(rows, ("length",))
     parts = np.split(rows, np.flatnonzero(np.diff(np.cumsum(length.values) // PAGE_BYTES)) + 1)
-    return np.concatenate([rows[:0], *(matcher.rows(store.messages(part)) for part in parts if len(part))])
+    return np.concatenate(
+        [rows[:0], *(matcher.rows(store.messages(part)) for part in parts if len(part))]
+    )
 
 
 class _Span(NamedTuple):
@@ -114,7 +132,9 @@ class _Run:
 
 
 class Search:
-    """Runs one search at a time in the background, from the cursor on and then from the first row. Moves to the next match."""
+    """Runs one search at a time in the background, from the cursor on and then from the first row.
+    Moves to the next match.
+    """
 
     def __init__(self, rows: PacketList, host: Host) -> None:
         self._list = rows
@@ -125,12 +145,18 @@ class Search:
         self._last = 0  # the last row that was searched
         self._before, self._after = RowIndex(is_filtered=True), RowIndex(is_filtered=True)
         self._run: _Run | None = None
-        self._steps = 0  # 1 or -1: the direction in which the cursor is to move once the next match is known
+        self._steps = (
+            0  # 1 or -1: the direction in which the cursor is to move once the next match is known
+        )
 
     def begin(self, text: str, *, back: bool = False) -> None:
-        """Moves to the next row with the text, or to the last row before the cursor. Matches that are known for the same list are kept."""
+        """Moves to the next row with the text, or to the last row before the cursor. Matches that
+        are known for the same list are kept.
+        """
         index, row = self._list.index, self._list.row
-        is_known = text == self.text and index is self._index and (self._run is not None or self._last > 0)
+        is_known = (
+            text == self.text and index is self._index and (self._run is not None or self._last > 0)
+        )
         here = index.place(self._last + 1) if is_known else index.place(row) + index.has(row)
         try:
             matcher = self._matcher(text)
@@ -168,7 +194,8 @@ class Search:
             lines.start_at(first_ns)
         return Matcher(text, lines)
 
-    # -- in a thread --------------------------------------------------------------------------------------
+    # -- in a thread
+    # --------------------------------------------------------------------------------------
 
     def _look(self, run: _Run) -> None:
         host, done, found = self._host, 0, [np.empty(0, np.int64)]
@@ -193,7 +220,8 @@ class Search:
             give_back()  # C and Arrow keep 40 MB for reuse
             pa.default_memory_pool().release_unused()
 
-    # -- what was found -----------------------------------------------------------------------------------
+    # -- what was found
+    # -----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._before) + len(self._after)
@@ -213,18 +241,35 @@ class Search:
             self._host.say(why)
 
     def _row(self, place: int) -> int:
-        return self._before.row(place) if place < len(self._before) else self._after.row(place - len(self._before))
+        return (
+            self._before.row(place)
+            if place < len(self._before)
+            else self._after.row(place - len(self._before))
+        )
 
     def _go(self) -> None:
-        """Moves the cursor to its next match if that is known by now, and says what was found so far."""
+        """Moves the cursor to its next match if that is known by now, and says what was found so
+        far.
+        """
         row, count, steps, again = self._list.row, len(self), self._steps, ""
         below = self._before.place(row) + self._after.place(row)
         is_on = self._before.has(row) or self._after.has(row)
         if steps and count:
             place = below - 1 if steps < 0 else below + is_on
             is_whole = self._run is None
-            if not 0 <= place < count and (is_whole or (steps > 0 and self._run is not None and self._run.is_before and len(self._before))):
-                place, again = place % count, "from the first row again" if steps > 0 else "from the last row again"
+            if not 0 <= place < count and (
+                is_whole
+                or (
+                    steps > 0
+                    and self._run is not None
+                    and self._run.is_before
+                    and len(self._before)
+                )
+            ):
+                place, again = (
+                    place % count,
+                    "from the first row again" if steps > 0 else "from the last row again",
+                )
             if 0 <= place < count and (steps > 0 or is_whole):
                 self._steps, below, is_on = 0, place, True
                 self._host.to_row(self._row(place))
@@ -232,9 +277,17 @@ class Search:
 
     def _say(self, place: int, again: str, *, is_on: bool) -> None:
         count, run = len(self), self._run
-        found = f"{place + 1:,} of {count:,} with {escape(self.text)}" if is_on else f"{count:,} found" if count else ""
+        found = (
+            f"{place + 1:,} of {count:,} with {escape(self.text)}"
+            if is_on
+            else f"{count:,} found"
+            if count
+            else ""
+        )
         if run is None and not count:
-            self._host.say(f"no {escape(self.text)} in the {len(self._list.index):,} rows that are shown")
+            self._host.say(
+                f"no {escape(self.text)} in the {len(self._list.index):,} rows that are shown"
+            )
             return
         running = "" if run is None else f"searching {run.progress.words(run.share)}"
         self._host.say(" · ".join(part for part in (found, again, running) if part))

@@ -1,4 +1,6 @@
-"""Draws pictures of the views as SVG without a terminal, for ``tui --screenshot``, docs and tests."""
+"""Draws pictures of the views as SVG without a terminal, for ``tui --screenshot``, docs and
+tests.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,12 @@ def key_of(view: str) -> Sequence[str]:
     return next(key.keys.partition(",")[:1] for key in KEYS if key.action == f"view('{view}')")
 
 
-async def screenshots(app: InspectApp, scenes: Sequence[tuple[str, Sequence[str]]], size: tuple[int, int] = SIZE) -> dict[str, str]:
-    """Returns pictures by name. Each scene has a name, and the keys that lead there from the scene before."""
+async def screenshots(
+    app: InspectApp, scenes: Sequence[tuple[str, Sequence[str]]], size: tuple[int, int] = SIZE
+) -> dict[str, str]:
+    """Returns pictures by name. Each scene has a name, and the keys that lead there from the scene
+    before.
+    """
     pictures = {}
     title = f"dcpinspect {Path(app.inspection.files[0]).name}"
     async with app.run_test(size=size) as pilot:

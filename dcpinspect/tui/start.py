@@ -13,12 +13,22 @@ class StartApp(ThemedApp):
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
-        self, *, is_ascii: bool = False, memory: Memory | None = None, theme_name: str = "", has_few_colors: bool = False, said: str = ""
+        self,
+        *,
+        is_ascii: bool = False,
+        memory: Memory | None = None,
+        theme_name: str = "",
+        has_few_colors: bool = False,
+        said: str = "",
     ) -> None:
         """Makes the application. ``said``: why an earlier choice could not be opened."""
-        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors)
+        super().__init__(
+            is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors
+        )
         self._why = said
 
     def on_mount(self) -> None:
         """Shows the screen that opens captures, which is the only one."""
-        self.push_screen(OpenScreen(self.memory.captures.texts[::-1], self.glyphs, said=self._why), self.exit)
+        self.push_screen(
+            OpenScreen(self.memory.captures.texts[::-1], self.glyphs, said=self._why), self.exit
+        )

@@ -1,4 +1,6 @@
-"""Makes the lines of the view of statistics, with their styles: charts over time and by size, then the tables of ``dcpinspect stats``."""
+"""Makes the lines of the view of statistics, with their styles: charts over time and by size, then
+the tables of ``dcpinspect stats``.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,18 @@ class Happened(NamedTuple):
 
 
 def page(
-    charts: Charts, rows: Sequence[StatisticsRow], ends: tuple[int, int], *, width: int, measure: Measure, found: Sequence[Happened] = ()
+    charts: Charts,
+    rows: Sequence[StatisticsRow],
+    ends: tuple[int, int],
+    *,
+    width: int,
+    measure: Measure,
+    found: Sequence[Happened] = (),
 ) -> Iterator[Line]:
     """Yields all lines.
 
-    ``ends``: when the capture began and ended, in nanoseconds since 1970. ``found``: findings to mark in charts of connections.
+    ``ends``: when the capture began and ended, in nanoseconds since 1970. ``found``: findings to
+    mark in charts of connections.
     """
     if charts.used:
         for section in (
@@ -72,8 +81,18 @@ def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[L
     drawn = []
     for name in ("messages", "bytes"):
         values = _sum([getattr(command, name) for command in charts.commands])[: charts.used]
-        title = f"{name} over time, at most {int(values.max(initial=0)):,} in {lasting(charts.span_ns)}"
-        drawn.append(chart(title, values, _span(charts.start_ns, charts.span_ns, charts.used, ends), width=size, height=HEIGHT))
+        title = (
+            f"{name} over time, at most {int(values.max(initial=0)):,} in {lasting(charts.span_ns)}"
+        )
+        drawn.append(
+            chart(
+                title,
+                values,
+                _span(charts.start_ns, charts.span_ns, charts.used, ends),
+                width=size,
+                height=HEIGHT,
+            )
+        )
     if width >= WIDE:
         drawn = [beside(drawn[0], drawn[1], size + 2)]
     for lines in drawn:
@@ -83,22 +102,42 @@ def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[L
 
 
 def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
-    counted = sorted(((int(getattr(one, measure).sum()), one) for one in charts.commands), key=lambda pair: -pair[0])
+    counted = sorted(
+        ((int(getattr(one, measure).sum()), one) for one in charts.commands),
+        key=lambda pair: -pair[0],
+    )
     total = max(1, sum(count for count, _ in counted))
-    name = min(max(len(f"{one.name} {one.side}") for _, one in counted), 40 if width >= WIDE else max(1, min(24, width - 16)))
+    name = min(
+        max(len(f"{one.name} {one.side}") for _, one in counted),
+        40 if width >= WIDE else max(1, min(24, width - 16)),
+    )
     length = min(24, (width - name - 20) // 2)
     room = max(0, min(charts.used * 4, width - name - length - 20))
-    yield f"{measure} by command, with count, share and time (d shows {'bytes' if measure == 'messages' else 'messages'})", "heading"
+    yield (
+        (
+            f"{measure} by command, with count, share and time (d shows "
+            f"{'bytes' if measure == 'messages' else 'messages'})"
+        ),
+        "heading",
+    )
     for count, one in counted[:COMMANDS]:
-        line = clip(f"{escape(one.name)} {one.side}", name).ljust(name) + f"  {short(count):>6} {100 * count / total:5.1f} %"
+        line = (
+            clip(f"{escape(one.name)} {one.side}", name).ljust(name)
+            + f"  {short(count):>6} {100 * count / total:5.1f} %"
+        )
         if length >= SHORTEST:
-            line += f"  {bar(count, counted[0][0], length):<{length}}  {spark(getattr(one, measure)[: charts.used], room)}"
+            line += (
+                f"  {bar(count, counted[0][0], length):<{length}}  "
+                f"{spark(getattr(one, measure)[: charts.used], room)}"
+            )
         yield line, "chart"
     if len(counted) > COMMANDS:
         yield f"and {len(counted) - COMMANDS} more, see below", ""
 
 
-def _windows(charts: Charts, ends: tuple[int, int], width: int, found: Sequence[Happened]) -> Iterator[Line]:
+def _windows(
+    charts: Charts, ends: tuple[int, int], width: int, found: Sequence[Happened]
+) -> Iterator[Line]:
     for connection, window, start_ns, span_ns, values in charts.windows[:WINDOWS]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
         if not used:
@@ -114,7 +153,11 @@ def _windows(charts: Charts, ends: tuple[int, int], width: int, found: Sequence[
 
 
 def _round_trips(
-    series: Sequence[tuple[int, int, int, IntArray]], what: str, ends: tuple[int, int], width: int, found: Sequence[Happened]
+    series: Sequence[tuple[int, int, int, IntArray]],
+    what: str,
+    ends: tuple[int, int],
+    width: int,
+    found: Sequence[Happened],
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
@@ -123,7 +166,10 @@ def _round_trips(
         if not used:
             continue
         span = _span(start_ns, span_ns, used, ends)
-        title = f"connection {connection}: {what}, in microseconds; at most {duration(int(values.max()))}"
+        title = (
+            f"connection {connection}: {what}, in microseconds; at most "
+            f"{duration(int(values.max()))}"
+        )
         lines = chart(title, values[:used], span, width=width, height=HEIGHT, each=1000)
         yield from _with_marks(lines, connection, span, values[:used], ends, width, found)
     if len(slowest) > WINDOWS:
@@ -139,20 +185,31 @@ def _with_marks(
     width: int,
     found: Sequence[Happened],
 ) -> Iterator[Line]:
-    """Yields a chart, a line with a sign below each column that has findings, and the findings in words, each in its colour."""
+    """Yields a chart, a line with a sign below each column that has findings, and the findings in
+    words, each in its colour.
+    """
     yield lines[0], "heading"
     yield from ((line, "chart") for line in lines[1:-1])
     begin, end = span
-    own = [one for one in found if one.connection == connection and begin <= one.time_ns - ends[0] <= end]
+    own = [
+        one
+        for one in found
+        if one.connection == connection and begin <= one.time_ns - ends[0] <= end
+    ]
     columns = len(fitted(values, max(1, width - LABEL)))
     marks = [" "] * columns
     for one in own:
-        marks[min(columns - 1, int((one.time_ns - ends[0] - begin) / max(end - begin, 1) * columns))] = one.sign
+        marks[
+            min(columns - 1, int((one.time_ns - ends[0] - begin) / max(end - begin, 1) * columns))
+        ] = one.sign
     if own:
         yield f"{'':>{LABEL}}{''.join(marks)}", min(one.severity for one in own)
     yield lines[-1], ""
     for one in own[:MARKED]:
-        yield f"{'':>{LABEL}}{one.sign} {(one.time_ns - ends[0]) / 1e9:.3f} s  {one.text}", one.severity
+        yield (
+            f"{'':>{LABEL}}{one.sign} {(one.time_ns - ends[0]) / 1e9:.3f} s  {one.text}",
+            one.severity,
+        )
     if len(own) > MARKED:
         yield f"{'':>{LABEL}}and {len(own) - MARKED} more", ""
 
@@ -162,7 +219,10 @@ def _answers(charts: Charts) -> Iterator[Line]:
         return
     low, high = _octaves(_sum([counts for _, counts in charts.answers]))
     name = max(len(command) for command, _ in charts.answers)
-    yield "time from request to answer; each column covers twice the time of the one before", "heading"
+    yield (
+        "time from request to answer; each column covers twice the time of the one before",
+        "heading",
+    )
     scale = "".join(f"{duration(1 << power):<8}" for power in range(low, high + 1, 4))
     yield f"{'':<{name}}  {scale}", ""
     for command, counts in charts.answers[:COMMANDS]:
@@ -174,7 +234,10 @@ def _sizes(charts: Charts) -> Iterator[Line]:
     if not charts.sizes.any():
         return
     low, high = _octaves(charts.sizes)
-    yield "size of messages in bytes; each column covers twice the size of the one before", "heading"
+    yield (
+        "size of messages in bytes; each column covers twice the size of the one before",
+        "heading",
+    )
     yield "".join(f"{glyph * 5} " for glyph in _heights(charts.sizes[low : high + 1])), "chart"
     yield "".join(f"{short(1 << power):<6}" for power in range(low, high + 1)), ""
 
@@ -195,5 +258,7 @@ def _sum(rows: Sequence[IntArray]) -> IntArray:
 
 
 def _span(start_ns: int, span_ns: int, used: int, ends: tuple[int, int]) -> tuple[int, int]:
-    """Returns begin and end of spans, in nanoseconds since the capture began; nothing is after the end of the capture."""
+    """Returns begin and end of spans, in nanoseconds since the capture began; nothing is after the
+    end of the capture.
+    """
     return start_ns - ends[0], max(start_ns, min(start_ns + used * span_ns, ends[1])) - ends[0]

@@ -1,4 +1,6 @@
-"""The view of statistics: how often, how large and how fast messages were, and how complete the capture is."""
+"""The view of statistics: how often, how large and how fast messages were, and how complete the
+capture is.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,14 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         if self._results.connection is not None and not self._results.charts.commands:
             text.append(f"counting the messages of connection {self._results.connection}\n\n")
         results = self._results
-        for line, style in page(results.charts, results.statistics, ends, width=width, measure=self.measure, found=self._found()):
+        for line, style in page(
+            results.charts,
+            results.statistics,
+            ends,
+            width=width,
+            measure=self.measure,
+            found=self._found(),
+        ):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
             if style == "chart":
                 drawn.highlight_regex(_DRAWN, colour)
@@ -84,7 +93,13 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
             for case in one.each if one.severity != "note" else ():
                 for place in case.places:
                     text = f"{case.rule}: {one_line(case.message)}"
-                    own = Happened(place.connection, place.time_ns, self._glyphs.of(one.severity), one.severity, text)
+                    own = Happened(
+                        place.connection,
+                        place.time_ns,
+                        self._glyphs.of(one.severity),
+                        one.severity,
+                        text,
+                    )
                     found.setdefault((place.connection, case.rule), own)
         return sorted(found.values(), key=lambda own: own.time_ns)
 

@@ -1,4 +1,6 @@
-"""Draws the streams of one vbucket along seqnos or time: request, snapshots, density of items, and gaps with their causes."""
+"""Draws the streams of one vbucket along seqnos or time: request, snapshots, density of items, and
+gaps with their causes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ HIGHEST = 3
 
 
 class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
-    """Lanes of each stream of a vbucket. A column stands for a range of seqnos or a span of time; a cursor crosses all lanes."""
+    """Lanes of each stream of a vbucket. A column stands for a range of seqnos or a span of time; a
+    cursor crosses all lanes.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lanes--column", "lanes--range"}
 
@@ -80,7 +84,8 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             if track.found_at("seqno"):
                 yield Row(place, "findings")
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
         """Chooses as many cells as fit."""
@@ -96,7 +101,11 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         """Draws one visible line; the heading and the axis always stay at the top."""
         base = self.rich_style
         if y == 0:
-            return strip([(clip(self._heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
+            return strip(
+                [(clip(self._heading(), self.size.width), base + Style(bold=True))],
+                self.size.width,
+                base,
+            )
         if self.waiting:
             return Strip.blank(self.size.width, base)
         if y == 1:
@@ -110,33 +119,60 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         if row.lane == "vbucket":
             return strip([(f"vb {track.vbucket}", base + Style(bold=True))], self.size.width, base)
         if not row.lane:
-            name = self.told.connections.get((track.source, track.connection), "") if self.told is not None else ""
-            where = f"{track.source or 'this capture'}: " if any(one.source for one in self.tracks) else ""
+            name = (
+                self.told.connections.get((track.source, track.connection), "")
+                if self.told is not None
+                else ""
+            )
+            where = (
+                f"{track.source or 'this capture'}: "
+                if any(one.source for one in self.tracks)
+                else ""
+            )
             dim = self.dim_style()
-            return strip([(clip(f"{where}connection {track.connection}  {name}", self.size.width), dim)], self.size.width, base)
+            return strip(
+                [(clip(f"{where}connection {track.connection}  {name}", self.size.width), dim)],
+                self.size.width,
+                base,
+            )
         own = base + Style(bold=True) if row.track == self.stream else base
         if row.lane == "title":
             dim = self.dim_style()
             fold = self._lane_glyphs.closed if track.key in self._folded else self._lane_glyphs.open
-            told = " · ".join(f"no {lane}" if text == "none" else text for lane, text in track.words.items())
-            return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(told, self._columns), dim)], self.size.width, base)
+            told = " · ".join(
+                f"no {lane}" if text == "none" else text for lane, text in track.words.items()
+            )
+            return strip(
+                [(f"{fold} {track.name}".ljust(LABEL), own), (clip(told, self._columns), dim)],
+                self.size.width,
+                base,
+            )
         if row.lane == "findings":
             return self._line("  findings", self._findings(row.track, base), row.track, base)
         text = getattr(self._lanes_of(row.track), row.lane).split("\n")[row.part]
-        return self._line("" if row.part else f"  {row.lane}", self._painted(row, text, base), row.track, base)
+        return self._line(
+            "" if row.part else f"  {row.lane}", self._painted(row, text, base), row.track, base
+        )
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)
         if drawn is None:
-            apart_by, shape = apart(self.scale, self._tick, self._columns), self.tracks[place].shapes[self.axis]
-            drawn = self._drawn[place] = lanes(shape, self.scale, glyphs=self._lane_glyphs, apart=apart_by, high=self._high)
+            apart_by, shape = (
+                apart(self.scale, self._tick, self._columns),
+                self.tracks[place].shapes[self.axis],
+            )
+            drawn = self._drawn[place] = lanes(
+                shape, self.scale, glyphs=self._lane_glyphs, apart=apart_by, high=self._high
+            )
         return drawn
 
     def has_sign(self, sign: Sign) -> bool:
         """Whether a sign of the legend is drawn anywhere."""
         for place, track in enumerate(self.tracks):
             drawn = self._lanes_of(place)
-            lane = {"s": drawn.snapshots, "c": drawn.gaps}.get(sign.paint[:1], drawn.axis + drawn.events)
+            lane = {"s": drawn.snapshots, "c": drawn.gaps}.get(
+                sign.paint[:1], drawn.axis + drawn.events
+            )
             if track.words and any(glyph in lane for glyph in sign.glyph):
                 return True
         return False
@@ -145,11 +181,16 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         return seconds(self.scale, at) if self.axis == "time" else str(at)
 
     def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
-        """Returns a lane over all columns. A cell can take several columns; its letter stands only in the first."""
+        """Returns a lane over all columns. A cell can take several columns; its letter stands only
+        in the first.
+        """
         text, paints = self._stretch(row, cells)
         for first, label in self._labels(row, text):
             text[first : first + len(label)] = list(label)
-        return [(piece, base + theme.style_of(self.app, paint)) for piece, paint in joined(text.tolist(), paints)]
+        return [
+            (piece, base + theme.style_of(self.app, paint))
+            for piece, paint in joined(text.tolist(), paints)
+        ]
 
     def _stretch(self, row: Row, cells: str) -> tuple[npt.NDArray[np.str_], list[str]]:
         """Returns the glyph and the colour of each column."""
@@ -157,13 +198,28 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         text = np.array(list(cells))[of_column]
         is_repeated = np.diff(of_column, prepend=-1) == 0
         if row.lane in ("axis", "events"):
-            marks = np.isin(text, [*EVENTS, self._lane_glyphs.tick, self._lane_glyphs.end, self._lane_glyphs.back]) & is_repeated
+            marks = (
+                np.isin(
+                    text,
+                    [
+                        *EVENTS,
+                        self._lane_glyphs.tick,
+                        self._lane_glyphs.end,
+                        self._lane_glyphs.back,
+                    ],
+                )
+                & is_repeated
+            )
             later = np.append(text[1:], " ")
-            text[marks] = np.where((later[marks] == " ") | (row.lane == "events"), " ", self._lane_glyphs.line)
+            text[marks] = np.where(
+                (later[marks] == " ") | (row.lane == "events"), " ", self._lane_glyphs.line
+            )
         return text, paints_of(row.lane, text.tolist(), self._lane_glyphs)
 
     def _labels(self, row: Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
-        """Yields words that fit into the bars of a lane: the first column, and the words with a blank on each side."""
+        """Yields words that fit into the bars of a lane: the first column, and the words with a
+        blank on each side.
+        """
         if row.lane == "gaps":
             at = 0
             for glyph, group in groupby(text.tolist()):
@@ -180,7 +236,10 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             last = np.searchsorted(self._stretched, self.scale.cell(bars.last[shown]), "right")
             for place in np.flatnonzero(last - first >= _LABELLED).tolist():
                 bar, room = shown[place], int(last[place] - first[place])
-                kind = f"{int(told.first[bar])}–{int(told.last[bar])} {w.SNAPSHOT_TYPES[int(told.type[bar])]}"
+                kind = (
+                    f"{int(told.first[bar])}–{int(told.last[bar])} "
+                    f"{w.SNAPSHOT_TYPES[int(told.type[bar])]}"
+                )
                 long = " · ".join((kind, *_more(track.story.snapshots, int(told.row[bar]))))
                 word = next((f" {one} " for one in (long, kind) if len(one) + 4 <= room), "")
                 if word:
@@ -188,14 +247,31 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
         cells, worst = [" "] * self._columns, "warning"
-        found = [(at, one) for at, one in self.tracks[place].found_at(self.axis) if self.scale.first <= at <= self.scale.last]
-        for severity, glyph in (("warning", self._lane_glyphs.warning), ("error", self._lane_glyphs.error)):
+        found = [
+            (at, one)
+            for at, one in self.tracks[place].found_at(self.axis)
+            if self.scale.first <= at <= self.scale.last
+        ]
+        for severity, glyph in (
+            ("warning", self._lane_glyphs.warning),
+            ("error", self._lane_glyphs.error),
+        ):
             for at, one in found:
                 if one.severity == severity:
-                    column = int(np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step))
-                    cells[min(column, len(cells) - 1)] = glyph  # a screen that became narrower is drawn before its cells are made again
+                    column = int(
+                        np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step)
+                    )
+                    cells[min(column, len(cells) - 1)] = (
+                        # a screen that became narrower is drawn before its cells are made again
+                        glyph
+                    )
                     worst = severity
-        return [("".join(cells), base + theme.style_of(self.app, f"severity-{worst}") + Style(bold=True))]
+        return [
+            (
+                "".join(cells),
+                base + theme.style_of(self.app, f"severity-{worst}") + Style(bold=True),
+            )
+        ]
 
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
         """Returns a lane, with the cursor over it if the cursor is in its stream."""
@@ -203,15 +279,26 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         line = strip([(clip(label, LABEL).ljust(LABEL), own), *pieces], self.size.width, base)
         if not self.tracks or stream not in (self.stream, -1):
             return line
-        low, high = (int(np.searchsorted(self._stretched, self.cell, side)) + LABEL for side in ("left", "right"))
+        low, high = (
+            int(np.searchsorted(self._stretched, self.cell, side)) + LABEL
+            for side in ("left", "right")
+        )
         if self.range is not None:
-            first, last = self._column_of(self.range[0], "left") + LABEL, self._column_of(self.range[1], "right") + LABEL
+            first, last = (
+                self._column_of(self.range[0], "left") + LABEL,
+                self._column_of(self.range[1], "right") + LABEL,
+            )
             chosen = self.get_component_rich_style("lanes--range", partial=True)
-            line = Strip.join([line.crop(0, first), _over(line.crop(first, last), chosen), line.crop(last)])
-        # In a wide cell, only the first column has the cursor's block. The others have its background, so that their content stays visible.
+            line = Strip.join(
+                [line.crop(0, first), _over(line.crop(first, last), chosen), line.crop(last)]
+            )
+        # In a wide cell, only the first column has the cursor's block. The others have its
+        # background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1
         here = _over(line.crop(low, edge), self.cursor_style())
-        ground = _over(line.crop(edge, high), self.get_component_rich_style("lanes--column", partial=True))
+        ground = _over(
+            line.crop(edge, high), self.get_component_rich_style("lanes--column", partial=True)
+        )
         return Strip.join([line.crop(0, low), here, ground, line.crop(high)])
 
     def _heading(self) -> str:
@@ -220,7 +307,9 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
         told, scale, is_time = self.told, self.scale, self.axis == "time"
-        connections = [(f"connection {number}", name) for (_, number), name in told.connections.items()]
+        connections = [
+            (f"connection {number}", name) for (_, number), name in told.connections.items()
+        ]
         parts = {
             "vbucket": f"vb {', '.join(map(str, self._compared))}",
             "streams": counted(len(self.tracks), "stream"),
@@ -229,7 +318,11 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             else f"seqnos {scale.first:,}–{scale.last:,}",
             "cell": f"a cell is {lasting(scale.step) if is_time else counted(scale.step, 'seqno')}",
             "other": "d seqnos" if is_time else "d time",
-            "connection": connections[0][0] if len(connections) == 1 else f"{len(connections)} connections" if connections else "",
+            "connection": connections[0][0]
+            if len(connections) == 1
+            else f"{len(connections)} connections"
+            if connections
+            else "",
             "name": connections[0][1] if len(connections) == 1 else "",
         }
         for left_out in _LEFT_OUT:
@@ -244,10 +337,16 @@ def _joined(parts: Mapping[str, str]) -> str:
 
 
 def _more(snapshots: Records, row: int) -> Iterator[str]:
-    """Yields more about the snapshot whose marker is in a row: its convention and its state, if known."""
+    """Yields more about the snapshot whose marker is in a row: its convention and its state, if
+    known.
+    """
     own = np.flatnonzero(whole(snapshots, "row") == row)[:1]
     for name in ("convention", "state"):
-        yield from (str(value) for value in snapshots.take(own).values(name) if value not in (None, "unknown"))
+        yield from (
+            str(value)
+            for value in snapshots.take(own).values(name)
+            if value not in (None, "unknown")
+        )
 
 
 def _over(line: Strip, style: Style) -> Strip:

@@ -1,4 +1,6 @@
-"""All streams as a table, which can be sorted by any column and filtered by the cell under the cursor."""
+"""All streams as a table, which can be sorted by any column and filtered by the cell under the
+cursor.
+"""
 
 from __future__ import annotations
 
@@ -75,20 +77,29 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         super().__init__(glyphs, id=id)
         self.records: Records | None = None
         self.narrowed: list[tuple[Column, Any, bool]] = []
-        """Conditions on the shown streams: a column, a value, and whether rows must have that value (True) or must not (False)."""
+        """Conditions on the shown streams: a column, a value, and whether rows must have that value
+        (True) or must not (False).
+        """
         self._bad: dict[tuple[int, int], set[Severity]] = {}
         self._order: IntArray = np.zeros(0, np.int64)
         self._column = 0
         self._sorted: Column | None = None
         self._is_down = False
 
-    # -- what is shown ------------------------------------------------------------------------------------
+    # -- what is shown
+    # ------------------------------------------------------------------------------------
 
     def show(self, records: Records | None, findings: Sequence[Finding]) -> None:
         """Shows the results so far; the cursor stays on its stream."""
         here = self.key
         self.records = records
-        bad = [(one.severity, case) for one in findings if one.severity != "note" for case in one.each if case.vbuckets]
+        bad = [
+            (one.severity, case)
+            for one in findings
+            if one.severity != "note"
+            for case in one.each
+            if case.vbuckets
+        ]
         self._bad = {}
         for severity, case in bad:
             for vbucket in case.vbuckets:
@@ -116,7 +127,12 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         assert self.records is not None, "there are rows"
         connection, vbucket, sid, stream = key
         candidates = np.ones(len(self.records), np.bool_)
-        for name, value in (("vbucket", vbucket), ("connection", connection), ("sid", None if sid < 0 else sid), ("stream", stream)):
+        for name, value in (
+            ("vbucket", vbucket),
+            ("connection", connection),
+            ("sid", None if sid < 0 else sid),
+            ("stream", stream),
+        ):
             own = np.zeros(len(self.records), np.bool_)
             own[_equal(self.records, name, value)] = True
             candidates &= own
@@ -128,17 +144,24 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         """Columns that fit into the width and have values."""
         is_wide = room(self) >= WIDE
         has_sid = self.records is not None and self.records.has_values("sid")
-        shown = [column for column in COLUMNS if (is_wide or not column.is_wide) and (has_sid or column.name != "sid")]
+        shown = [
+            column
+            for column in COLUMNS
+            if (is_wide or not column.is_wide) and (has_sid or column.name != "sid")
+        ]
         taken = GUTTER + sum(column.width + 1 for column in shown[:-1])
         return [*shown[:-1], replace(shown[-1], width=max(shown[-1].width, room(self) - taken))]
 
     @property
     def _drawn(self) -> list[Column]:
-        """Columns that are visible: the first two, and the others from the one that brings the cursor's column into view."""
+        """Columns that are visible: the first two, and the others from the one that brings the
+        cursor's column into view.
+        """
         columns, cursor = self.columns, self.column
         left = _FIXED
         while columns.index(cursor) > left and GUTTER + sum(
-            column.width + 1 for column in (*columns[:_FIXED], *columns[left : columns.index(cursor) + 1])
+            column.width + 1
+            for column in (*columns[:_FIXED], *columns[left : columns.index(cursor) + 1])
         ) > max(room(self), 1):
             left += 1
         return [*columns[:_FIXED], *columns[left:]]
@@ -170,7 +193,9 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     def _key(self, row: int) -> Key:
         assert self.records is not None, "there are rows"
         one = self.records.take(np.array([row]))
-        connection, vbucket, sid, stream = (one.values(name)[0] for name in ("connection", "vbucket", "sid", "stream"))
+        connection, vbucket, sid, stream = (
+            one.values(name)[0] for name in ("connection", "vbucket", "sid", "stream")
+        )
         return connection, vbucket, -1 if sid is None else sid, stream
 
     def severity(self, connection: int, vbucket: int) -> Severity | None:
@@ -215,10 +240,14 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         total = 0 if self.records is None else len(self.records)
         if not self.narrowed:
             return f"{total:,} streams"
-        conditions = [f"{column.title} {'=' if is_wanted else '≠'} {_text(column, value)}" for column, value, is_wanted in self.narrowed]
+        conditions = [
+            f"{column.title} {'=' if is_wanted else '≠'} {_text(column, value)}"
+            for column, value, is_wanted in self.narrowed
+        ]
         return f"{len(self):,} of {total:,} streams: {', '.join(conditions)} (Esc: all)"
 
-    # -- the cursor ---------------------------------------------------------------------------------------
+    # -- the cursor
+    # ---------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -229,7 +258,9 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the first shown stream of a vbucket."""
         if self.records is not None:
             own = set(_equal(self.records, "vbucket", vbucket).tolist())
-            place = next((place for place, row in enumerate(self._order.tolist()) if row in own), None)
+            place = next(
+                (place for place, row in enumerate(self._order.tolist()) if row in own), None
+            )
             if place is not None:
                 self.go(place)
 
@@ -261,7 +292,9 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def clicked(self, event: events.Click) -> None:
-        """Sorts by the clicked heading, or selects the clicked stream; a second click opens the stream."""
+        """Sorts by the clicked heading, or selects the clicked stream; a second click opens the
+        stream.
+        """
         left, chosen = GUTTER, self._column
         for column in self._drawn:
             if left <= event.x < left + column.width:
@@ -273,7 +306,8 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         else:
             super().clicked(event)
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
         """Shows as many columns as fit."""
@@ -288,7 +322,11 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         if y == 0:
             pieces: list[Piece] = [(" " * GUTTER, heading)]
             for column in self._drawn:
-                mark = ("↓" if self._is_down else "↑") if self._sorted is not None and column.name == self._sorted.name else ""
+                mark = (
+                    ("↓" if self._is_down else "↑")
+                    if self._sorted is not None and column.name == self._sorted.name
+                    else ""
+                )
                 text = clip(f"{column.title}{mark}", column.width)
                 style = heading + Style(bold=True, underline=column == self.column)
                 pieces += [(_padded(column, text), style), (" ", heading)]
@@ -308,10 +346,16 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         sign = style
         if severity is not None:
             sign = style + theme.style_of(self.app, f"severity-{severity}") + Style(bold=True)
-        pieces: list[Piece] = [(self._glyphs.cursor if is_here else " ", style), (f"{self._glyphs.of(severity)} ", sign)]
+        pieces: list[Piece] = [
+            (self._glyphs.cursor if is_here else " ", style),
+            (f"{self._glyphs.of(severity)} ", sign),
+        ]
         for column in self._drawn:
             own = style + Style(reverse=True) if is_here and column == self.column else style
-            pieces += [(_padded(column, clip(_text(column, stream[column.name]), column.width)), own), (" ", style)]
+            pieces += [
+                (_padded(column, clip(_text(column, stream[column.name]), column.width)), own),
+                (" ", style),
+            ]
         return strip(pieces, room(self), style)
 
 
@@ -320,15 +364,26 @@ def about_stream(stream: Mapping[str, Any] | None) -> str:
     if stream is None:
         return ""
     sid = "" if stream["sid"] is None else f" sid {stream['sid']}"
-    parts = [f"stream #{stream['stream']}{sid} of vbucket {stream['vbucket']}, connection {stream['connection']}"]
+    parts = [
+        (
+            f"stream #{stream['stream']}{sid} of vbucket {stream['vbucket']}, connection "
+            f"{stream['connection']}"
+        )
+    ]
     if stream["requested_start"] is None:
         parts.append(f"row {stream['open_row']}: {unread(stream)}")
     else:
         end = "no end" if stream["requested_end"] == ENDLESS else f"to {stream['requested_end']}"
         uuid = f", uuid 0x{stream['vbucket_uuid']:016x}" if stream["vbucket_uuid"] else ""
         flags = f", {', '.join(stream['request_flags'])}" if stream["request_flags"] else ""
-        parts.append(f"row {stream['open_row']}: from {stream['requested_start']}, {end}{uuid}{flags}")
-    told = f"rollback to {stream['rollback_seqno']}" if stream["rollback_seqno"] is not None else escape(stream["status"] or "")
+        parts.append(
+            f"row {stream['open_row']}: from {stream['requested_start']}, {end}{uuid}{flags}"
+        )
+    told = (
+        f"rollback to {stream['rollback_seqno']}"
+        if stream["rollback_seqno"] is not None
+        else escape(stream["status"] or "")
+    )
     parts += [f"answer {told or stream['answer']}", str(stream["verdict"])]
     if stream["end_reason"] is not None:
         parts.append(f"ended: {escape(stream['end_reason'])}")
@@ -343,7 +398,11 @@ def _padded(column: Column, text: str) -> str:
 def _text(column: Column, value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) and column.name in ("items", "snapshots", "gaps") else escape(str(value))
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and column.name in ("items", "snapshots", "gaps")
+        else escape(str(value))
+    )
 
 
 def _equal(records: Records, name: str, value: Any) -> IntArray:
@@ -362,7 +421,12 @@ def _rank(records: Records, name: str) -> IntArray:
         found = np.unique(column.values, return_inverse=True)[1].reshape(-1) + 1
         return found if column.valid is None else np.where(column.valid, found, 0)
     if isinstance(column, Worded):
-        order = {code: place for place, code in enumerate(sorted(range(len(column.words)), key=lambda code: str(column.words[code])), 1)}
+        order = {
+            code: place
+            for place, code in enumerate(
+                sorted(range(len(column.words)), key=lambda code: str(column.words[code])), 1
+            )
+        }
         return np.array([order.get(code, 0) for code in column.codes.tolist()], np.int64)
     texts = np.array(["" if value is None else f"{value:>20}" for value in records.values(name)])
     return np.unique(texts, return_inverse=True)[1].reshape(-1)

@@ -1,6 +1,7 @@
 """Lines of text for Textual, and the base of all widgets that draw lines.
 
-Lines are exactly as wide as their widget, and have no control characters that could steer the terminal.
+Lines are exactly as wide as their widget, and have no control characters that could steer the
+terminal.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ class CursorEvent(Message):
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
-    """A widget that draws itself line by line, with a cursor on one of its places: the base of all lists, maps and charts.
+    """A widget that draws itself line by line, with a cursor on one of its places: the base of all
+    lists, maps and charts.
 
-    A subclass says how many places there are (``count``) and how many share a line (``across``), and draws lines.
+    A subclass says how many places there are (``count``) and how many share a line (``across``),
+    and draws lines.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"line--cursor", "line--dim"}
@@ -86,7 +89,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         del place
         return False
 
-    # -- the cursor ---------------------------------------------------------------------------------------
+    # -- the cursor
+    # ---------------------------------------------------------------------------------------
 
     def go(self, place: int) -> None:
         """Moves the cursor to a place, or to the nearest one."""
@@ -100,7 +104,9 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         top, room_ = int(self.scroll_offset.y), max(self.size.height - self.HEAD, 1)
         if not top <= first <= first + high <= top + room_:
             target = first if first < top or high > room_ else first + high - room_
-            self.scroll_to(y=target, animate=False, immediate=True, force=True)  # a list that has just grown has no scrollbar yet
+            self.scroll_to(
+                y=target, animate=False, immediate=True, force=True
+            )  # a list that has just grown has no scrollbar yet
         self.refresh()
 
     @property
@@ -146,7 +152,9 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self))
 
     def bad(self, *, back: bool = False) -> bool:
-        """Moves the cursor to the next place with an error or a warning, or to the one before. Returns whether there is one."""
+        """Moves the cursor to the next place with an error or a warning, or to the one before.
+        Returns whether there is one.
+        """
         places = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
         place = next(filter(self.is_bad, places), None)
         if place is not None:
@@ -154,12 +162,18 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         return place is not None
 
     def on_click(self, event: events.Click) -> None:
-        """Handles a click in ``clicked``, which subclasses replace: Textual would call the handlers of all classes, one after the other."""
+        """Handles a click in ``clicked``, which subclasses replace: Textual would call the handlers
+        of all classes, one after the other.
+        """
         self.clicked(event)
 
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked place; a second click opens it."""
-        place = None if event.y < self.HEAD else self.place_at(event.x, int(self.scroll_offset.y) + event.y - self.HEAD)
+        place = (
+            None
+            if event.y < self.HEAD
+            else self.place_at(event.x, int(self.scroll_offset.y) + event.y - self.HEAD)
+        )
         if place is None:
             return
         if place == self.at:
@@ -167,10 +181,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             self.go(place)
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draws the lines as Textual does, with style and region worked out once: for each line this would take longer than the line."""
+        """Draws the lines as Textual does, with style and region worked out once: for each line
+        this would take longer than the line.
+        """
         self._of_drawing = super().rich_style, super().scrollable_content_region
         try:
             return super().render_lines(crop)
@@ -207,11 +224,27 @@ def room(widget: Widget) -> int:
 
 
 def strip(pieces: Iterable[Piece], width: int, style: Style) -> Strip:
-    """Joins pieces to a line on a background; fills it to ``width`` columns, or cuts it there with an ellipsis."""
-    line = Strip([Segment(text if text.isascii() and text.isprintable() else one_line_keeping(text), own) for text, own in pieces if text])
+    """Joins pieces to a line on a background; fills it to ``width`` columns, or cuts it there with
+    an ellipsis.
+    """
+    line = Strip(
+        [
+            Segment(text if text.isascii() and text.isprintable() else one_line_keeping(text), own)
+            for text, own in pieces
+            if text
+        ]
+    )
     if line.cell_length > width > 0 and line.crop(width).text.strip():
         kept = line.crop(0, width - 1)
-        line = Strip([*kept, Segment(" " * (width - 1 - kept.cell_length) + "…", next(reversed(list(kept)), Segment("")).style)])
+        line = Strip(
+            [
+                *kept,
+                Segment(
+                    " " * (width - 1 - kept.cell_length) + "…",
+                    next(reversed(list(kept)), Segment("")).style,
+                ),
+            ]
+        )
     return line.apply_style(Style(bgcolor=style.bgcolor)).adjust_cell_length(width, style)
 
 
@@ -226,7 +259,9 @@ def one_line_keeping(text: str) -> str:
 
 
 def flowed(title: Text, entries: Iterable[Text], width: int) -> Text:
-    """Puts entries behind each other, and begins a line where the next one does not fit; none is broken."""
+    """Puts entries behind each other, and begins a line where the next one does not fit; none is
+    broken.
+    """
     out, used = title, title.cell_len
     for entry in entries:
         if used and used + 3 + entry.cell_len > width:

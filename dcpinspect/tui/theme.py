@@ -44,23 +44,40 @@ class Glyphs:
     @property
     def verdicts(self) -> Mapping[str, str]:
         """The characters for verdicts that are not bad."""
-        return dict(zip(("caught-up", "advancing", "backfilling", "silent", "ended", "unknown-capture"), self.shades, strict=True))
+        return dict(
+            zip(
+                ("caught-up", "advancing", "backfilling", "silent", "ended", "unknown-capture"),
+                self.shades,
+                strict=True,
+            )
+        )
 
     def of(self, severity: Severity | None) -> str:
         """Returns the character for the severity of a finding; a blank for None."""
-        return " " if severity is None else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
+        return (
+            " "
+            if severity is None
+            else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
+        )
 
 
 def variables(theme: Theme, *, has_color: bool) -> dict[str, str]:
-    """Returns the colours of the palette for the background of a theme, by their names in style sheets."""
+    """Returns the colours of the palette for the background of a theme, by their names in style
+    sheets.
+    """
     colors = {name: _color(name, theme, has_color=has_color) for name in PAINTS}
-    return {f"paint-{name}": f"ansi_{color}" if theme.ansi else color for name, color in colors.items()}
+    return {
+        f"paint-{name}": f"ansi_{color}" if theme.ansi else color for name, color in colors.items()
+    }
 
 
 def _color(name: str, theme: Theme, *, has_color: bool) -> str:
-    if theme.ansi:  # uses the terminal's own 16 colours, because only the terminal knows its background
+    if (
+        theme.ansi
+    ):  # uses the terminal's own 16 colours, because only the terminal knows its background
         return PAINTS[name].text or "default"
-    # without colour, text is as bright as possible: the greys that stand for red and green would say nothing
+    # without colour, text is as bright as possible: the greys that stand for red and green would
+    # say nothing
     is_plain = not has_color and name.startswith(("kind-", "severity-"))
     paint = PAINTS["kind-item" if is_plain else name]
     return paint.dark if theme.dark else paint.light
@@ -73,7 +90,9 @@ DEFAULT_THEME, TERMINAL_THEME = "textual-dark", "ansi-dark"
 
 
 def known_theme(name: str, place: str) -> str:
-    """Returns the name if a theme has it. Raises UsageError, whose text begins with the ``place`` where the theme was named."""
+    """Returns the name if a theme has it. Raises UsageError, whose text begins with the ``place``
+    where the theme was named.
+    """
     if name not in THEMES:
         close = did_you_mean(name, THEMES) or f"; there are {', '.join(THEMES)}"
         raise UsageError(f"{place} {escape(name)}: no theme has this name{close}")
@@ -81,14 +100,18 @@ def known_theme(name: str, place: str) -> str:
 
 
 def sign_on_cursor(sign: Style, base: Style) -> Style:
-    """Returns the style of a sign in the row of the cursor: a block of the sign's colour, so that the cursor's colour does not hide it."""
+    """Returns the style of a sign in the row of the cursor: a block of the sign's colour, so that
+    the cursor's colour does not hide it.
+    """
     return Style(color=base.bgcolor, bgcolor=sign.color, bold=True)
 
 
 def style_of(app: App[Any], paint: str) -> Style:
-    """Returns the style for a colour of the palette in the current theme. Important causes of gaps are reversed and bold.
+    """Returns the style for a colour of the palette in the current theme. Important causes of gaps
+    are reversed and bold.
 
-    A component class for each colour would do the same, but Textual would work out all of them for every widget: 30 ms at the start.
+    A component class for each colour would do the same, but Textual would work out all of them for
+    every widget: 30 ms at the start.
     """
     return _style(paint, app.theme, app.no_color) if paint else Style()
 
@@ -109,19 +132,36 @@ _DRAWN = str.maketrans(
         **dict.fromkeys("│┃▏▕▎▊", "|"),
         **dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋", "+"),
         **dict.fromkeys("▂▃▄▅▆▇█", "#"),
-        **{"▁": "_", "•": "*", "●": "o", "…": ".", "–": "-", "·": "-", "→": ">", "←": "<", "↑": "^", "↓": "v", "×": "x"},
+        **{
+            "▁": "_",
+            "•": "*",
+            "●": "o",
+            "…": ".",
+            "–": "-",
+            "·": "-",
+            "→": ">",
+            "←": "<",
+            "↑": "^",
+            "↓": "v",
+            "×": "x",
+        },
     }
 )
 
 
 class AsciiOnly(LineFilter):
-    """Replaces frames, bars and dashes by ASCII, and all other characters, such as keys in other scripts, by a question mark per column."""
+    """Replaces frames, bars and dashes by ASCII, and all other characters, such as keys in other
+    scripts, by a question mark per column.
+    """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Changes the segments of a line; Textual calls it for every line."""
         del background
         return [
-            segment if segment.text.isascii() else Segment(_ascii(segment.text), segment.style, segment.control) for segment in segments
+            segment
+            if segment.text.isascii()
+            else Segment(_ascii(segment.text), segment.style, segment.control)
+            for segment in segments
         ]
 
 

@@ -1,4 +1,6 @@
-"""The common part of both applications, that of a capture and that of the start screen: colours, glyphs, and how they end."""
+"""The common part of both applications, that of a capture and that of the start screen: colours,
+glyphs, and how they end.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,16 @@ class ThemedApp(App[Opening | None]):
     CSS_PATH = "app.tcss"
     TITLE = "dcpinspect"
 
-    def __init__(self, *, is_ascii: bool, memory: Memory | None, theme_name: str, has_few_colors: bool = False) -> None:
-        """Makes the application. ``theme_name``: if empty, the theme that was chosen last is used, or one that suits the terminal.
+    def __init__(
+        self,
+        *,
+        is_ascii: bool,
+        memory: Memory | None,
+        theme_name: str,
+        has_few_colors: bool = False,
+    ) -> None:
+        """Makes the application. ``theme_name``: if empty, the theme that was chosen last is used,
+        or one that suits the terminal.
 
         ``has_few_colors``: the terminal has 16 colours or fewer.
         """
@@ -29,20 +39,29 @@ class ThemedApp(App[Opening | None]):
         self.memory = memory or Memory()
         self.glyphs = theme.ASCII if is_ascii else theme.UNICODE
         remembered = [one for one in self.memory.themes.texts if one in theme.THEMES]
-        self.theme = theme_name or next(iter(remembered), theme.TERMINAL_THEME if has_few_colors else theme.DEFAULT_THEME)
+        self.theme = theme_name or next(
+            iter(remembered), theme.TERMINAL_THEME if has_few_colors else theme.DEFAULT_THEME
+        )
         self.crash: Exception | None = None
         """The exception that ended the application."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Returns the filters that change every line before it is drawn."""
-        return [*super().get_line_filters(), *([theme.AsciiOnly()] if self.glyphs is theme.ASCII else [])]
+        return [
+            *super().get_line_filters(),
+            *([theme.AsciiOnly()] if self.glyphs is theme.ASCII else []),
+        ]
 
     def get_css_variables(self) -> dict[str, str]:
         """Returns the variables of the theme, and the palette's colours for its background."""
-        return super().get_css_variables() | theme.variables(self.current_theme, has_color=not self.no_color)
+        return super().get_css_variables() | theme.variables(
+            self.current_theme, has_color=not self.no_color
+        )
 
     def on_load(self) -> None:
-        """Draws the whole screen when the user comes back from the shell, because nothing of it is left then."""
+        """Draws the whole screen when the user comes back from the shell, because nothing of it is
+        left then.
+        """
         self.app_resume_signal.subscribe(self, lambda _: self.call_later(self.refresh, layout=True))
 
     def action_help_quit(self) -> None:
@@ -50,7 +69,9 @@ class ThemedApp(App[Opening | None]):
         self.call_later(self.action_quit)
 
     def _handle_exception(self, error: Exception) -> None:
-        """Keeps an exception for the caller of the application. Textual's own pages about it would show captured data."""
+        """Keeps an exception for the caller of the application. Textual's own pages about it would
+        show captured data.
+        """
         self.crash = self.crash or error
         self.error_console = Console(file=io.StringIO())
         super()._handle_exception(error)

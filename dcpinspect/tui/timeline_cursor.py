@@ -1,4 +1,6 @@
-"""The cursor of a timeline: its place, where keys and the mouse move it, and a description of what is there."""
+"""The cursor of a timeline: its place, where keys and the mouse move it, and a description of what
+is there.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,16 @@ class Row(NamedTuple):
     track: int
     """Place of the track."""
     lane: str
-    """Name of the lane. Empty: the name of a connection. ``title``: the stream in words. ``vbucket``: one that is compared."""
+    """Name of the lane. Empty: the name of a connection. ``title``: the stream in words.
+    ``vbucket``: one that is compared.
+    """
     part: int = 0
     """Number of the line, in lanes that have several lines."""
 
 
 class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
-    """Which part of which streams is shown, along seqnos or time, and a cursor in it: it can be moved, and describes what is there.
+    """Which part of which streams is shown, along seqnos or time, and a cursor in it: it can be
+    moved, and describes what is there.
 
     Clicks select, dragging chooses a range, and the wheel zooms.
     """
@@ -62,10 +67,15 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.axis: Axis = "seqno"
         self.scale = Scale(0, 1, TICK)
         self.stream = 0
-        """Place of the stream that the cursor is in, in ``tracks``; ``at`` is its seqno, or its time since the capture began."""
+        """Place of the stream that the cursor is in, in ``tracks``; ``at`` is its seqno, or its
+        time since the capture began.
+        """
         self.range: tuple[int, int] | None = None
-        """First and last place of the chosen range; the user chooses it by dragging or with shift."""
-        self._part: tuple[int, int] | None = None  # part of the axis that fills the width; None: the whole axis
+        """First and last place of the chosen range; the user chooses it by dragging or with shift.
+        """
+        self._part: tuple[int, int] | None = (
+            None  # part of the axis that fills the width; None: the whole axis
+        )
         self._chosen = 0  # row of the event that the cursor has stepped to; 0: none
         self._folded: set[tuple[int, int, int, int]] = set()
         self._rows: list[Row] = []
@@ -73,7 +83,8 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._high = 1
         self._held: int | None = None  # place where the mouse button went down
 
-    # -- what is shown ------------------------------------------------------------------------------------
+    # -- what is shown
+    # ------------------------------------------------------------------------------------
 
     @property
     def vbucket(self) -> int | None:
@@ -112,7 +123,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved(self))
 
     def show(self, told: Tracks, seqno: int | None = None, at: int | None = None) -> None:
-        """Shows another vbucket, or more of the same, with the cursor at a seqno or at a place of the axis."""
+        """Shows another vbucket, or more of the same, with the cursor at a seqno or at a place of
+        the axis.
+        """
         is_same = told.vbucket == self.vbucket and not self.waiting
         self.told, self.waiting = told, ""
         if not is_same:
@@ -160,7 +173,8 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._scale_to(Scale.filling(min(places, default=0), max(places, default=0), self._columns))
 
     def zoom(self, steps: int, around: int | None = None) -> None:
-        """Zooms in for positive steps, out for negative ones. The cursor, or the place ``around``, stays where it is on the screen.
+        """Zooms in for positive steps, out for negative ones. The cursor, or the place ``around``,
+        stays where it is on the screen.
 
         Zooming in shows the chosen range first, if there is one.
         """
@@ -180,12 +194,16 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.go(min(max(self.at, self.scale.first), self.scale.last))
 
     def go_to_span(self, first: int, last: int) -> None:
-        """Shows a span of time with some time around it. The cursor goes to the first item in the span, in a stream that has one."""
+        """Shows a span of time with some time around it. The cursor goes to the first item in the
+        span, in a stream that has one.
+        """
         self.show_axis("time", first)
         self.zoom_to(first - _BESIDE * (last - first), last + _BESIDE * (last - first))
         for place, track in enumerate(self.tracks):
             shape = track.shapes["time"]
-            own = shape.item_first[(shape.item_last >= np.uint64(first)) & (shape.item_first <= np.uint64(last))]
+            own = shape.item_first[
+                (shape.item_last >= np.uint64(first)) & (shape.item_first <= np.uint64(last))
+            ]
             if len(own):
                 self.stream = place
                 self.go(max(first, int(own.min())))
@@ -210,7 +228,8 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._drawn.clear()
         self.refresh()
 
-    # -- the cursor ---------------------------------------------------------------------------------------
+    # -- the cursor
+    # ---------------------------------------------------------------------------------------
 
     @property
     def _stretched(self) -> IntArray:
@@ -224,7 +243,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def span(self) -> tuple[int, int]:
-        """First and last place of the cursor's cell; both are the cursor's place if a cell is one place."""
+        """First and last place of the cursor's cell; both are the cursor's place if a cell is one
+        place.
+        """
         low = self.scale.first + self.cell * self.scale.step if self.scale.step > 1 else self.at
         return low, min(low + self.scale.step - 1, ENDLESS)
 
@@ -233,8 +254,12 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Seqno of the cursor; on the time axis, the greatest seqno that came by then."""
         if self.axis == "seqno" or self.track is None:
             return self.at
-        came = self.track.story.item_first[self.track.shapes["time"].item_first <= np.uint64(self.span[1])]
-        return int(came.max()) if len(came) else int(self.track.story.stream["requested_start"] or 0)
+        came = self.track.story.item_first[
+            self.track.shapes["time"].item_first <= np.uint64(self.span[1])
+        ]
+        return (
+            int(came.max()) if len(came) else int(self.track.story.stream["requested_start"] or 0)
+        )
 
     def _stream_of(self, seqno: int) -> int:
         """Returns the stream of the cursor if it has a seqno, else the first stream that has it."""
@@ -245,7 +270,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             return bool(((story.item_first <= wanted) & (story.item_last >= wanted)).any())
 
         order = [self.stream, *range(len(self.tracks))]
-        return next((place for place in order if place < len(self.tracks) and has(place)), self.stream)
+        return next(
+            (place for place in order if place < len(self.tracks) and has(place)), self.stream
+        )
 
     def _on_axis(self, seqno: int) -> int:
         """Returns where a seqno of the cursor's stream is on the shown axis."""
@@ -253,13 +280,25 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             return seqno
         later = np.flatnonzero(self.track.story.item_last >= np.uint64(min(max(seqno, 0), ENDLESS)))
         shape = self.track.shapes["time"]
-        return int(shape.item_first[later].min()) if len(later) else shape.end if self.track.story.stream["items"] else shape.begin or 0
+        return (
+            int(shape.item_first[later].min())
+            if len(later)
+            else shape.end
+            if self.track.story.stream["items"]
+            else shape.begin or 0
+        )
 
     def go(self, at: int, row: int = 0) -> None:
-        """Moves the cursor to a place, and scrolls to it. ``row``: row of the event at that place, which Enter opens."""
+        """Moves the cursor to a place, and scrolls to it. ``row``: row of the event at that place,
+        which Enter opens.
+        """
         self.at, self._chosen = min(max(at, 0), ENDLESS), row
         if not self.scale.first <= self.at <= self.scale.last:
-            first = max(0, self.at - self.scale.step * (self.scale.cells // 2)) // self.scale.step * self.scale.step
+            first = (
+                max(0, self.at - self.scale.step * (self.scale.cells // 2))
+                // self.scale.step
+                * self.scale.step
+            )
             self._scale_to(Scale(first, self.scale.step, self.scale.cells))
             self._part = self.scale.first, self.scale.last
         self.refresh()
@@ -270,7 +309,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.go(self._on_axis(seqno))
 
     def go_to_stream(self, stream: tuple[int, int, int, int]) -> None:
-        """Moves the cursor to the begin of a stream. ``stream``: connection, vbucket, stream-id (-1 for none), ordinal."""
+        """Moves the cursor to the begin of a stream. ``stream``: connection, vbucket, stream-id (-1
+        for none), ordinal.
+        """
         connection, vbucket, sid, number = stream
         for place, track in enumerate(self.tracks):
             if track.key == (vbucket, connection, sid, number):
@@ -279,16 +320,25 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 self.go(track.shapes[self.axis].begin or self.at)
 
     def go_to_row(self, row: int, connection: int, sid: int, since_ns: int) -> None:
-        """Moves the cursor to a message, in the last stream before it with the same connection and stream-id (-1 for none)."""
+        """Moves the cursor to a message, in the last stream before it with the same connection and
+        stream-id (-1 for none).
+        """
         own = [
-            (track.key[2] == sid, track.first_row if track.first_row <= row else -track.first_row, place)
+            (
+                track.key[2] == sid,
+                track.first_row if track.first_row <= row else -track.first_row,
+                place,
+            )
             for place, track in enumerate(self.tracks)
             if (track.vbucket, track.connection, track.source) == (self.vbucket, connection, "")
         ]
         if own:
             self.stream = max(own)[2]
             self.show_stream()
-            self.go(since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0], row)
+            self.go(
+                since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0],
+                row,
+            )
 
     def action_fold(self) -> None:
         """Moves the cursor one cell to the left."""
@@ -325,39 +375,62 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def action_first(self) -> None:
         """Moves the cursor to the first place of all streams."""
-        self.go(min((place for track in self.tracks for place in track.shapes[self.axis].places()), default=0))
+        self.go(
+            min(
+                (place for track in self.tracks for place in track.shapes[self.axis].places()),
+                default=0,
+            )
+        )
 
     def action_last(self) -> None:
         """Moves the cursor to the last place of all streams."""
-        self.go(max((place for track in self.tracks for place in track.shapes[self.axis].places()), default=0))
+        self.go(
+            max(
+                (place for track in self.tracks for place in track.shapes[self.axis].places()),
+                default=0,
+            )
+        )
 
     def action_open(self) -> None:
         """Opens the message at the cursor."""
         self.post_message(self.Opened(self))
 
     def near(self, steps: int) -> bool:
-        """Moves the cursor to the next request, snapshot border, gap, event or end, or to the one before. Returns whether there is one."""
+        """Moves the cursor to the next request, snapshot border, gap, event or end, or to the one
+        before. Returns whether there is one.
+        """
         shape = self.shape
         if shape is None:
             return False
         marks = np.array([mark.at for mark in shape.marks], dtype=np.uint64)
         rows = np.array([mark.row for mark in shape.marks], dtype=np.int64)
-        gaps = np.zeros(len(shape.gap_first), np.int64)  # rows of gaps are looked up only when one is opened
+        gaps = np.zeros(
+            len(shape.gap_first), np.int64
+        )  # rows of gaps are looked up only when one is opened
         return self._to_next(
-            np.concatenate((marks, shape.bars.first, shape.gap_first)), np.concatenate((rows, shape.bars.row, gaps)), steps
+            np.concatenate((marks, shape.bars.first, shape.gap_first)),
+            np.concatenate((rows, shape.bars.row, gaps)),
+            steps,
         )
 
     def gap(self, steps: int) -> bool:
         """Moves the cursor to the next gap, or to the one before. Returns whether there is one."""
         shape = self.shape
-        return shape is not None and self._to_next(shape.gap_first, np.zeros(len(shape.gap_first), np.int64), steps)
+        return shape is not None and self._to_next(
+            shape.gap_first, np.zeros(len(shape.gap_first), np.int64), steps
+        )
 
     def bad(self, *, back: bool = False) -> bool:
-        """Moves the cursor to the next error or warning of this stream or of later ones, or to the one before.
+        """Moves the cursor to the next error or warning of this stream or of later ones, or to the
+        one before.
 
         Returns whether there is one.
         """
-        own = [(place, at, one.row) for place, track in enumerate(self.tracks) for at, one in track.found_at(self.axis)]
+        own = [
+            (place, at, one.row)
+            for place, track in enumerate(self.tracks)
+            for at, one in track.found_at(self.axis)
+        ]
         here = self.stream, self.at, self._chosen
         others = [one for one in own if (one < here if back else one > here)]
         if others:
@@ -366,14 +439,19 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.go(at, row)
         return bool(others)
 
-    def _to_next(self, places: Seqnos, rows: np.ndarray[tuple[int], np.dtype[np.int64]], steps: int) -> bool:
-        others = np.flatnonzero(places > np.uint64(self.at) if steps > 0 else places < np.uint64(self.at))
+    def _to_next(
+        self, places: Seqnos, rows: np.ndarray[tuple[int], np.dtype[np.int64]], steps: int
+    ) -> bool:
+        others = np.flatnonzero(
+            places > np.uint64(self.at) if steps > 0 else places < np.uint64(self.at)
+        )
         if len(others):
             chosen = others[np.argmin(places[others]) if steps > 0 else np.argmax(places[others])]
             self.go(int(places[chosen]), int(rows[chosen]))
         return bool(len(others))
 
-    # -- the mouse, and ranges ---------------------------------------------------------------------------
+    # -- the mouse, and ranges
+    # ---------------------------------------------------------------------------
 
     def _place_at(self, x: int) -> int | None:
         """Returns the place at a column of the widget; None outside the picture."""
@@ -382,8 +460,12 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         return self.scale.first + int(self._stretched[x - LABEL]) * self.scale.step
 
     def _column_of(self, at: int, side: Side) -> int:
-        """Returns the first column of a place, or the column after its last one. Places outside the picture count as the nearest inside."""
-        cell = (min(max(at, self.scale.first), self.scale.last) - self.scale.first) // self.scale.step
+        """Returns the first column of a place, or the column after its last one. Places outside the
+        picture count as the nearest inside.
+        """
+        cell = (
+            min(max(at, self.scale.first), self.scale.last) - self.scale.first
+        ) // self.scale.step
         return int(np.searchsorted(self._stretched, cell, side))
 
     def choose(self, first: int | None, last: int = 0) -> None:
@@ -401,7 +483,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor, and chooses what it passes."""
         first = self.at
         if self.range is not None and self.range[0] <= self.at <= self.range[1]:
-            first = self.range[0] if self.at - self.range[0] >= self.range[1] - self.at else self.range[1]
+            first = (
+                self.range[0]
+                if self.at - self.range[0] >= self.range[1] - self.at
+                else self.range[1]
+            )
         self.go(self.scale.first + (self.cell + cells) * self.scale.step)
         self.choose(first, self.at)
 
@@ -413,8 +499,16 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Chooses what the mouse was dragged over."""
-        place = self._place_at(min(max(event.x, LABEL), LABEL + self._columns - 1)) if self._held is not None else None
-        if self._held is not None and place is not None and (place != self._held or self.range is not None):
+        place = (
+            self._place_at(min(max(event.x, LABEL), LABEL + self._columns - 1))
+            if self._held is not None
+            else None
+        )
+        if (
+            self._held is not None
+            and place is not None
+            and (place != self._held or self.range is not None)
+        ):
             self.choose(self._held, place)
 
     def on_mouse_up(self) -> None:
@@ -437,7 +531,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.zoom(steps, place)
 
     def clicked(self, event: events.Click) -> None:
-        """Selects the clicked stream and cell; a second click opens them. Does nothing after a range was dragged."""
+        """Selects the clicked stream and cell; a second click opens them. Does nothing after a
+        range was dragged.
+        """
         place, held, self._held = self._place_at(event.x), self._held, None
         if held is not None and self.range is not None and place != held:
             return
@@ -446,18 +542,25 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         line = int(self.scroll_offset.y) + event.y - HEAD
         if event.y >= HEAD and line < len(self._rows) and place is not None:
             stream = self._rows[line].track
-            is_same = self.stream == stream and self.cell == int(self._stretched[event.x - LABEL]) and not is_chosen
+            is_same = (
+                self.stream == stream
+                and self.cell == int(self._stretched[event.x - LABEL])
+                and not is_chosen
+            )
             self.stream = stream
             if is_same:
                 self.action_open()
             else:
                 self.go(place)
 
-    # -- what is at the cursor ----------------------------------------------------------------------------
+    # -- what is at the cursor
+    # ----------------------------------------------------------------------------
 
     @property
     def row(self) -> tuple[int, str]:
-        """Row of the message at the cursor, and the field of it that is meant; first of event, item, gap, mark, snapshot and request."""
+        """Row of the message at the cursor, and the field of it that is meant; first of event,
+        item, gap, mark, snapshot and request.
+        """
         story, shape = self.story, self.shape
         if story is None or shape is None:
             return 0, ""
@@ -466,7 +569,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         low, high = (np.uint64(place) for place in self.span)
         items = np.flatnonzero((shape.item_last >= low) & (shape.item_first <= high))
         if len(items):
-            return int(story.item_row[items].min() if shape.is_time else story.item_row[items[0]]), "by_seqno"
+            return int(
+                story.item_row[items].min() if shape.is_time else story.item_row[items[0]]
+            ), "by_seqno"
         for place in np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))[:1]:
             return int(story.gaps.take(np.array([place])).values("rows")[0][-1]), "by_seqno"
         marks = [mark for mark in shape.marks if low <= mark.at <= high and mark.row]
@@ -485,7 +590,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         low, high = self.span
         track = self.track
         for one in sorted(track.found if track is not None else (), key=lambda one: one.finding):
-            if low <= (one.seqno if self.axis == "seqno" else one.time) <= high and (not self._chosen or one.row == self._chosen):
+            if low <= (one.seqno if self.axis == "seqno" else one.time) <= high and (
+                not self._chosen or one.row == self._chosen
+            ):
                 yield one
 
     def spoken(self) -> str:
@@ -494,24 +601,45 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         if self.waiting:
             return f"vb {self.vbucket}: {self.waiting}"
         if track is None or story is None or shape is None:
-            return "no stream of this vbucket" if self.told is not None else "choose a vbucket (2, or v on a message)"
+            return (
+                "no stream of this vbucket"
+                if self.told is not None
+                else "choose a vbucket (2, or v on a message)"
+            )
         several = self.told is not None and len(self.told.vbuckets) > 1
         where = f" in {track.source}" if track.source else ""
-        stream = f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of connection {track.connection}{where}"
+        stream = (
+            f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of "
+            f"connection {track.connection}{where}"
+        )
         parts = [stream, self._place()]
         low, high = (np.uint64(place) for place in self.span)
-        marks = sorted((mark for mark in shape.marks if low <= mark.at <= high), key=lambda mark: mark.row != self._chosen)
+        marks = sorted(
+            (mark for mark in shape.marks if low <= mark.at <= high),
+            key=lambda mark: mark.row != self._chosen,
+        )
         parts += [f"row {mark.row}: {mark.text}" for mark in marks][:3]
-        signs = {"error": self._lane_glyphs.error, "warning": self._lane_glyphs.warning, "note": "note"}
-        parts += list(dict.fromkeys(f"{signs[one.severity]} {one.text}" for one in self._found()))[:2]
-        for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1].tolist():
+        signs = {
+            "error": self._lane_glyphs.error,
+            "warning": self._lane_glyphs.warning,
+            "note": "note",
+        }
+        parts += list(dict.fromkeys(f"{signs[one.severity]} {one.text}" for one in self._found()))[
+            :2
+        ]
+        for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[
+            :1
+        ].tolist():
             kind = w.SNAPSHOT_TYPES[int(story.bars.type[bar])]
-            parts.append(f"snapshot {int(story.bars.first[bar])}–{int(story.bars.last[bar])} {kind}")
+            parts.append(
+                f"snapshot {int(story.bars.first[bar])}–{int(story.bars.last[bar])} {kind}"
+            )
         came = (shape.item_first <= high) & (shape.item_last >= low)
         if came.any() and (shape.is_time or self.scale.step > 1):
             own = story.item_first[came]
             parts.append(
-                f"{counted(int(story.item_count[came].sum()), 'item')}, seqnos {int(own.min())}–{int(story.item_last[came].max())}"
+                f"{counted(int(story.item_count[came].sum()), 'item')}, seqnos "
+                f"{int(own.min())}–{int(story.item_last[came].max())}"
             )
         gaps = np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))
         if len(gaps):
@@ -519,9 +647,16 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             worst = int(gaps[np.argmax(order[story.cause[gaps]])])
             evidence = story.gaps.take(np.array([worst])).values("evidence")[0]
             low_missing, high_missing = int(story.after[worst]) + 1, int(story.before[worst]) - 1
-            missing = f"seqno {low_missing}" if low_missing == high_missing else f"seqnos {low_missing}–{high_missing}"
+            missing = (
+                f"seqno {low_missing}"
+                if low_missing == high_missing
+                else f"seqnos {low_missing}–{high_missing}"
+            )
             more = f" (the worst of {len(gaps):,} gaps)" if len(gaps) > 1 else ""
-            parts.append(f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}{more}: {escape(evidence or '')}")
+            parts.append(
+                f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}{more}: "
+                f"{escape(evidence or '')}"
+            )
         return " · ".join(parts)
 
     def _place(self) -> str:
@@ -531,8 +666,16 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Describes a part of the axis."""
         low, high = span
         if self.axis == "time":
-            return f"{self._number(low)} s" if low == high else f"{self._number(low)} s and {lasting(high - low + 1)} on"
+            return (
+                f"{self._number(low)} s"
+                if low == high
+                else f"{self._number(low)} s and {lasting(high - low + 1)} on"
+            )
         return f"seqno {low}" if low == high else f"seqnos {low}–{high}"
 
     def _number(self, at: int) -> str:
-        return seconds(Scale(0, max(1, self.scale.step // TICK), 1), at) if self.axis == "time" else str(at)
+        return (
+            seconds(Scale(0, max(1, self.scale.step // TICK), 1), at)
+            if self.axis == "time"
+            else str(at)
+        )

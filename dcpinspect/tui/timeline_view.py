@@ -1,4 +1,6 @@
-"""The third view: the streams of one vbucket along seqnos or time, and below them what happened in order."""
+"""The third view: the streams of one vbucket along seqnos or time, and below them what happened in
+order.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from dcpinspect.tui.view import Host, Spot, View
 
 
 class _Asked(NamedTuple):
-    """A request to read a vbucket, and where to put the cursor. Two requests are different even if they are for the same vbucket."""
+    """A request to read a vbucket, and where to put the cursor. Two requests are different even if
+    they are for the same vbucket.
+    """
 
     vbucket: int
     seqno: int | None = None
@@ -40,7 +44,9 @@ class _Asked(NamedTuple):
 
 
 class TimelineView(View):
-    """The streams along one axis, and what happened in order: ← and → move along the axis, ↑ and ↓ in the list."""
+    """The streams along one axis, and what happened in order: ← and → move along the axis, ↑ and ↓
+    in the list.
+    """
 
     def __init__(self, host: Host, lane_glyphs: Glyphs, glyphs: theme.Glyphs) -> None:
         super().__init__(id="timeline")
@@ -70,18 +76,33 @@ class TimelineView(View):
             self._fit()
 
     def _fit(self) -> None:
-        """Gives the lanes what they need, at most half of the screen, and explains the signs that are drawn."""
+        """Gives the lanes what they need, at most half of the screen, and explains the signs that
+        are drawn.
+        """
         self.lanes.styles.height = max(3, min(self.lanes.lines, self.size.height // 2))
         text, width = Text(), max(20, self.size.width - 2)
-        signs = [sign for group in legend(self._lane_glyphs) for sign in group if self.lanes.has_sign(sign)]
+        signs = [
+            sign
+            for group in legend(self._lane_glyphs)
+            for sign in group
+            if self.lanes.has_sign(sign)
+        ]
         for line in legend_lines(signs, width) if signs else ():
-            text.append_text(Text.assemble(*((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"))
+            text.append_text(
+                Text.assemble(
+                    *((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"
+                )
+            )
         text.rstrip()
         self._legend.update(text)
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the lanes do; up and down, screens and ends move in the list of events."""
-        part = self.events if what in ("step", "page", "first", "last") and self.events.count else self.lanes
+        part = (
+            self.events
+            if what in ("step", "page", "first", "last") and self.events.count
+            else self.lanes
+        )
         getattr(part, f"action_{what}", lambda *_: None)(*arguments)
 
     @on(LineView.Moved, "#events")
@@ -94,10 +115,20 @@ class TimelineView(View):
             self.lanes.go(told.seqno if self.lanes.axis == "seqno" else told.time, told.event.row)
 
     def _follow(self) -> None:
-        """Puts the cursor of the list on the last event of the stream before the cursor of the lanes."""
+        """Puts the cursor of the list on the last event of the stream before the cursor of the
+        lanes.
+        """
         told, lanes = self.lanes.told, self.lanes
         here = self.events.event
-        if told is None or not told.events or (here is not None and lanes.chosen_row == here.event.row and here.track == lanes.stream):
+        if (
+            told is None
+            or not told.events
+            or (
+                here is not None
+                and lanes.chosen_row == here.event.row
+                and here.track == lanes.stream
+            )
+        ):
             return
         own = [place for place, one in enumerate(told.events) if one.track == lanes.stream]
         if lanes.chosen_row:
@@ -132,7 +163,9 @@ class TimelineView(View):
         span: tuple[int, int] | None = None,
         row: int = 0,
     ) -> None:
-        """Shows a vbucket, with the cursor at a message, at a seqno, in a stream, or at the begin of a span of time."""
+        """Shows a vbucket, with the cursor at a message, at a seqno, in a stream, or at the begin
+        of a span of time.
+        """
         if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
             self.lanes.go_to_seqno(seqno)
         else:
@@ -149,7 +182,8 @@ class TimelineView(View):
     ) -> None:
         """Reads a vbucket from the store and shows it.
 
-        The cursor goes to a message, a seqno, a place of the shown axis, a stream, or the begin of a span of time.
+        The cursor goes to a message, a seqno, a place of the shown axis, a stream, or the begin of
+        a span of time.
         """
         if vbucket != self.lanes.vbucket or self.lanes.waiting:
             self.lanes.wait(vbucket, "reading")
@@ -173,8 +207,13 @@ class TimelineView(View):
             here, beside = self.host.inspection, self.host.beside
             found = [tracks_of(here, number, goes_on) for number in (asked.vbucket, *others)]
             if beside is not None:
-                name, first_ns = escape(os.path.basename(beside.files[0])), here.reading.first_time_ns or 0
-                found.append(tracks_of(beside, asked.vbucket, goes_on, source=name, first_ns=first_ns))
+                name, first_ns = (
+                    escape(os.path.basename(beside.files[0])),
+                    here.reading.first_time_ns or 0,
+                )
+                found.append(
+                    tracks_of(beside, asked.vbucket, goes_on, source=name, first_ns=first_ns)
+                )
             told = together(found)
         except InterruptedError:
             return
@@ -211,8 +250,13 @@ class TimelineView(View):
 
     def _go_to_row(self, row: int) -> None:
         inspection = self.host.inspection
-        with suppress(DcpInspectError, IndexError):  # a live capture may have dropped the message meanwhile
-            connection, sid, time_ns = (one.at(0) for one in inspection.store.numbers([row], ("connection", "sid", "time_ns")))
+        with suppress(
+            DcpInspectError, IndexError
+        ):  # a live capture may have dropped the message meanwhile
+            connection, sid, time_ns = (
+                one.at(0)
+                for one in inspection.store.numbers([row], ("connection", "sid", "time_ns"))
+            )
             since_ns = max(0, (time_ns or 0) - (inspection.reading.first_time_ns or 0))
             self.lanes.go_to_row(row, connection or 0, -1 if sid is None else sid, since_ns)
 
@@ -222,7 +266,9 @@ class TimelineView(View):
             self.tell(self.lanes.vbucket)
 
     def action_mark(self) -> None:
-        """Adds the vbucket under the cursor to those that timelines are compared with, or removes it."""
+        """Adds the vbucket under the cursor to those that timelines are compared with, or removes
+        it.
+        """
         if self.lanes.vbucket_here is not None:
             self.host.mark_vbucket(self.lanes.vbucket_here)
 
@@ -239,7 +285,9 @@ class TimelineView(View):
     def arrive(self) -> None:
         """Describes what is under the cursor."""
         self._spoken.update(Text(self.lanes.spoken()))
-        self.events.border_title = f"events of vb {self.lanes.vbucket}" if self.events.count else "events"
+        self.events.border_title = (
+            f"events of vb {self.lanes.vbucket}" if self.events.count else "events"
+        )
         if self.lanes.waiting:
             self.events.show((), 0)
         self._follow()
@@ -248,7 +296,12 @@ class TimelineView(View):
         """Returns vbucket, stream, and seqno or time."""
         time = self.lanes.at if self.lanes.axis == "time" else None
         return Spot(
-            "timeline", self.lanes.chosen_row, vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream, since_ns=time
+            "timeline",
+            self.lanes.chosen_row,
+            vbucket=self.lanes.vbucket,
+            seqno=self.lanes.seqno,
+            top=self.lanes.stream,
+            since_ns=time,
         )
 
     def restore(self, spot: Spot) -> None:
@@ -265,7 +318,11 @@ class TimelineView(View):
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of lanes and gaps."""
-        lines = ["".join(text for text, _ in line) for signs in legend(self._lane_glyphs) for line in legend_lines(signs, 70)]
+        lines = [
+            "".join(text for text, _ in line)
+            for signs in legend(self._lane_glyphs)
+            for line in legend_lines(signs, 70)
+        ]
         return [*lines, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
 
     @property
@@ -275,7 +332,11 @@ class TimelineView(View):
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of the vbucket."""
-        return () if self.lanes.vbucket is None else (of_vbucket(self.host.inspection, self.lanes.vbucket),)
+        return (
+            ()
+            if self.lanes.vbucket is None
+            else (of_vbucket(self.host.inspection, self.lanes.vbucket),)
+        )
 
     @on(LineView.Opened)
     def _opened(self) -> None:
@@ -298,7 +359,9 @@ class TimelineView(View):
         self._fit()
 
     def action_finding(self) -> None:
-        """Goes to the finding at the cursor; if there is none, to the worst finding about the vbucket."""
+        """Goes to the finding at the cursor; if there is none, to the worst finding about the
+        vbucket.
+        """
         number = self.lanes.finding
         if self._is_elsewhere():
             return
@@ -308,9 +371,13 @@ class TimelineView(View):
             self.host.to_finding(number, vbucket=self.lanes.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
-        """Moves to the next message of the vbucket with an error or a warning, or to the one before."""
+        """Moves to the next message of the vbucket with an error or a warning, or to the one
+        before.
+        """
         if not self.lanes.bad(back=back):
-            self.host.say("no other error or warning of this vbucket's streams; . goes to the next vbucket")
+            self.host.say(
+                "no other error or warning of this vbucket's streams; . goes to the next vbucket"
+            )
 
     def action_near(self, steps: int) -> None:
         """Moves to the next event, or to the one before."""
@@ -332,14 +399,20 @@ class TimelineView(View):
         if self.lanes.range is None:
             return ""
         first, last = self.lanes.range
-        return f" and {'by_seqno' if self.lanes.axis == 'seqno' else 'relative_ns'} between {first} and {last}"
+        return (
+            f" and {'by_seqno' if self.lanes.axis == 'seqno' else 'relative_ns'} between "
+            f"{first} and {last}"
+        )
 
     @on(Timeline.Chosen)
     def _say_chosen(self) -> None:
         if self.lanes.range is None:
             self.host.say("")
         else:
-            self.host.say(f"{self.lanes.in_words(self.lanes.range)} chosen: = filters by it, + zooms to it, Esc forgets it")
+            self.host.say(
+                f"{self.lanes.in_words(self.lanes.range)} chosen: = filters by it, + zooms to "
+                "it, Esc forgets it"
+            )
 
     def leave(self) -> bool:
         """Gives up the chosen range. Returns whether there was one."""

@@ -1,4 +1,6 @@
-"""The streams of one vbucket in the form that its timeline draws: each stream on both axes, with its findings."""
+"""The streams of one vbucket in the form that its timeline draws: each stream on both axes, with
+its findings.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ import numpy as np
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.render.event_lines import Noted, VbucketEvent, by_stream, events, folded, noted
+from dcpinspect.output.render.event_lines import (
+    Noted,
+    VbucketEvent,
+    by_stream,
+    events,
+    folded,
+    noted,
+)
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import RowNumbers
@@ -59,7 +68,9 @@ class Track:
     """What each lane shows, in words; the first lane is the axis."""
     found: Sequence[FindingMark] = ()
     source: str = ""
-    """Name of the other capture that the stream is from, safe for a terminal; empty: it is from the shown capture."""
+    """Name of the other capture that the stream is from, safe for a terminal; empty: it is from the
+    shown capture.
+    """
 
     @property
     def vbucket(self) -> int:
@@ -86,13 +97,21 @@ class Track:
 
         An answer with a rollback is drawn at the seqno to roll back to.
         """
-        back = {mark.row: mark.at for mark in self.shapes["seqno"].marks if mark.letter == "R" and mark.row != self.first_row}
+        back = {
+            mark.row: mark.at
+            for mark in self.shapes["seqno"].marks
+            if mark.letter == "R" and mark.row != self.first_row
+        }
         others = self.story.seqnos_of(np.array(rows, np.int64)).tolist() if rows else []
         return [back.get(row, seqno) for row, seqno in zip(rows, others, strict=True)]
 
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
         """Returns the errors and warnings with their places on the axis, rising."""
-        return sorted((one.seqno if axis == "seqno" else one.time, one) for one in self.found if one.severity != "note")
+        return sorted(
+            (one.seqno if axis == "seqno" else one.time, one)
+            for one in self.found
+            if one.severity != "note"
+        )
 
 
 class Told(NamedTuple):
@@ -114,7 +133,9 @@ class Tracks:
     tracks: Sequence[Track] = ()
     events: Sequence[Told] = ()
     connections: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Addresses and name of each connection, by source and number of the connection; safe for a terminal."""
+    """Addresses and name of each connection, by source and number of the connection; safe for a
+    terminal.
+    """
 
     @property
     def vbuckets(self) -> Sequence[int]:
@@ -123,14 +144,21 @@ class Tracks:
 
 
 def together(told: Sequence[Tracks]) -> Tracks:
-    """Returns the first vbucket with the streams of the others added below, to compare them. The others may be of another capture."""
+    """Returns the first vbucket with the streams of the others added below, to compare them. The
+    others may be of another capture.
+    """
     connections = {key: name for one in told for key, name in one.connections.items()}
     tracks: list[Track] = []
     events: list[Told] = []
     for one in told:
         events += [event._replace(track=event.track + len(tracks)) for event in one.events]
         tracks += one.tracks
-    return Tracks(told[0].vbucket, tracks, sorted(events, key=lambda one: one.time) if len(told) > 1 else events, connections)
+    return Tracks(
+        told[0].vbucket,
+        tracks,
+        sorted(events, key=lambda one: one.time) if len(told) > 1 else events,
+        connections,
+    )
 
 
 def tracks_of(
@@ -143,15 +171,18 @@ def tracks_of(
 ) -> Tracks:
     """Returns the streams of a vbucket, as far as the tables know them.
 
-    Reads the columns of the vbucket's messages, and the bytes of only a few. ``goes_on`` takes the share that is read, 0 to 1, and returns
-    whether to go on; if not, InterruptedError is raised. ``source``: of the tracks. ``first_ns``: where the axis of time begins, if not at
-    the begin of the capture. Raises the same errors as ``Store.messages``.
+    Reads the columns of the vbucket's messages, and the bytes of only a few. ``goes_on`` takes the
+    share that is read, 0 to 1, and returns whether to go on; if not, InterruptedError is raised.
+    ``source``: of the tracks. ``first_ns``: where the axis of time begins, if not at the begin of
+    the capture. Raises the same errors as ``Store.messages``.
     """
     results = inspection.results
     if results.tables is None:
         return Tracks(vbucket)
     first_ns = inspection.reading.first_time_ns or 0 if first_ns is None else first_ns
-    only = () if results.connection is None else (range(results.connection, results.connection + 1),)
+    only = (
+        () if results.connection is None else (range(results.connection, results.connection + 1),)
+    )
     items, apart = VbucketItems(vbucket, ()), [np.empty(0, np.int64)]
     store = inspection.store
     rows = store.of_vbucket(vbucket)
@@ -161,7 +192,10 @@ def tracks_of(
         read = rows[start : start + _BATCH]
         kind, connection, sid, seqno, time_ns = store.numbers(read, _READ)
         items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
-        items.last_rows.update((number, int(read[connection.values == number][-1])) for number in np.unique(connection.values).tolist())
+        items.last_rows.update(
+            (number, int(read[connection.values == number][-1]))
+            for number in np.unique(connection.values).tolist()
+        )
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     found = stories(results.tables, vbucket, only, items)
     notes = by_stream(found, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
@@ -170,8 +204,14 @@ def tracks_of(
     tracks = []
     for place, story in enumerate(found):
         own_notes = notes.get(place, ())
-        on_seqnos = [Mark(one.seqno, one.letter, one.row, one.text) for one in own_notes if one.seqno is not None]
-        in_time = [Mark(max(0, one.time_ns - first_ns), one.letter, one.row, one.text) for one in own_notes]
+        on_seqnos = [
+            Mark(one.seqno, one.letter, one.row, one.text)
+            for one in own_notes
+            if one.seqno is not None
+        ]
+        in_time = [
+            Mark(max(0, one.time_ns - first_ns), one.letter, one.row, one.text) for one in own_notes
+        ]
         tracks.append(
             Track(
                 story,
@@ -183,27 +223,38 @@ def tracks_of(
         )
         tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], _end(found, place)))
     connections = _connections(inspection, {track.connection for track in tracks})
-    told = _events(inspection, tracks, events(found, notes, _closed(inspection), items.last_rows), first_ns)
+    told = _events(
+        inspection, tracks, events(found, notes, _closed(inspection), items.last_rows), first_ns
+    )
     return Tracks(vbucket, tracks, told, {(source, number): text for number, text in connections})
 
 
 def _closed(inspection: Inspection) -> dict[int, str]:
     """Returns who closed each connection."""
     table = inspection.results.records["connections"]
-    return {number: by or "" for number, by in zip(table.values("connection"), table.values("closed_by"), strict=True)}
+    return {
+        number: by or ""
+        for number, by in zip(table.values("connection"), table.values("closed_by"), strict=True)
+    }
 
 
-def _events(inspection: Inspection, tracks: Sequence[Track], found: Sequence[VbucketEvent], first_ns: int) -> list[Told]:
+def _events(
+    inspection: Inspection, tracks: Sequence[Track], found: Sequence[VbucketEvent], first_ns: int
+) -> list[Told]:
     """Returns the events with their places, consecutive gaps of a kind as one."""
     place_of = {track.story.key: place for place, track in enumerate(tracks)}
     told = list(folded(found))
-    owner = [place_of[one.connection, -1 if one.sid is None else one.sid, one.stream] for one in told]
+    owner = [
+        place_of[one.connection, -1 if one.sid is None else one.sid, one.stream] for one in told
+    ]
     rows = np.array([one.row for one in told], np.int64)
     times = inspection.store.numbers(rows, ("time_ns",))[0].values.tolist() if len(rows) else []
     seqnos = [0] * len(told)
     for place, track in enumerate(tracks):
         own = [number for number, of in enumerate(owner) if of == place]
-        for number, seqno in zip(own, track.seqnos_of([told[number].row for number in own]), strict=True):
+        for number, seqno in zip(
+            own, track.seqnos_of([told[number].row for number in own]), strict=True
+        ):
             gap = told[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
     placed = zip(told, owner, seqnos, (max(0, time - first_ns) for time in times), strict=True)
@@ -219,11 +270,20 @@ def _noted(inspection: Inspection, rows: RowNumbers) -> list[Noted]:
 
 
 def _end(streams: Sequence[StreamStory], place: int) -> int:
-    """Returns the first row after a stream: the row after its end, or the row of the next request for the same stream."""
+    """Returns the first row after a stream: the row after its end, or the row of the next request
+    for the same stream.
+    """
     story = streams[place]
     if story.stream["end_row"] is not None:
         return int(story.stream["end_row"]) + 1
-    return min((int(one.stream["open_row"]) for one in streams[place + 1 :] if one.key[:2] == story.key[:2]), default=1 << 62)
+    return min(
+        (
+            int(one.stream["open_row"])
+            for one in streams[place + 1 :]
+            if one.key[:2] == story.key[:2]
+        ),
+        default=1 << 62,
+    )
 
 
 def _found(inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int) -> list[_Found]:
@@ -235,10 +295,21 @@ def _found(inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
     marked = results.marked
     own = np.flatnonzero(np.isin(marked.rows, rows))
     if len(own) > MOST_FOUND:
-        own = own[[results.findings[number].severity != "note" for number in marked.numbers[own].tolist()]]
-        own = own[np.unique(np.linspace(0, len(own) - 1, MOST_FOUND, dtype=np.int64))] if len(own) else own
+        own = own[
+            [results.findings[number].severity != "note" for number in marked.numbers[own].tolist()]
+        ]
+        own = (
+            own[np.unique(np.linspace(0, len(own) - 1, MOST_FOUND, dtype=np.int64))]
+            if len(own)
+            else own
+        )
     connection, time_ns = inspection.store.numbers(marked.rows[own], ("connection", "time_ns"))
-    columns = (marked.rows[own], marked.numbers[own], connection.values, np.maximum(0, time_ns.values - first_ns))
+    columns = (
+        marked.rows[own],
+        marked.numbers[own],
+        connection.values,
+        np.maximum(0, time_ns.values - first_ns),
+    )
     cases: dict[tuple[int, int], Finding | None] = {}
     found = []
     for row, number, of, time in zip(*(column.tolist() for column in columns), strict=True):
@@ -246,19 +317,43 @@ def _found(inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
             cases[number, of] = _case(results.findings[number], vbucket, of)
         case = cases[number, of]
         if case is not None:
-            found.append(_Found(of, FindingMark(0, time, row, number, case.severity, f"{case.rule}: {one_line(case.message)}")))
+            found.append(
+                _Found(
+                    of,
+                    FindingMark(
+                        0,
+                        time,
+                        row,
+                        number,
+                        case.severity,
+                        f"{case.rule}: {one_line(case.message)}",
+                    ),
+                )
+            )
     return found
 
 
 def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
-    """Returns the case of a finding that is about a vbucket on a connection; None if there is none."""
-    return next((case for case in one.each if vbucket in case.vbuckets and connection in case.connections), None)
+    """Returns the case of a finding that is about a vbucket on a connection; None if there is
+    none.
+    """
+    return next(
+        (case for case in one.each if vbucket in case.vbuckets and connection in case.connections),
+        None,
+    )
 
 
 def _of_stream(found: Sequence[_Found], track: Track, end: int) -> list[FindingMark]:
     """Returns the marks on messages of a stream, which ends before row ``end``."""
-    own = [one.mark for one in found if one.connection == track.connection and track.first_row <= one.mark.row < end]
-    return [one._replace(seqno=seqno) for one, seqno in zip(own, track.seqnos_of([one.row for one in own]), strict=True)]
+    own = [
+        one.mark
+        for one in found
+        if one.connection == track.connection and track.first_row <= one.mark.row < end
+    ]
+    return [
+        one._replace(seqno=seqno)
+        for one, seqno in zip(own, track.seqnos_of([one.row for one in own]), strict=True)
+    ]
 
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,8 @@
 """Keeps keys in order: each key is handled after the key before it has taken effect.
 
-Textual gives a key to the widget that has the focus when the key arrives. Of keys that arrive together, all go to the widget that the first
-key is about to leave: ``:`` opens a prompt, and the number behind it never gets there. Pasted text and slow lines do that.
+Textual gives a key to the widget that has the focus when the key arrives. Of keys that arrive
+together, all go to the widget that the first key is about to leave: ``:`` opens a prompt, and the
+number behind it never gets there. Pasted text and slow lines do that.
 """
 
 from __future__ import annotations
@@ -43,9 +44,12 @@ class TypeAhead:
             event = await self._waiting.get()
             self._busy = True
             app = self._app
-            way = [*(app.focused or app.screen).ancestors_with_self]  # the widgets that the key passes until one of them handles it
+            way = [
+                *(app.focused or app.screen).ancestors_with_self
+            ]  # the widgets that the key passes until one of them handles it
             await self._hear(event)
-            # A widget that the key opened gets its children and the focus by messages of its own. Waiting on these queues waits for them.
+            # A widget that the key opened gets its children and the focus by messages of its own.
+            # Waiting on these queues waits for them.
             for pump in (*way, app.screen, app, app.screen, app):
                 await _passed(pump)
             self._busy = False

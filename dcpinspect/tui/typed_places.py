@@ -1,4 +1,6 @@
-"""Parses the places that a user types to go there: a row, a frame, a vbucket and seqno, a time, or a rule."""
+"""Parses the places that a user types to go there: a row, a frame, a vbucket and seqno, a time, or
+a rule.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Target:
 
 
 def parse_place(text: str, first_ns: int) -> Target:
-    """Returns the place that a text names. ``first_ns``: time of the first packet, from which ``12.5s`` counts. Raises UsageError."""
+    """Returns the place that a text names. ``first_ns``: time of the first packet, from which
+    ``12.5s`` counts. Raises UsageError.
+    """
     word = _short(text.strip().lower().removeprefix(":").replace(",", "").replace("_", ""))
     if re.fullmatch(r"\d{1,18}", word, re.ASCII):
         return Target(row=int(word))
@@ -40,17 +44,24 @@ def parse_place(text: str, first_ns: int) -> Target:
     if match := re.fullmatch(r"vb?(\d{1,5})(?:@(\d{1,20}))?", word, re.ASCII):
         return Target(vbucket=int(match[1]), seqno=int(match[2]) if match[2] else None)
     if match := re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?s", word, re.ASCII):
-        return Target(time_ns=first_ns + int(match[1]) * 10**9 + int((match[2] or "0").ljust(9, "0")))
+        return Target(
+            time_ns=first_ns + int(match[1]) * 10**9 + int((match[2] or "0").ljust(9, "0"))
+        )
     if match := re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", word, re.ASCII):
         hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
         if hour > 23 or minute > 59 or second > 59:
             raise UsageError(f"{escape(word)} is no time of day")
-        day = datetime.fromtimestamp(first_ns // 10**9, UTC).replace(hour=hour, minute=minute, second=second)
+        day = datetime.fromtimestamp(first_ns // 10**9, UTC).replace(
+            hour=hour, minute=minute, second=second
+        )
         return Target(time_ns=int(day.timestamp()) * 10**9 + int((match[4] or "0").ljust(9, "0")))
     rule = text.strip().removeprefix(":")
     if rule in RULES:
         return Target(rule=rule)
-    advice = did_you_mean(text.strip(), RULES) or "; give 1047, f988, vb417@842, 12.5s, 14:03:22, m2 or a rule"
+    advice = (
+        did_you_mean(text.strip(), RULES)
+        or "; give 1047, f988, vb417@842, 12.5s, 14:03:22, m2 or a rule"
+    )
     raise UsageError(f"no place {clip(escape(text.strip()), 24)}{advice}")
 
 

@@ -56,9 +56,14 @@ class Cells:
         self._last_ns = max((row["last_time"] or 0 for row in rows), default=0)
         self._snapshots = snapshots
         self.count = max(LEAST, max(self.by_number, default=-1) + 1)
-        self.numbers = sorted(self.by_number) if 0 < len(self.by_number) <= FEW else list(range(self.count))
+        self.numbers = (
+            sorted(self.by_number) if 0 < len(self.by_number) <= FEW else list(range(self.count))
+        )
         """Vbuckets that the map shows, rising."""
-        self._states = {number: min((stood(row) for row in own), key=STATES.index) for number, own in self.by_number.items()}
+        self._states = {
+            number: min((stood(row) for row in own), key=STATES.index)
+            for number, own in self.by_number.items()
+        }
         self._severities = {number: _worst(own) for number, own in self.by_number.items()}
 
     @property
@@ -85,16 +90,22 @@ class Cells:
         """Returns how bad a vbucket is: a greater number is worse, 0 is not requested."""
         state = self.state(number)
         by_state = len(STATES) - STATES.index(state) if state else 0
-        return by_state + len(STATES) * {"error": 2, "warning": 1}.get(self.severity(number) or "", 0)
+        return by_state + len(STATES) * {"error": 2, "warning": 1}.get(
+            self.severity(number) or "", 0
+        )
 
     @property
     def is_one(self) -> bool:
-        """Whether states say nothing, because there are many vbuckets, all with one state and without findings."""
+        """Whether states say nothing, because there are many vbuckets, all with one state and
+        without findings.
+        """
         is_one = len(self.by_number) > FEW and len(set(self._states.values())) == 1
         return is_one and not any(self._severities.values())
 
     def telling(self) -> str:
-        """Returns what the map should show: verdicts, or, if these say nothing, the first measure in which vbuckets differ."""
+        """Returns what the map should show: verdicts, or, if these say nothing, the first measure
+        in which vbuckets differ.
+        """
         if self.is_one:
             for measure in TELLING:
                 values = self.values(measure)[list(self.by_number)]
@@ -103,10 +114,14 @@ class Cells:
         return "verdict"
 
     def entries(self, glyphs: Glyphs) -> list[tuple[str, str, int, str]]:
-        """Returns what the signs mean, the worst first: the sign, its colour, how many vbuckets have it, and the words."""
+        """Returns what the signs mean, the worst first: the sign, its colour, how many vbuckets
+        have it, and the words.
+        """
         counts: Counter[tuple[str, str, str]] = Counter()
         for number in sorted(self.by_number, key=self.rank, reverse=True):
-            words = {"error": "with an error", "warning": "with a warning"}.get(self.severity(number) or "")
+            words = {"error": "with an error", "warning": "with a warning"}.get(
+                self.severity(number) or ""
+            )
             counts[(*self.mark(number, glyphs), words or self.state(number).replace("-", " "))] += 1
         return [(sign, paint, count, words) for (sign, paint, words), count in counts.items()]
 
@@ -119,7 +134,9 @@ class Cells:
             if measure == "verdict":
                 found[number] = self.rank(number)
             elif measure == "last heard":
-                found[number] = (self._last_ns - max(row["last_time"] or 0 for row in rows)) // 1_000_000
+                found[number] = (
+                    self._last_ns - max(row["last_time"] or 0 for row in rows)
+                ) // 1_000_000
             else:
                 found[number] = sum(_measured(row, measure) for row in rows)
         return found
@@ -131,7 +148,10 @@ class Cells:
         vbucket, items = (whole(self._snapshots, name) for name in ("vbucket", "items"))
         disk = np.zeros(len(vbucket), np.bool_)
         disk[self._snapshots.rows_with("type", "disk")] = True
-        total, own = (np.bincount(vbucket, weights=weights, minlength=self.count) for weights in (items, items * disk))
+        total, own = (
+            np.bincount(vbucket, weights=weights, minlength=self.count)
+            for weights in (items, items * disk)
+        )
         return np.ceil(100 * own / np.maximum(total, 1)).astype(np.int64)
 
 
@@ -151,12 +171,19 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> Severity | None:
 def whole(records: Records, name: str) -> IntArray:
     """Returns a column of numbers without nulls."""
     column = records.columns[name]
-    return column.values.astype(np.int64) if isinstance(column, NumberColumn) else np.array(records.values(name), np.int64)
+    return (
+        column.values.astype(np.int64)
+        if isinstance(column, NumberColumn)
+        else np.array(records.values(name), np.int64)
+    )
 
 
 def _rows(records: Records) -> list[dict[str, Any]]:
     names = [column.name for column in records.table.columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*(records.values(name) for name in names), strict=True)]
+    return [
+        dict(zip(names, row, strict=True))
+        for row in zip(*(records.values(name) for name in names), strict=True)
+    ]
 
 
 def _measured(row: Mapping[str, Any], measure: str) -> int:
@@ -174,8 +201,9 @@ def in_words(value: int, measure: str) -> str:
 def edges(values: IntArray, measure: str) -> list[int]:
     """Returns the least value of each level, rising.
 
-    Percentages have levels of equal size. For all other measures, each level has about as many vbuckets. So a map still shows who has more
-    and who less, even if all values are close together or one is far from the others.
+    Percentages have levels of equal size. For all other measures, each level has about as many
+    vbuckets. So a map still shows who has more and who less, even if all values are close together
+    or one is far from the others.
     """
     if MEASURES[measure] == "%":
         return [1, *(-(-100 * level // LEVELS) for level in range(1, LEVELS))]
@@ -186,6 +214,8 @@ def edges(values: IntArray, measure: str) -> list[int]:
 
 
 def levels(values: IntArray, steps: list[int]) -> IntArray:
-    """Returns the level of each value: 1 to 8, 0 for the value 0. Level 8 always occurs if a value is above 0."""
+    """Returns the level of each value: 1 to 8, 0 for the value 0. Level 8 always occurs if a value
+    is above 0.
+    """
     reached = np.searchsorted(np.array(steps, np.int64), values, "right")
     return np.where(values > 0, LEVELS - len(steps) + reached, 0)

@@ -1,4 +1,6 @@
-"""The map of vbuckets: a cell for each, as large as fits, in the colour of its worst finding, its state, or a measure."""
+"""The map of vbuckets: a cell for each, as large as fits, in the colour of its worst finding, its
+state, or a measure.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,14 @@ class Layout(NamedTuple):
 
 
 def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
-    """Returns the layout that fits: few vbuckets have words; of many, as few as possible share a cell, and cells have gaps."""
+    """Returns the layout that fits: few vbuckets have words; of many, as few as possible share a
+    cell, and cells have gaps.
+    """
     if is_few:
         across = max(1, min(count, width // WORDS))
-        return Layout(1, -(-count // -(-count // across)), max(1, min(width // across, WORDS)), 1, True)
+        return Layout(
+            1, -(-count // -(-count // across)), max(1, min(width // across, WORDS)), 1, True
+        )
     found = []
     for each in _EACH:
         for across in _ACROSS:
@@ -64,7 +70,9 @@ def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
             one = Layout(each, across, wide)
             if wide >= 1 and one.lines(count) <= height:
                 high = max(1, min(height // one.lines(count), HIGHEST, wide // 2))
-                found.append((-each, wide > 1, across.bit_count() == 1, wide * high, one._replace(high=high)))
+                found.append(
+                    (-each, wide > 1, across.bit_count() == 1, wide * high, one._replace(high=high))
+                )
         if found:
             break
     return max(found)[-1] if found else Layout(_EACH[-1], GROUP)
@@ -103,9 +111,16 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         numbers = self.cells.numbers if self.cells.by_number else []
-        self.form = fitting(max(1, len(numbers)), self.size.width, max(1, self.size.height), is_few=self.cells.has_few)
+        self.form = fitting(
+            max(1, len(numbers)),
+            self.size.width,
+            max(1, self.size.height),
+            is_few=self.cells.has_few,
+        )
         each = self.form.each
-        self._worst = [max(numbers[at : at + each], key=self._amount) for at in range(0, len(numbers), each)]
+        self._worst = [
+            max(numbers[at : at + each], key=self._amount) for at in range(0, len(numbers), each)
+        ]
         self.virtual_size = Size(self.size.width, self.form.lines(len(numbers)))
         self.at = 0 if self._vbucket is None else self._place_of(self._vbucket)
         self.bring()
@@ -121,7 +136,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def needed(self, width: int, most: int) -> int:
         """Returns how many of ``most`` lines the map takes at a width."""
         count = len(self.cells.numbers)
-        return min(most, fitting(count, width, most, is_few=self.cells.has_few).lines(count)) if self.cells.by_number else 1
+        return (
+            min(most, fitting(count, width, most, is_few=self.cells.has_few).lines(count))
+            if self.cells.by_number
+            else 1
+        )
 
     def mark(self, vbuckets: Sequence[int]) -> None:
         """Marks the vbuckets that timelines are compared with."""
@@ -129,12 +148,17 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def next_measure(self) -> None:
-        """Shows the next measure; shows states first, if the map has chosen another measure by itself."""
-        place = _MEASURES.index(self.measure) + 1 if self._is_chosen or self.measure == "verdict" else 0
+        """Shows the next measure; shows states first, if the map has chosen another measure by
+        itself.
+        """
+        place = (
+            _MEASURES.index(self.measure) + 1 if self._is_chosen or self.measure == "verdict" else 0
+        )
         self.measure, self._is_chosen = _MEASURES[place % len(_MEASURES)], True
         self._measure()
 
-    # -- the cursor ---------------------------------------------------------------------------------------
+    # -- the cursor
+    # ---------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -152,7 +176,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def vbucket(self) -> int:
-        """The vbucket under the cursor; in a cell of several, the one that was moved to, or the worst."""
+        """The vbucket under the cursor; in a cell of several, the one that was moved to, or the
+        worst.
+        """
         if self._vbucket is not None and self.at == self._place_of(self._vbucket):
             return self._vbucket
         return self._worst[self.at] if self.at < len(self._worst) else 0
@@ -165,15 +191,23 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def move_to(self, vbucket: int) -> None:
         """Moves the cursor to a vbucket, or to the next one that is shown."""
-        self._vbucket = self.cells.numbers[min(int(np.searchsorted(self.cells.numbers, vbucket)), len(self.cells.numbers) - 1)]
+        self._vbucket = self.cells.numbers[
+            min(int(np.searchsorted(self.cells.numbers, vbucket)), len(self.cells.numbers) - 1)
+        ]
         super().go(self._place_of(self._vbucket))
 
     def _place_of(self, vbucket: int) -> int:
-        return min(int(np.searchsorted(self.cells.numbers, vbucket)) // self.form.each, max(0, self.count - 1))
+        return min(
+            int(np.searchsorted(self.cells.numbers, vbucket)) // self.form.each,
+            max(0, self.count - 1),
+        )
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
-        column = next((one for one in range(self.across) if 0 <= x - self.form.left_of(one) < self.form.wide), None)
+        column = next(
+            (one for one in range(self.across) if 0 <= x - self.form.left_of(one) < self.form.wide),
+            None,
+        )
         place = -1 if column is None else y // self.form.high * self.across + column
         return place if 0 <= place < self.count else None
 
@@ -183,18 +217,23 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return any(self.cells.severity(number) is not None for number in numbers)
 
     def hot(self) -> list[int]:
-        """Returns the vbuckets by falling measure; among equals, the lower number comes first. Vbuckets with 0 are left out."""
+        """Returns the vbuckets by falling measure; among equals, the lower number comes first.
+        Vbuckets with 0 are left out.
+        """
         order = sorted(self.cells.by_number, key=lambda number: (-self._amount(number), number))
         return [number for number in order if self._amount(number) > 0]
 
     def next_hot(self) -> bool:
-        """Moves the cursor to the vbucket with the greatest measure, and from there to the next. Returns whether there is one."""
+        """Moves the cursor to the vbucket with the greatest measure, and from there to the next.
+        Returns whether there is one.
+        """
         order = self.hot()
         if order:
             self.move_to(order[order.index(self.vbucket) + 1 if self.vbucket in order[:-1] else 0])
         return bool(order)
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- drawing
+    # ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
@@ -207,7 +246,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         pieces: list[Piece] = []
         if not form.has_words:
             first = self.cells.numbers[places[0] * form.each]
-            pieces.append((f"{first:>{LABEL - 1}} " if part == 0 else " " * LABEL, self.dim_style()))
+            pieces.append(
+                (f"{first:>{LABEL - 1}} " if part == 0 else " " * LABEL, self.dim_style())
+            )
         for place in places:
             if place > places[0] and place % GROUP == 0 and not form.has_words:
                 pieces.append((" ", base))
@@ -218,7 +259,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Returns the sign of a vbucket, and its style; letters stand on their colour."""
         if self.measure != "verdict":
             level = int(self._levels[number])
-            sign, paint = (self._glyphs.blocks[level - 1], f"scale-{level}") if level else (self._glyphs.silent, "")
+            sign, paint = (
+                (self._glyphs.blocks[level - 1], f"scale-{level}")
+                if level
+                else (self._glyphs.silent, "")
+            )
         else:
             sign, paint = self.cells.mark(number, self._glyphs)
         sign = self._glyphs.mark if number in self._marked else sign
@@ -235,19 +280,34 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             return [(" " * room, own), *gap]
         sign, style = self._sign(number)
         if self.form.has_words:
-            words = clip(f" {number:<4} {self._words(number)}", max(0, room - 2)).ljust(max(0, room - 2))
+            words = clip(f" {number:<4} {self._words(number)}", max(0, room - 2)).ljust(
+                max(0, room - 2)
+            )
             return [(" ", own), (sign, own + style), (words, own), *gap]
         is_letter = bool(style.reverse)
-        text = sign.center(room) if is_letter and part == (self.form.high - 1) // 2 else " " * room if is_letter else sign * room
+        text = (
+            sign.center(room)
+            if is_letter and part == (self.form.high - 1) // 2
+            else " " * room
+            if is_letter
+            else sign * room
+        )
         if place == self.at and self.has_focus:
-            text, style = (f"{sign}".center(room), Style(reverse=False, bold=True)) if part == 0 else (" " * room, Style())
+            text, style = (
+                (f"{sign}".center(room), Style(reverse=False, bold=True))
+                if part == 0
+                else (" " * room, Style())
+            )
             return [(text, own + style), *gap]
         return [(text, base + style), *gap]
 
-    # -- words --------------------------------------------------------------------------------------------
+    # -- words
+    # --------------------------------------------------------------------------------------------
 
     def legend(self, width: int) -> Text:
-        """Returns what colours and signs mean, with the number of vbuckets of each, in lines that fit; nothing is cut."""
+        """Returns what colours and signs mean, with the number of vbuckets of each, in lines that
+        fit; nothing is cut.
+        """
         title, entries = self._entries()
         return flowed(Text.assemble((title, "bold")), entries, width)
 
@@ -255,7 +315,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         if self.measure == "verdict" or not self.cells.by_number:
             entries = []
             for sign, paint, count, words in self.cells.entries(self._glyphs):
-                style = theme.style_of(self.app, paint) + Style(reverse=sign not in self._glyphs.shades, bold=True)
+                style = theme.style_of(self.app, paint) + Style(
+                    reverse=sign not in self._glyphs.shades, bold=True
+                )
                 entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
             return "", entries or [Text("no vbucket was requested")]
         unit, found = MEASURES[self.measure], []
@@ -266,26 +328,46 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
             amount = f"{edge:,}" if is_close else short(edge)
             block = (self._glyphs.blocks[place], theme.style_of(self.app, f"scale-{place + 1}"))
-            found.append(Text.assemble(block, f" {amount}{'' if edge == most else '+'} ({sizes[place + 1]:,})"))
+            found.append(
+                Text.assemble(
+                    block, f" {amount}{'' if edge == most else '+'} ({sizes[place + 1]:,})"
+                )
+            )
         if sizes[0]:
             found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none"))
-        why = "" if self._is_chosen else f"all {self.cells.state(known[0]).replace('-', ' ')}, so shown by "
+        why = (
+            ""
+            if self._is_chosen
+            else f"all {self.cells.state(known[0]).replace('-', ' ')}, so shown by "
+        )
         return f"{why}{self.measure}{'' if unit == self.measure else f', {unit}'}:", found
 
     def _words(self, number: int) -> str:
         """Returns the state of a vbucket, or its measure."""
-        return self.cells.state(number).replace("-", " ") if self.measure == "verdict" else in_words(self._amount(number), self.measure)
+        return (
+            self.cells.state(number).replace("-", " ")
+            if self.measure == "verdict"
+            else in_words(self._amount(number), self.measure)
+        )
 
     def hot_text(self) -> Text:
         """Returns the vbuckets that have most of the measure, one line each."""
         if self.measure == "verdict":
-            order = [number for number in self.hot() if self.cells.mark(number, self._glyphs)[0] not in self._glyphs.shades]
+            order = [
+                number
+                for number in self.hot()
+                if self.cells.mark(number, self._glyphs)[0] not in self._glyphs.shades
+            ]
         else:
-            order = self.hot() if len(self._edges) > 1 else []  # if all have the same value, none has most
+            order = (
+                self.hot() if len(self._edges) > 1 else []
+            )  # if all have the same value, none has most
         out = Text()
         for number in order[:MOST_HOT]:
             sign, style = self._sign(number)
-            out.append_text(Text.assemble((sign, style), f" vb {number:<5} {self._words(number)}\n"))
+            out.append_text(
+                Text.assemble((sign, style), f" vb {number:<5} {self._words(number)}\n")
+            )
         if len(order) > MOST_HOT:
             out.append(f"and {len(order) - MOST_HOT:,} more; o goes from one to the next\n", "dim")
         return out

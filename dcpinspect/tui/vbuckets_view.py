@@ -1,4 +1,6 @@
-"""The second view: the map of all vbuckets with details of one, the heat map over time, or the table of streams."""
+"""The second view: the map of all vbuckets with details of one, the heat map over time, or the
+table of streams.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _FACT = 25
 
 
 class VbucketsView(View):
-    """One of the forms, and beside or below it what its signs mean, and words about what is under the cursor."""
+    """One of the forms, and beside or below it what its signs mean, and words about what is under
+    the cursor.
+    """
 
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="vbuckets")
@@ -44,7 +48,11 @@ class VbucketsView(View):
         self.heat = HeatMap(glyphs, id="heat")
         self.table = StreamTable(glyphs, id="streams")
         self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
-        self._legend, self._hot, self._about = Static(id="vbuckets-legend"), Static(id="vbuckets-hot"), Static(id="vbuckets-about")
+        self._legend, self._hot, self._about = (
+            Static(id="vbuckets-legend"),
+            Static(id="vbuckets-hot"),
+            Static(id="vbuckets-about"),
+        )
         self._is_old = True
 
     def compose(self) -> ComposeResult:
@@ -67,7 +75,9 @@ class VbucketsView(View):
         return {"map": self.map, "heat": self.heat, "table": self.table}[self.form]
 
     def take_up(self, results: Results) -> None:
-        """Shows new results if the view is shown; following a capture costs nothing here while it is hidden."""
+        """Shows new results if the view is shown; following a capture costs nothing here while it
+        is hidden.
+        """
         del results
         self._is_old = True
         if self.display:
@@ -130,12 +140,16 @@ class VbucketsView(View):
             number = self.map.vbucket
             self._legend.update(self.map.legend(width))
             self._hot.update(self.map.hot_text())
-            self._about.update(about_vbucket(number, self.map.cells.by_number.get(number, ()), is_short=is_narrow))
+            self._about.update(
+                about_vbucket(number, self.map.cells.by_number.get(number, ()), is_short=is_narrow)
+            )
         elif self.form == "heat":
             self._legend.update(self.heat.legend(width))
             self._about.update(Text(self.heat.spoken()))
         else:
-            self._about.update(Text(f"{self.table.about_narrowed()}\n{about_stream(self.table.stream)}"))
+            self._about.update(
+                Text(f"{self.table.about_narrowed()}\n{about_stream(self.table.stream)}")
+            )
 
     def on_resize(self) -> None:
         """Fits the details to the new size."""
@@ -144,7 +158,13 @@ class VbucketsView(View):
     def spot(self) -> Spot:
         """Returns which vbucket or which stream is under the cursor."""
         stream = self.table.key if self.form == "table" else None
-        return Spot("vbuckets", vbucket=self.vbucket_here, stream=stream, since_ns=self.heat.span[0], form=self.form)
+        return Spot(
+            "vbuckets",
+            vbucket=self.vbucket_here,
+            stream=stream,
+            since_ns=self.heat.span[0],
+            form=self.form,
+        )
 
     def restore(self, spot: Spot) -> None:
         """Restores what ``spot`` has saved."""
@@ -169,11 +189,23 @@ class VbucketsView(View):
         return self.heat.vbucket if self.form == "heat" else self.map.vbucket
 
     def exports(self) -> Sequence[Choice]:
-        """Returns the choices to export the messages of the vbucket under the cursor, and the shown table."""
+        """Returns the choices to export the messages of the vbucket under the cursor, and the shown
+        table.
+        """
         inspection, number = self.host.inspection, self.vbucket_here
-        offered = [of_vbucket(inspection, number)] if number is not None and number in self.map.cells.by_number else []
+        offered = (
+            [of_vbucket(inspection, number)]
+            if number is not None and number in self.map.cells.by_number
+            else []
+        )
         if self.form == "table" and len(self.table):
-            offered.append(table(f"the table of the {len(self.table):,} streams that are shown", "streams", self.table.shown))
+            offered.append(
+                table(
+                    f"the table of the {len(self.table):,} streams that are shown",
+                    "streams",
+                    self.table.shown,
+                )
+            )
         records = inspection.results.records.get("vbuckets")
         if records is not None and len(records):
             offered.append(table(f"the table of {len(records):,} vbuckets", "vbuckets", records))
@@ -195,19 +227,26 @@ class VbucketsView(View):
             self.map.move_to(self.heat.vbucket)
         widget = self.table if self.form == "table" else self.map
         if not widget.bad(back=back):
-            self.host.say(f"no other {'stream' if self.form == 'table' else 'vbucket'} has an error or a warning")
+            self.host.say(
+                f"no other {'stream' if self.form == 'table' else 'vbucket'} has an error or a "
+                "warning"
+            )
         elif self.form == "heat":
             self.heat.move_to(self.map.vbucket)
 
     def action_hot(self) -> None:
-        """Moves to the vbucket, or to the cell of the heat map, with the greatest measure, and from there to the next."""
+        """Moves to the vbucket, or to the cell of the heat map, with the greatest measure, and from
+        there to the next.
+        """
         if self.form == "heat":
             self.heat.next_hot()
         elif self.form == "map" and not self.map.next_hot():
             self.host.say(f"no vbucket has any: {self.map.measure}")
 
     def action_near(self, steps: int) -> None:
-        """Moves to the next vbucket with streams, to the next stream, or to what happens next in a row of the heat map; or back."""
+        """Moves to the next vbucket with streams, to the next stream, or to what happens next in a
+        row of the heat map; or back.
+        """
         here = self.map.vbucket
         if self.form == "table":
             self.table.action_step(steps)
@@ -215,7 +254,11 @@ class VbucketsView(View):
             if not self.heat.near(steps):
                 self.host.say("nothing else happens in this row")
         else:
-            others = [number for number in self.host.inspection.results.vbuckets if (number > here if steps > 0 else number < here)]
+            others = [
+                number
+                for number in self.host.inspection.results.vbuckets
+                if (number > here if steps > 0 else number < here)
+            ]
             if others:
                 self.map.move_to(others[0] if steps > 0 else others[-1])
 
@@ -237,12 +280,17 @@ class VbucketsView(View):
             self.table.narrow(is_wanted=how != "not")
         elif self.form == "table" and self.table.key is not None:
             connection, vbucket, sid, _ = self.table.key
-            self.host.to_filter(f"connection = {connection} and vbucket = {vbucket}{f' and sid = {sid}' if sid >= 0 else ''}")
+            self.host.to_filter(
+                f"connection = {connection} and vbucket = "
+                f"{vbucket}{f' and sid = {sid}' if sid >= 0 else ''}"
+            )
         elif self.vbucket_here is not None:
             self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
 
     def action_mark(self) -> None:
-        """Adds the vbucket under the cursor to those that timelines are compared with, or removes it."""
+        """Adds the vbucket under the cursor to those that timelines are compared with, or removes
+        it.
+        """
         if self.vbucket_here is not None and self.vbucket_here in self.map.cells.by_number:
             self.host.mark_vbucket(self.vbucket_here)
 
@@ -259,31 +307,64 @@ class VbucketsView(View):
 
 
 def about_vbucket(number: int, rows: Sequence[Mapping[str, Any]], *, is_short: bool) -> Text:
-    """Returns what is known of a vbucket for each of its clients; ``is_short``: in one line each, without what is not there."""
+    """Returns what is known of a vbucket for each of its clients; ``is_short``: in one line each,
+    without what is not there.
+    """
     out = Text(f"vb {number}", "bold")
     if not rows:
         return out.append("  not requested in this capture", "not bold")
     for place, row in enumerate(rows):
         if is_short:
-            told = [text if name in ("client", "state") else f"{name} {text}" for name, text in _facts(row) if text != "none"]
+            told = [
+                text if name in ("client", "state") else f"{name} {text}"
+                for name, text in _facts(row)
+                if text != "none"
+            ]
             out.append(f"{chr(10) if place else '  '}{' · '.join(told)}", "not bold")
         else:
             out.append("\n")
             for name, text in _facts(row):
                 for line, part in enumerate(wrapped(text, _FACT)):
-                    out.append_text(Text.assemble((f"{'' if line else name:<12}", "not bold dim"), (f"{part}\n", "not bold")))
+                    out.append_text(
+                        Text.assemble(
+                            (f"{'' if line else name:<12}", "not bold dim"),
+                            (f"{part}\n", "not bold"),
+                        )
+                    )
     return out
 
 
 def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count)
+    found = ", ".join(
+        f"{count} {word}{'s' if count > 1 else ''}"
+        for word, count in (row["findings"] or {}).items()
+        if count
+    )
     yield "client", escape(row["client"] or "")
     yield "state", row["verdict"].replace("-", " ")
     yield "findings", found or "none"
-    yield "seqnos", "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}"
+    yield (
+        "seqnos",
+        "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",
+    )
     yield "server has", "none" if row["high_seqno"] is None else f"{row['high_seqno']:,}"
     yield "items", f"{row['items']:,}, {row['bytes']:,} bytes"
-    yield "streams", ", ".join(filter(None, [str(row["streams"]), counted(row["rollbacks"], "rollback") if row["rollbacks"] else ""]))
+    yield (
+        "streams",
+        ", ".join(
+            filter(
+                None,
+                [
+                    str(row["streams"]),
+                    counted(row["rollbacks"], "rollback") if row["rollbacks"] else "",
+                ],
+            )
+        ),
+    )
     yield "connections", ranges(row["connections"])
     yield "snapshots", f"{row['snapshots']:,}"
-    yield "gaps", ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count) or "none"
+    yield (
+        "gaps",
+        ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count)
+        or "none",
+    )

@@ -57,7 +57,9 @@ class Host(Protocol):
         """Marks a message, or removes its mark."""
 
     def mark_vbucket(self, vbucket: int) -> None:
-        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that mark."""
+        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that
+        mark.
+        """
 
     def note(self, row: int) -> None:
         """Asks for a note on a message."""
@@ -89,14 +91,17 @@ class Host(Protocol):
         span: tuple[int, int] | None = None,
         row: int = 0,
     ) -> None:
-        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream (as in ``Spot``) or a span of time.
+        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream (as in
+        ``Spot``) or a span of time.
 
         ``span``: in nanoseconds since the capture began.
         """
 
-    def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
-        """Goes to a finding, one of the findings ``others`` of a message, and there to the row of its evidence, or to the first of a
-        vbucket.
+    def to_finding(
+        self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None
+    ) -> None:
+        """Goes to a finding, one of the findings ``others`` of a message, and there to the row of
+        its evidence, or to the first of a vbucket.
         """
 
     def to_filter(self, condition: str) -> None:
@@ -104,7 +109,9 @@ class Host(Protocol):
 
 
 class View(Widget):
-    """One of the views. Its methods ``action_…`` do what ``keys`` names; for actions that it lacks, the application's methods are used."""
+    """One of the views. Its methods ``action_…`` do what ``keys`` names; for actions that it lacks,
+    the application's methods are used.
+    """
 
     DEFAULT_CSS = "View { width: 1fr; height: 1fr; layout: vertical; overflow: hidden hidden; }"
 
@@ -131,7 +138,9 @@ class View(Widget):
         return False
 
     def leave(self) -> bool:
-        """Leaves a state inside the view, such as a filter of its own. Returns whether there was anything to leave."""
+        """Leaves a state inside the view, such as a filter of its own. Returns whether there was
+        anything to leave.
+        """
         return False
 
     def restore(self, spot: Spot) -> None:
@@ -143,7 +152,9 @@ class View(Widget):
         return ()
 
     def exports(self) -> Sequence[Choice]:
-        """Returns what the view can export, besides the messages that are shown or marked, and all messages."""
+        """Returns what the view can export, besides the messages that are shown or marked, and all
+        messages.
+        """
         return ()
 
     @property
@@ -161,5 +172,7 @@ class View(Widget):
         self.host.say("no finding here; n goes to the next error or warning")
 
     def action_bad(self, back: bool = False) -> None:
-        """Moves to the next error or warning of what the view shows; by default, to the next such message. ``back``: to the one before."""
+        """Moves to the next error or warning of what the view shows; by default, to the next such
+        message. ``back``: to the one before.
+        """
         self.host.to_bad_row(back=back)

@@ -21,10 +21,14 @@ def talk(body: Callable[[Client], Awaitable[T]], *arguments: str | Path) -> T:
 
     async def run() -> T:
         command = StdioServerParameters(
-            command=sys.executable, args=["-m", "dcpinspect", "mcp", *map(str, arguments)], env={**os.environ, "PYTHONWARNINGS": "error"}
+            command=sys.executable,
+            args=["-m", "dcpinspect", "mcp", *map(str, arguments)],
+            env={**os.environ, "PYTHONWARNINGS": "error"},
         )
         assert sys.__stderr__ is not None
-        async with Client(stdio_client(command, errlog=sys.__stderr__)) as client:  # the default is that of the import, closed by now
+        async with Client(
+            stdio_client(command, errlog=sys.__stderr__)
+        ) as client:  # the default is that of the import, closed by now
             return await body(client)
 
     return anyio.run(run)
@@ -36,7 +40,13 @@ async def ask(client: Client, tool: str, **given: Any) -> dict[str, Any]:
     assert not result.is_error, text(result)
     assert isinstance(result.structured_content, dict)
     room = given.get("max_characters", 8000)
-    assert max(len(json.dumps(result.structured_content, separators=(",", ":"), ensure_ascii=False)), len(text(result))) <= room
+    assert (
+        max(
+            len(json.dumps(result.structured_content, separators=(",", ":"), ensure_ascii=False)),
+            len(text(result)),
+        )
+        <= room
+    )
     return result.structured_content
 
 

@@ -14,11 +14,20 @@ def test_what_does_not_fit_is_counted_and_how_to_ask_for_it_is_said() -> None:
     assert found.data["left_out"] == 190 - len(found.data["rows"])
     assert found.data["more"].startswith(f"skip={10 + len(found.data['rows'])} shows what follows")
     assert len(found.text) <= 1000
-    assert found.text.splitlines()[-1].startswith(f"{found.data['left_out']} more rows are left out")
+    assert found.text.splitlines()[-1].startswith(
+        f"{found.data['left_out']} more rows are left out"
+    )
 
 
 def test_an_entry_that_is_too_long_by_itself_is_cut_and_says_of_what() -> None:
-    [entry] = answer({}, "rows", [({"vbuckets": list(range(5000)), "row": 1}, "x" * 5000)], skip=0, room=1000, total=1).data["rows"]
+    [entry] = answer(
+        {},
+        "rows",
+        [({"vbuckets": list(range(5000)), "row": 1}, "x" * 5000)],
+        skip=0,
+        room=1000,
+        total=1,
+    ).data["rows"]
     assert entry["row"] == 1
     assert len(entry["vbuckets"]) + entry["cut"]["vbuckets"] == 5000
 

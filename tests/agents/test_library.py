@@ -31,8 +31,21 @@ def inside(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        *((name, "is not below the directories") for name in ("../outside/a.pcap", "/etc/passwd", "link.pcap", "folder/a.pcap", "-", "..")),
-        *((name, "is not below the directories") for name in ("device.pcap", "folder", "../inside2")),
+        *(
+            (name, "is not below the directories")
+            for name in (
+                "../outside/a.pcap",
+                "/etc/passwd",
+                "link.pcap",
+                "folder/a.pcap",
+                "-",
+                "..",
+            )
+        ),
+        *(
+            (name, "is not below the directories")
+            for name in ("device.pcap", "folder", "../inside2")
+        ),
         ("pipe.pcap", "is no file; pipes and devices are not read here"),
         ("b.pcap", "there is no such capture"),
         ("a.pcap\0", "is no name of a file"),
@@ -96,7 +109,9 @@ def test_only_the_captures_that_were_asked_about_last_are_kept(inside: Path) -> 
     library.close()
 
 
-def test_a_question_that_was_cancelled_ends_the_reading_and_the_next_one_reads_anew(inside: Path) -> None:
+def test_a_question_that_was_cancelled_ends_the_reading_and_the_next_one_reads_anew(
+    inside: Path,
+) -> None:
     library = Library([str(inside)], Recording)
     cancelled = Question()
     cancelled.cancel()

@@ -22,7 +22,9 @@ from tests.peers.truth import SAMPLES
 LARGE = {"captures": ["large.pcapng.gz"]}
 
 
-def test_a_quick_question_is_answered_while_a_slow_one_is_and_the_slow_one_tells_how_far_it_is() -> None:
+def test_a_quick_question_is_answered_while_a_slow_one_is_and_the_slow_one_tells_how_far_it_is() -> (
+    None
+):
     async def body(client: Client) -> None:
         ended: list[str] = []
         shares: list[float] = []
@@ -61,7 +63,12 @@ def test_questions_about_one_capture_at_once_are_all_answered() -> None:
 
 @pytest.mark.parametrize("tool", ["info", "sql"])
 def test_a_question_that_was_cancelled_stops_its_work(tool: str) -> None:
-    endless = {"query": "select count(*) from range(10000000000) a, range(10000000000) b where a.range + b.range = 3"}
+    endless = {
+        "query": (
+            "select count(*) from range(10000000000) a, range(10000000000) b where a.range + "
+            "b.range = 3"
+        )
+    }
 
     async def body(client: Client) -> None:
         capture = LARGE if tool == "info" else {"captures": ["upr.pcap"]}
@@ -70,7 +77,9 @@ def test_a_question_that_was_cancelled_stops_its_work(tool: str) -> None:
             await client.call_tool(tool, {**capture, **(endless if tool == "sql" else {})})
         assert scope.cancelled_caught
         with anyio.fail_after(60):
-            await ask(client, "findings", **capture)  # waits for the other's thread to let go of the capture
+            await ask(
+                client, "findings", **capture
+            )  # waits for the other's thread to let go of the capture
 
     talk(body, SAMPLES)
 
@@ -91,8 +100,18 @@ def test_a_damaged_capture_is_answered_with_its_damage(tmp_path: Path) -> None:
 def test_over_http_only_who_has_the_token_is_answered() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    command = [sys.executable, "-m", "dcpinspect", "mcp", str(SAMPLES), "--http", f"127.0.0.1:{port}"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}) as server:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "mcp",
+        str(SAMPLES),
+        "--http",
+        f"127.0.0.1:{port}",
+    ]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    ) as server:
         assert server.stderr is not None
         told = server.stderr.readline()
         token = re.search(r"with the token (\S+)", told)
@@ -102,14 +121,20 @@ def test_over_http_only_who_has_the_token_is_answered() -> None:
             async with httpx2.AsyncClient() as anybody:
                 for _ in range(100):
                     try:
-                        answer = await anybody.post(f"http://127.0.0.1:{port}/mcp", json={}, headers={"Authorization": "Bearer no"})
+                        answer = await anybody.post(
+                            f"http://127.0.0.1:{port}/mcp",
+                            json={},
+                            headers={"Authorization": "Bearer no"},
+                        )
                         break
                     except httpx2.ConnectError:
                         await anyio.sleep(0.1)
                 assert answer.status_code == 401
             async with (
                 httpx2.AsyncClient(headers={"Authorization": f"Bearer {token[1]}"}) as own,
-                Client(streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=own)) as client,
+                Client(
+                    streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=own)
+                ) as client,
             ):
                 assert (await ask(client, "info", captures=["upr.pcap"]))["messages"] == 18
 

@@ -1,4 +1,6 @@
-"""Packets around moments: which are kept, what a file has, and what happens when there is no room."""
+"""Packets around moments: which are kept, what a file has, and what happens when there is no
+room.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,12 @@ def seconds(path: Path) -> list[float]:
     return [round((time_ns - START_NS) / S, 3) for _, _, time_ns, _ in packets_in(path)]
 
 
-def around(folder: Path, told: list[str], *, most_bytes: int = MIB, most_files: int = 100) -> Around:
-    return Around(str(folder), 10 * S, most_bytes=most_bytes, most_files=most_files, tell=told.append)
+def around(
+    folder: Path, told: list[str], *, most_bytes: int = MIB, most_files: int = 100
+) -> Around:
+    return Around(
+        str(folder), 10 * S, most_bytes=most_bytes, most_files=most_files, tell=told.append
+    )
 
 
 def comments(path: Path) -> list[str]:
@@ -69,7 +75,14 @@ def test_a_clock_that_is_set_back_ends_a_file(tmp_path: Path) -> None:
 def test_moments_that_overlap_share_a_file_that_has_each_packet_once(tmp_path: Path) -> None:
     saver = around(tmp_path, [])
     for second in range(100):
-        saver.add(batch_of([packet(second), packet(second + 0.5, link_type=COOKED_2 if second > 55 else ETHERNET)]))
+        saver.add(
+            batch_of(
+                [
+                    packet(second),
+                    packet(second + 0.5, link_type=COOKED_2 if second > 55 else ETHERNET),
+                ]
+            )
+        )
         saver.forget(START_NS + (second - 2) * S)
         if second in (50, 58):
             saver.save("gap", f"at {second}", START_NS + second * S, START_NS + second * S)
@@ -80,7 +93,9 @@ def test_moments_that_overlap_share_a_file_that_has_each_packet_once(tmp_path: P
     assert len(tshark(path, "frame.number")) == 58
 
 
-def test_moments_far_apart_have_files_of_their_own_and_there_are_no_more_than_asked_for(tmp_path: Path) -> None:
+def test_moments_far_apart_have_files_of_their_own_and_there_are_no_more_than_asked_for(
+    tmp_path: Path,
+) -> None:
     told: list[str] = []
     saver = around(tmp_path, told, most_files=2)
     for second in range(0, 300, 5):
@@ -89,7 +104,10 @@ def test_moments_far_apart_have_files_of_their_own_and_there_are_no_more_than_as
         if second % 60 == 0:
             saver.save("gap", "", START_NS + second * S, START_NS + second * S)
     saver.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["20231114T221320.000Z-gap.pcapng", "20231114T221420.000Z-gap.pcapng"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "20231114T221320.000Z-gap.pcapng",
+        "20231114T221420.000Z-gap.pcapng",
+    ]
     assert "2 files were saved; packets around other findings are not saved (--save-max)" in told
     assert len(told) == 3
     assert saver.saved == 2
@@ -115,7 +133,9 @@ def test_memory_is_bounded_and_what_did_not_fit_is_said_in_the_comment(tmp_path:
     saver.close()
     (path,) = tmp_path.iterdir()
     assert set(seconds(path)) == {5, 6, 7}
-    assert comments(path) == ["note; packets before 22:13:25 UTC are not here, the memory for them was full"]
+    assert comments(path) == [
+        "note; packets before 22:13:25 UTC are not here, the memory for them was full"
+    ]
 
 
 def test_a_file_is_complete_at_any_moment(tmp_path: Path) -> None:
@@ -136,7 +156,9 @@ def test_a_disk_that_is_full_is_told_and_the_file_has_what_was_before(tmp_path: 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     saver.add(batch_of([packet(0, 60_000)]))
     saver.save("gap", "", START_NS, START_NS)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # Python ignores SIGXFSZ, so writing fails with EFBIG
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (100_000, limits[1])
+    )  # Python ignores SIGXFSZ, so writing fails with EFBIG
     try:
         saver.add(batch_of([packet(1, 60_000)]))
     finally:

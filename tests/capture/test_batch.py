@@ -24,7 +24,26 @@ def test_a_pause_is_a_batch_that_adds_nothing_to_a_reading() -> None:
 
 def test_packets_that_are_not_consecutive_have_their_own_numbers() -> None:
     two = np.array([4, 9])
-    some = PacketBatch(np.empty(0, np.uint8), two, two, two, two, two, 0, first_frame=5, first_packet=50, file_offset=0)
-    assert (some.packets.tolist(), some.frames.tolist(), some.packet_at(1)) == ([50, 51], [5, 6], 51)
+    some = PacketBatch(
+        np.empty(0, np.uint8),
+        two,
+        two,
+        two,
+        two,
+        two,
+        0,
+        first_frame=5,
+        first_packet=50,
+        file_offset=0,
+    )
+    assert (some.packets.tolist(), some.frames.tolist(), some.packet_at(1)) == (
+        [50, 51],
+        [5, 6],
+        51,
+    )
     apart = replace(some, packet=np.array([7, 70]), frame=np.array([1, 3]))
-    assert (apart.packets.tolist(), apart.frames.tolist(), apart.packet_at(1)) == ([7, 70], [1, 3], 70)
+    assert (apart.packets.tolist(), apart.frames.tolist(), apart.packet_at(1)) == (
+        [7, 70],
+        [1, 3],
+        70,
+    )

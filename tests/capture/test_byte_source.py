@@ -23,7 +23,9 @@ def window_of(tmp_path: Path) -> Iterator[Callable[[bytes, int], Window]]:
 
 
 @pytest.mark.parametrize("batch_bytes", [4, 10, 1000])
-def test_windows_follow_one_another_without_loss(window_of: Callable[[bytes, int], Window], batch_bytes: int) -> None:
+def test_windows_follow_one_another_without_loss(
+    window_of: Callable[[bytes, int], Window], batch_bytes: int
+) -> None:
     data = bytes(range(256)) * 2
     window = window_of(data, batch_bytes)
     window.advance(0)
@@ -36,7 +38,9 @@ def test_windows_follow_one_another_without_loss(window_of: Callable[[bytes, int
     assert seen == data
 
 
-def test_a_window_grows_until_what_is_needed_is_there(window_of: Callable[[bytes, int], Window]) -> None:
+def test_a_window_grows_until_what_is_needed_is_there(
+    window_of: Callable[[bytes, int], Window],
+) -> None:
     window = window_of(bytes(5000), 16)
     window.advance(0, 3000)
     assert window.size >= 3000
@@ -49,7 +53,9 @@ def test_a_need_that_lies_ends_with_the_file(window_of: Callable[[bytes, int], W
     assert len(window.data) <= 256
 
 
-def test_what_was_read_stays_when_the_window_moves(window_of: Callable[[bytes, int], Window]) -> None:
+def test_what_was_read_stays_when_the_window_moves(
+    window_of: Callable[[bytes, int], Window],
+) -> None:
     window = window_of(b"abcdefgh", 4)
     window.advance(0)
     first = window.data

@@ -46,7 +46,9 @@ def bzip2(data: bytes) -> bytes:
 ALL: tuple[Compress, ...] = (gzip.compress, zstd, lzma.compress, bzip2)
 
 
-def inflated(data: bytes, target: int = 1 << 16, *, can_seek: bool = True) -> tuple[bytes, str | None]:
+def inflated(
+    data: bytes, target: int = 1 << 16, *, can_seek: bool = True
+) -> tuple[bytes, str | None]:
     """What is unpacked, and what is said of it."""
     file = io.BytesIO(data)
     stream = decompressed(data[:4], file, file if can_seek else None)
@@ -91,7 +93,9 @@ def byte_by_byte(compress: Compress, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("compress", ALL)
 @pytest.mark.parametrize("batch_bytes", [100, 1 << 20])
-def test_compressed_captures_read_like_plain_ones(tmp_path: Path, compress: Compress, batch_bytes: int) -> None:
+def test_compressed_captures_read_like_plain_ones(
+    tmp_path: Path, compress: Compress, batch_bytes: int
+) -> None:
     path = tmp_path / "x"
     path.write_bytes(compress(PLAIN))
     assert packets_of(path, batch_bytes) == EXPECTED
@@ -112,7 +116,9 @@ def long(compress: Compress) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
-def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path: Path, compress: Compress) -> None:
+def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(
+    tmp_path: Path, compress: Compress
+) -> None:
     path = tmp_path / "x"
     path.write_bytes(long(compress)[:-20])
     capture = open_capture(path)
@@ -121,7 +127,9 @@ def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path
 
 
 @pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
-def test_damage_in_other_packings_is_a_problem_and_no_exception(tmp_path: Path, compress: Compress) -> None:
+def test_damage_in_other_packings_is_a_problem_and_no_exception(
+    tmp_path: Path, compress: Compress
+) -> None:
     data = bytearray(long(compress))
     data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
     path = tmp_path / "x"
@@ -156,7 +164,10 @@ def test_cut_gzip_gives_what_was_there_and_says_so(tmp_path: Path) -> None:
 
 def test_cut_zstd_says_so_also_where_a_block_ends(tmp_path: Path) -> None:
     compressor = codec.ZstdCompressor()
-    blocks = [compressor.compress(PLAIN[:1000]) + compressor.flush(codec.ZstdCompressor.FLUSH_BLOCK), compressor.compress(PLAIN[1000:])]
+    blocks = [
+        compressor.compress(PLAIN[:1000]) + compressor.flush(codec.ZstdCompressor.FLUSH_BLOCK),
+        compressor.compress(PLAIN[1000:]),
+    ]
     path = tmp_path / "x"
     for tail in (b"", (blocks[1] + compressor.flush())[:-5]):
         path.write_bytes(blocks[0] + tail)
@@ -173,7 +184,9 @@ def test_zstd_of_which_nothing_can_be_unpacked_is_cut_and_not_empty(tmp_path: Pa
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
-def test_damaged_compression_is_a_problem_and_no_exception(tmp_path: Path, compress: Compress) -> None:
+def test_damaged_compression_is_a_problem_and_no_exception(
+    tmp_path: Path, compress: Compress
+) -> None:
     data = bytearray(compress(PLAIN))
     data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
     path = tmp_path / "x"
@@ -184,7 +197,9 @@ def test_damaged_compression_is_a_problem_and_no_exception(tmp_path: Path, compr
         return
     capture = open_capture(path)
     list(capture)
-    assert "compressed data is" in capture.problems[-1].what  # damaged, or cut where the damage reads as an end
+    assert (
+        "compressed data is" in capture.problems[-1].what
+    )  # damaged, or cut where the damage reads as an end
 
 
 @pytest.mark.parametrize("batch_bytes", [100, 1 << 20])
@@ -214,8 +229,12 @@ def test_of_what_is_cut_anywhere_all_is_read_that_can_be(compress: Compress) -> 
 
 @pytest.mark.parametrize("compress", ALL)
 @given(data=st.data())
-def test_of_what_is_damaged_anywhere_all_is_read_that_can_be(compress: Compress, data: st.DataObject) -> None:
-    """A wrong byte may unpack to wrong bytes, until a checksum or something impossible tells. What is before it is as it was."""
+def test_of_what_is_damaged_anywhere_all_is_read_that_can_be(
+    compress: Compress, data: st.DataObject
+) -> None:
+    """A wrong byte may unpack to wrong bytes, until a checksum or something impossible tells. What
+    is before it is as it was.
+    """
     damaged = bytearray(WHOLE[compress])
     place = data.draw(st.integers(4, len(damaged) - 1))
     damaged[place] ^= data.draw(st.integers(1, 255))
@@ -227,9 +246,14 @@ def test_of_what_is_damaged_anywhere_all_is_read_that_can_be(compress: Compress,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compress", ALL)
-def test_packets_before_damage_are_those_of_the_undamaged_capture(tmp_path: Path, compress: Compress) -> None:
+def test_packets_before_damage_are_those_of_the_undamaged_capture(
+    tmp_path: Path, compress: Compress
+) -> None:
     rng = random.Random(3)
-    packets = [builders.Recorded(rng.randbytes(600), 600, builders.START_NS + number) for number in range(800)]
+    packets = [
+        builders.Recorded(rng.randbytes(600), 600, builders.START_NS + number)
+        for number in range(800)
+    ]
     whole = compress(builders.pcap(packets))
     path, undamaged = tmp_path / "x", tmp_path / "whole"
     undamaged.write_bytes(whole)
@@ -240,7 +264,9 @@ def test_packets_before_damage_are_those_of_the_undamaged_capture(tmp_path: Path
         path.write_bytes(whole[:place])
         before = packets_of(path)
         assert expected[: len(before)] == before
-        assert len(before) > (len(expected) * place) // len(whole) - 300  # blocks hold up to 128 KiB
+        assert (
+            len(before) > (len(expected) * place) // len(whole) - 300
+        )  # blocks hold up to 128 KiB
         path.write_bytes(damaged)
         assert packets_of(path)[: len(before)] == before
 
@@ -270,7 +296,10 @@ def test_what_is_behind_damage_is_told_by_its_size(compress: Compress) -> None:
     out, problem = inflated(packed)
     assert PLAIN.startswith(out[:1000])
     assert len(out) >= 1000
-    told = re.fullmatch(r"compressed data is damaged \(.+\); what follows \(([\d,]+) bytes\) is not read", problem or "")
+    told = re.fullmatch(
+        r"compressed data is damaged \(.+\); what follows \(([\d,]+) bytes\) is not read",
+        problem or "",
+    )
     assert told is not None
     assert len(members[2]) <= int(told[1].replace(",", "")) < len(members[1]) + len(members[2])
     assert "; what follows is not read" in (inflated(packed, can_seek=False)[1] or "")
@@ -278,16 +307,24 @@ def test_what_is_behind_damage_is_told_by_its_size(compress: Compress) -> None:
 
 @pytest.mark.parametrize("compress", ALL)
 @pytest.mark.parametrize("padding", [0, 4, 3 * READ])
-def test_many_members_are_read_also_with_padding_between_them(compress: Compress, padding: int) -> None:
-    packed = bytes(padding).join(compress(PLAIN[at : at + 400]) for at in range(0, len(PLAIN), 400)) + bytes(padding)
+def test_many_members_are_read_also_with_padding_between_them(
+    compress: Compress, padding: int
+) -> None:
+    packed = bytes(padding).join(
+        compress(PLAIN[at : at + 400]) for at in range(0, len(PLAIN), 400)
+    ) + bytes(padding)
     for target in (100, 1 << 20):
         assert inflated(packed, target) == (PLAIN, None)
 
 
 @pytest.mark.parametrize(
-    ("empty", "decoder"), [(gzip.compress(b""), "_Gzip"), (b"\x50\x2a\x4d\x18" + bytes(4), "_Zstd")], ids=["gzip", "zstd"]
+    ("empty", "decoder"),
+    [(gzip.compress(b""), "_Gzip"), (b"\x50\x2a\x4d\x18" + bytes(4), "_Zstd")],
+    ids=["gzip", "zstd"],
 )
-def test_short_members_take_little_of_what_is_behind_them(empty: bytes, decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_members_take_little_of_what_is_behind_them(
+    empty: bytes, decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind, given = getattr(compressed, decoder), []
     unpack: Callable[..., bytes] = kind.decompress
 
@@ -303,8 +340,14 @@ def test_short_members_take_little_of_what_is_behind_them(empty: bytes, decoder:
 @pytest.mark.parametrize("compress", ALL)
 def test_garbage_behind_the_end_is_told_by_its_size(compress: Compress) -> None:
     packed = compress(PLAIN)
-    assert inflated(packed + b"!" * 1500) == (PLAIN, "the compressed data is followed by something else (1,500 bytes)")
-    assert inflated(packed + b"!", can_seek=False) == (PLAIN, "the compressed data is followed by something else")
+    assert inflated(packed + b"!" * 1500) == (
+        PLAIN,
+        "the compressed data is followed by something else (1,500 bytes)",
+    )
+    assert inflated(packed + b"!", can_seek=False) == (
+        PLAIN,
+        "the compressed data is followed by something else",
+    )
     out, problem = inflated(packed + packed[:1] + b"!" * 20)  # begins as another member does
     assert out == PLAIN
     assert problem is not None
@@ -315,7 +358,14 @@ def test_frames_that_hold_nothing_are_skipped_in_zstd_wherever_they_are(tmp_path
         return struct.pack("<II", 0x184D2A50 + size % 16, size) + b"\xff" * size
 
     path = tmp_path / "x"
-    path.write_bytes(nothing(4) + zstd(PLAIN[:900]) + nothing(0) + nothing(2 * READ) + zstd(PLAIN[900:]) + nothing(7))
+    path.write_bytes(
+        nothing(4)
+        + zstd(PLAIN[:900])
+        + nothing(0)
+        + nothing(2 * READ)
+        + zstd(PLAIN[900:])
+        + nothing(7)
+    )
     assert packets_of(path) == EXPECTED
     assert inflated(zstd(PLAIN) + nothing(50)[:-1]) == (PLAIN, "the compressed data is cut short")
 
@@ -328,7 +378,11 @@ def test_zstd_frames_of_every_form_are_read(level: int, size: int) -> None:
     for has_size in (False, True):
         for has_checksum in (False, True):
             names = codec.CompressionParameter
-            options: dict[int, int] = {names.compression_level: level, names.checksum_flag: has_checksum, names.content_size_flag: has_size}
+            options: dict[int, int] = {
+                names.compression_level: level,
+                names.checksum_flag: has_checksum,
+                names.content_size_flag: has_size,
+            }
             maker = codec.ZstdCompressor(options=options)
             maker.set_pledged_input_size(size if has_size else None)
             packed = maker.compress(plain) + maker.flush()

@@ -21,12 +21,28 @@ FIELD = Path(__file__).parents[1] / "captures" / "field"
 
 
 def test_captures_are_known_by_their_names_or_by_how_they_begin(tmp_path: Path) -> None:
-    for name in ("a.pcap", "b.pcapng.xz", "c.pcap12", "d.PCAP.bz2", "e.pcap.gz", "notes.txt", "f.sent.ndjson.gz", ".hidden.pcap"):
+    for name in (
+        "a.pcap",
+        "b.pcapng.xz",
+        "c.pcap12",
+        "d.PCAP.bz2",
+        "e.pcap.gz",
+        "notes.txt",
+        "f.sent.ndjson.gz",
+        ".hidden.pcap",
+    ):
         (tmp_path / name).write_text("")
     (tmp_path / "g").write_bytes(builders.pcap(PACKETS))
     (tmp_path / ".cache").mkdir()
     (tmp_path / ".cache" / "h.pcap").write_text("")
-    assert [Path(one).name for one in captures_in(str(tmp_path))] == ["a.pcap", "b.pcapng.xz", "c.pcap12", "d.PCAP.bz2", "e.pcap.gz", "g"]
+    assert [Path(one).name for one in captures_in(str(tmp_path))] == [
+        "a.pcap",
+        "b.pcapng.xz",
+        "c.pcap12",
+        "d.PCAP.bz2",
+        "e.pcap.gz",
+        "g",
+    ]
 
 
 def test_files_stay_and_directories_become_their_captures(tmp_path: Path) -> None:
@@ -82,6 +98,10 @@ def test_the_output_of_a_pipeline_is_told_with_the_commands_for_it(tmp_path: Pat
         (tmp_path / name).mkdir()
     for folder in (tmp_path, tmp_path / "messages"):
         with pytest.raises(
-            CaptureError, match="belongs to the output of a pipeline; ask it with 'dcpinspect pipeline check', 'info' or 'sql'"
+            CaptureError,
+            match=(
+                "belongs to the output of a pipeline; ask it with 'dcpinspect pipeline check', "
+                "'info' or 'sql'"
+            ),
         ):
             with_folders([str(folder)])

@@ -15,7 +15,9 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
 from tests import builders
 
-RECORDED = builders.recorded(builders.conversation(b"ask" * 50, b"answer" * 2000, sizes=(100,) * 40))
+RECORDED = builders.recorded(
+    builders.conversation(b"ask" * 50, b"answer" * 2000, sizes=(100,) * 40)
+)
 WHOLE = builders.pcap(RECORDED)
 
 
@@ -49,11 +51,16 @@ def test_what_is_stopped_has_ended(growing: Growing) -> None:
 def test_a_file_that_became_shorter_has_ended(growing: Growing, tmp_path: Path) -> None:
     read(growing)
     os.truncate(tmp_path / "x", 2)
-    assert (read(growing), growing.problem) == (b"", "the file became shorter while it was followed")
+    assert (read(growing), growing.problem) == (
+        b"",
+        "the file became shorter while it was followed",
+    )
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
-def test_a_file_that_was_replaced_is_read_to_its_end(is_removed: bool, growing: Growing, tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_is_read_to_its_end(
+    is_removed: bool, growing: Growing, tmp_path: Path
+) -> None:
     read(growing)
     with (tmp_path / "x").open("ab") as file:
         file.write(b" rest")
@@ -62,7 +69,10 @@ def test_a_file_that_was_replaced_is_read_to_its_end(is_removed: bool, growing: 
         (tmp_path / "x").write_bytes(b"another")
     assert (read(growing), growing.problem) == (b" rest", None)
     assert read(growing) == b""
-    assert growing.problem == "the file was moved or deleted, or another file has its name now; start to follow again"
+    assert (
+        growing.problem
+        == "the file was moved or deleted, or another file has its name now; start to follow again"
+    )
 
 
 def test_a_pipe_pauses_until_it_is_closed() -> None:
@@ -141,13 +151,18 @@ def test_a_capture_that_became_shorter_is_told(tmp_path: Path) -> None:
         next(capture)
         os.truncate(path, 100)
         list(capture)
-        assert [problem.what for problem in capture.problems] == ["the file became shorter while it was followed"]
+        assert [problem.what for problem in capture.problems] == [
+            "the file became shorter while it was followed"
+        ]
 
 
 def test_what_is_compressed_cannot_be_followed(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(b"\x1f\x8b\x08\0 whatever")
-    with pytest.raises(CaptureError, match=r"is compressed, and a compressed file cannot be followed; unpack it first$"):
+    with pytest.raises(
+        CaptureError,
+        match=r"is compressed, and a compressed file cannot be followed; unpack it first$",
+    ):
         open_capture(path, follow=True)
 
 

@@ -4,18 +4,39 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dcpinspect.capture.hex_lines import CLIENT, FORMS, SERVER, Found, Frame, LineProblem, SentBytes, TextForm, form_of
+from dcpinspect.capture.hex_lines import (
+    CLIENT,
+    FORMS,
+    SERVER,
+    Found,
+    Frame,
+    LineProblem,
+    SentBytes,
+    TextForm,
+    form_of,
+)
 
 HELLO = bytes.fromhex("801f000300000000000000050000000100000000000000006162630006")
 ANSWER = bytes.fromhex("811f00000000000000000002000000010000000000000000" + "0006")
 NAMES = sorted({form.name for form in FORMS})
 
 
-def rows(data: bytes, at: int = 0, *, indent: str = "", digits: int = 8, width: int = 16, spaces: int = 2, halves: bool = True) -> str:
+def rows(
+    data: bytes,
+    at: int = 0,
+    *,
+    indent: str = "",
+    digits: int = 8,
+    width: int = 16,
+    spaces: int = 2,
+    halves: bool = True,
+) -> str:
     out = []
     for start in range(0, len(data), width):
         row = data[start : start + width]
-        parts = [row[: width // 2].hex(" "), row[width // 2 :].hex(" ")] if halves else [row.hex(" ")]
+        parts = (
+            [row[: width // 2].hex(" "), row[width // 2 :].hex(" ")] if halves else [row.hex(" ")]
+        )
         text = ("  " if halves else " ").join(filter(None, parts))
         seen = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
         out.append(f"{indent}{at + start:0{digits}x}  {text:<{width * 3 + 1}}{' ' * spaces}{seen}")
@@ -53,8 +74,13 @@ def found(text: str) -> tuple[TextForm, list[Found]]:
     return form, list(form.pieces(iter(list(enumerate(text.split("\n"), 1)))))
 
 
-def pieces(direction_of_time: Callable[[int], int | None] = lambda _: None, ends: object = (CLIENT, SERVER)) -> list[SentBytes]:
-    return [SentBytes(ends, direction, direction_of_time(direction), data) for direction, data in enumerate((HELLO, ANSWER))]  # type: ignore[arg-type]
+def pieces(
+    direction_of_time: Callable[[int], int | None] = lambda _: None, ends: object = (CLIENT, SERVER)
+) -> list[SentBytes]:
+    return [
+        SentBytes(ends, direction, direction_of_time(direction), data)  # type: ignore[arg-type]
+        for direction, data in enumerate((HELLO, ANSWER))
+    ]
 
 
 NAMED = (("10.0.0.1", 4000), ("10.0.0.2", 11210))
@@ -71,9 +97,17 @@ CASES: list[tuple[str, str, list[SentBytes]]] = [
         f"Follow: tcp,raw\n{NODES}{HELLO.hex()}\n\t{ANSWER.hex()}\n",
         pieces(ends=NAMED),
     ),
-    ("text of tcpdump", f"10:49:58.164224 IP a > b: x\n{grouped(HELLO)}", [SentBytes((CLIENT, SERVER), 0, TEN_TO_ELEVEN, HELLO)]),
+    (
+        "text of tcpdump",
+        f"10:49:58.164224 IP a > b: x\n{grouped(HELLO)}",
+        [SentBytes((CLIENT, SERVER), 0, TEN_TO_ELEVEN, HELLO)],
+    ),
     ("hex dump", grouped(HELLO, indent="").replace("0x", "0000"), pieces()[:1]),
-    ("hex dump", f"{rows(HELLO, digits=4, halves=False)}\n\n{rows(ANSWER, digits=4, halves=False)}\n", pieces()),
+    (
+        "hex dump",
+        f"{rows(HELLO, digits=4, halves=False)}\n\n{rows(ANSWER, digits=4, halves=False)}\n",
+        pieces(),
+    ),
     (
         "hex digits",
         f"{HELLO[:10].hex(' ')}\n{HELLO[10:].hex(':')}\n",
@@ -105,7 +139,10 @@ def test_every_form_has_a_case() -> None:
 
 def test_packets_of_a_dump_are_frames_and_what_was_put_together_of_them_is_left_out() -> None:
     frame = bytes(12) + b"\x08\x00\x45" + bytes(40)
-    text = f"Frame (55 bytes):\n{rows(frame, digits=4)}\nReassembled TCP (29 bytes):\n{rows(HELLO, digits=4)}\n\n{rows(frame, digits=4)}\n"
+    text = (
+        f"Frame (55 bytes):\n{rows(frame, digits=4)}\nReassembled TCP (29 "
+        f"bytes):\n{rows(HELLO, digits=4)}\n\n{rows(frame, digits=4)}\n"
+    )
     assert found(text)[1] == [Frame(frame, 1), Frame(frame, 1)]
 
 
@@ -118,24 +155,34 @@ def test_text_beside_the_bytes_is_not_read_as_bytes() -> None:
 
 
 def test_a_log_of_an_early_version_has_no_port_of_the_client() -> None:
-    text = LOG.format("OUT", "port=11210, buffer_size", len(HELLO)) + rows(HELLO, digits=4, width=32, halves=False)
+    text = LOG.format("OUT", "port=11210, buffer_size", len(HELLO)) + rows(
+        HELLO, digits=4, width=32, halves=False
+    )
     (one,) = found(text)[1]
     assert isinstance(one, SentBytes)
     assert one.ends == (CLIENT, ("10.0.0.2", 11210))
 
 
 def test_bytes_that_the_text_should_have_are_missing_and_told() -> None:
-    text = LOG.format("OUT", "sport=1, dport=2, buffer_size", 40) + rows(HELLO, digits=4, width=32, halves=False)
+    text = LOG.format("OUT", "sport=1, dport=2, buffer_size", 40) + rows(
+        HELLO, digits=4, width=32, halves=False
+    )
     problem, one = found(text)[1]
     assert problem == LineProblem(1, f"{len(HELLO)} bytes of 40")
     assert isinstance(one, SentBytes)
     assert one.lost == 40 - len(HELLO)
     lines = follow([(0, HELLO), (1, ANSWER), (0, HELLO)]).split("\n")
-    gap = [one for one in found("\n".join([*lines[:4], *lines[5:]]))[1] if isinstance(one, SentBytes) and one.lost]
+    gap = [
+        one
+        for one in found("\n".join([*lines[:4], *lines[5:]]))[1]
+        if isinstance(one, SentBytes) and one.lost
+    ]
     assert [one.lost for one in gap] == [16]
 
 
-IP_PACKET = bytes.fromhex("4500002c4c9140004006d9f30a1400090a140007a8ca2bca7548e3b0000000005002 01f65d6d0000 00010203")
+IP_PACKET = bytes.fromhex(
+    "4500002c4c9140004006d9f30a1400090a140007a8ca2bca7548e3b0000000005002 01f65d6d0000 00010203"
+)
 IP_PACKET = IP_PACKET[:10] + b"\0\0" + IP_PACKET[12:]
 IPV6_PACKET = bytes.fromhex("6000000000140640") + bytes(32) + IP_PACKET[20:40]
 ARP = bytes.fromhex("00010800060400010242 0a140007 0a140007 000000000000 0a140009")
@@ -155,7 +202,9 @@ ARP = bytes.fromhex("00010800060400010242 0a140007 0a140007 000000000000 0a14000
         (bytes.fromhex("0000001c"), IPV6_PACKET, 0),
     ],
 )
-def test_the_link_type_of_a_packet_follows_from_its_bytes(below: bytes, packet: bytes, link_type: int) -> None:
+def test_the_link_type_of_a_packet_follows_from_its_bytes(
+    below: bytes, packet: bytes, link_type: int
+) -> None:
     assert found(grouped(below + packet))[1] == [Frame(below + packet, link_type)]
 
 
@@ -177,23 +226,57 @@ DAY = 86_400 * 10**9
 @pytest.mark.parametrize(
     ("titles", "times", "says"),
     [
-        (["10:49:58.164224 IP a", "10:49:59.164224001 IP b"], [TEN_TO_ELEVEN, TEN_TO_ELEVEN + 10**9 + 1], "the day is 1970-01-01"),
-        (["23:59:59.900000 IP a", "00:00:00.100000 IP b"], [DAY - 10**8, DAY + 10**8], "the day is 1970-01-01"),
-        (["2024-11-11 10:49:58.164224 IP a", "2024-11-11 10:49:58.5 x"], [1_731_322_198_164_224_000] * 2, "no time zone"),
+        (
+            ["10:49:58.164224 IP a", "10:49:59.164224001 IP b"],
+            [TEN_TO_ELEVEN, TEN_TO_ELEVEN + 10**9 + 1],
+            "the day is 1970-01-01",
+        ),
+        (
+            ["23:59:59.900000 IP a", "00:00:00.100000 IP b"],
+            [DAY - 10**8, DAY + 10**8],
+            "the day is 1970-01-01",
+        ),
+        (
+            ["2024-11-11 10:49:58.164224 IP a", "2024-11-11 10:49:58.5 x"],
+            [1_731_322_198_164_224_000] * 2,
+            "no time zone",
+        ),
         (
             ["1731322198.164224 IP a", "1731322198.164225 IP b"],
             [1_731_322_198_164_224_000, 1_731_322_198_164_225_000],
             "nothing is made up",
         ),
-        ([" 00:00:00.000000 IP a", " 00:00:00.000500 IP b", " 00:00:00.000300 IP c"], [0, 500_000, 800_000], "it begins in 1970"),
-        ([" 00:00:00.000000 IP a", " 00:00:00.000500 IP b", " 00:00:00.000800 IP c"], [0, 500_000, 800_000], "it begins in 1970"),
-        ([" 00:00:00.500000 IP a", "-00:00:00.000100 IP b"], [500_000_000, 499_900_000], "it begins in 1970"),
-        (["    1  10:49:58.164224 IP a", "    2  10:49:58.164224 IP b"], [TEN_TO_ELEVEN] * 2, "the day is 1970-01-01"),
-        (["10:49:58.164224 IP (tos 0x0)\n    10.20.0.9.1 > 10.20.0.7.2: x"], [TEN_TO_ELEVEN], "the day is 1970-01-01"),
+        (
+            [" 00:00:00.000000 IP a", " 00:00:00.000500 IP b", " 00:00:00.000300 IP c"],
+            [0, 500_000, 800_000],
+            "it begins in 1970",
+        ),
+        (
+            [" 00:00:00.000000 IP a", " 00:00:00.000500 IP b", " 00:00:00.000800 IP c"],
+            [0, 500_000, 800_000],
+            "it begins in 1970",
+        ),
+        (
+            [" 00:00:00.500000 IP a", "-00:00:00.000100 IP b"],
+            [500_000_000, 499_900_000],
+            "it begins in 1970",
+        ),
+        (
+            ["    1  10:49:58.164224 IP a", "    2  10:49:58.164224 IP b"],
+            [TEN_TO_ELEVEN] * 2,
+            "the day is 1970-01-01",
+        ),
+        (
+            ["10:49:58.164224 IP (tos 0x0)\n    10.20.0.9.1 > 10.20.0.7.2: x"],
+            [TEN_TO_ELEVEN],
+            "the day is 1970-01-01",
+        ),
         (["IP a", "IP b"], [None, None], "it has no times"),
     ],
 )
-def test_times_of_tcpdump_are_read_in_each_of_their_forms(titles: list[str], times: list[int | None], says: str) -> None:
+def test_times_of_tcpdump_are_read_in_each_of_their_forms(
+    titles: list[str], times: list[int | None], says: str
+) -> None:
     form, got = found("\n".join(f"{title}\n{grouped(IP_PACKET)}" for title in titles))
     assert got == [Frame(IP_PACKET, 101, time) for time in times]
     assert says in form.lacks
@@ -201,7 +284,16 @@ def test_times_of_tcpdump_are_read_in_each_of_their_forms(titles: list[str], tim
 
 @pytest.mark.parametrize(
     ("data", "direction"),
-    [(HELLO, 0), (ANSWER, 1), (b"\x80\x57", 1), (b"\x81\x57", 0), (b"\x80\x53", 0), (b"\x80\x5c", 1), (b"\x81\x5c", 0), (b"\x08\x01", 0)],
+    [
+        (HELLO, 0),
+        (ANSWER, 1),
+        (b"\x80\x57", 1),
+        (b"\x81\x57", 0),
+        (b"\x80\x53", 0),
+        (b"\x80\x5c", 1),
+        (b"\x81\x5c", 0),
+        (b"\x08\x01", 0),
+    ],
 )
 def test_who_sent_a_message_is_taken_from_its_command(data: bytes, direction: int) -> None:
     text = rows(data + bytes(30), digits=4)
@@ -210,7 +302,10 @@ def test_who_sent_a_message_is_taken_from_its_command(data: bytes, direction: in
     assert one.direction == direction
 
 
-@pytest.mark.parametrize("text", ["", "hello", "{}", "80", "# a heading\n\ntext 0000 80 1f", "\x80\x1f\x00", "peers are here"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello", "{}", "80", "# a heading\n\ntext 0000 80 1f", "\x80\x1f\x00", "peers are here"],
+)
 def test_other_texts_have_no_form(text: str) -> None:
     assert form_of(text) is None
 
@@ -224,11 +319,15 @@ def test_any_text_gives_pieces_or_problems() -> None:
         for _, text, _ in CASES * 40:
             letters = list(text)
             for _ in range(random.randint(1, 20)):
-                letters[random.randrange(len(letters))] = random.choice("0123456789abcdef \t\n:{}[]=,!|x\xff")
+                letters[random.randrange(len(letters))] = random.choice(
+                    "0123456789abcdef \t\n:{}[]=,!|x\xff"
+                )
             yield "".join(letters)
 
     for text in damaged():
         form = form_of(text)
-        for one in form.pieces(iter(list(enumerate(text.split("\n"), 1)))) if form is not None else ():
+        for one in (
+            form.pieces(iter(list(enumerate(text.split("\n"), 1)))) if form is not None else ()
+        ):
             assert isinstance(one, SentBytes | Frame | LineProblem)
             assert not isinstance(one, SentBytes) or one.lost >= 0

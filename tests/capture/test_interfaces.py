@@ -28,7 +28,9 @@ def wire() -> Iterator[tuple[str, int]]:
         yield found
 
 
-def test_interfaces_are_listed_with_their_addresses_those_that_are_up_first(wire: tuple[str, int]) -> None:
+def test_interfaces_are_listed_with_their_addresses_those_that_are_up_first(
+    wire: tuple[str, int],
+) -> None:
     namespace, _ = wire
     ip("-n", namespace, "tuntap", "add", "aaa", "mode", "tun")
     with inside(namespace):
@@ -42,13 +44,21 @@ def test_interfaces_are_listed_with_their_addresses_those_that_are_up_first(wire
 
 
 def test_a_name_that_is_none_is_refused_with_those_there_are(wire: tuple[str, int]) -> None:
-    with inside(wire[0]), pytest.raises(UsageError, match=r"^-i eth\\x1b: there is no such interface; there are eth0, lo, any$"):
+    with (
+        inside(wire[0]),
+        pytest.raises(
+            UsageError, match=r"^-i eth\\x1b: there is no such interface; there are eth0, lo, any$"
+        ),
+    ):
         open_interface("eth\x1b", None, 1 << 20)
 
 
 def test_an_interface_that_is_down_is_told(wire: tuple[str, int]) -> None:
     ip("-n", wire[0], "link", "set", "eth0", "down")
-    with inside(wire[0]), pytest.raises(CaptureError, match=r"^eth0: is down; bring it up: ip link set eth0 up$"):
+    with (
+        inside(wire[0]),
+        pytest.raises(CaptureError, match=r"^eth0: is down; bring it up: ip link set eth0 up$"),
+    ):
         open_interface("eth0", None, 1 << 20)
 
 
@@ -74,9 +84,14 @@ def test_a_tunnel_has_packets_without_a_header_below_ip(wire: tuple[str, int]) -
     opened.source.close()
 
 
-def test_only_what_comes_after_opening_and_passes_the_filter_is_received(wire: tuple[str, int]) -> None:
+def test_only_what_comes_after_opening_and_passes_the_filter_is_received(
+    wire: tuple[str, int],
+) -> None:
     namespace, fd = wire
-    wanted, other = (builders.frame(Segment(True, 1, 2, payload=b"x", server=("10.0.0.2", port))) for port in (11_210, 80))
+    wanted, other = (
+        builders.frame(Segment(True, 1, 2, payload=b"x", server=("10.0.0.2", port)))
+        for port in (11_210, 80)
+    )
     os.write(fd, wanted)
     with inside(namespace):
         source = open_interface("eth0", (11_210,), 1 << 20).source
@@ -93,13 +108,28 @@ def test_only_what_comes_after_opening_and_passes_the_filter_is_received(wire: t
 @pytest.mark.requires("setpriv")
 @pytest.mark.parametrize("name", ["lo", ANY])
 def test_without_the_right_to_capture_a_line_says_how_to_get_it(name: str) -> None:
-    code = f"from dcpinspect.capture.interfaces import open_interface; open_interface({name!r}, None, 1000)"
+    code = (
+        f"from dcpinspect.capture.interfaces import open_interface; open_interface({name!r}, "
+        "None, 1000)"
+    )
     drop = "-net_raw,-net_admin"
-    command = ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}", sys.executable, "-c", code]
+    command = [
+        "setpriv",
+        f"--bounding-set={drop}",
+        f"--inh-caps={drop}",
+        sys.executable,
+        "-c",
+        code,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     program = re.escape(os.path.realpath(sys.executable))
-    says = rf"{name}: may not be captured \({os.strerror(errno.EPERM)}\); run it with sudo, or .*once: "
-    assert re.search(rf"CaptureError: {says}sudo setcap cap_net_raw\+ep {program}$", done.stderr.strip())
+    says = (
+        rf"{name}: may not be captured \({os.strerror(errno.EPERM)}\); run it with sudo, or "
+        r".*once: "
+    )
+    assert re.search(
+        rf"CaptureError: {says}sudo setcap cap_net_raw\+ep {program}$", done.stderr.strip()
+    )
 
 
 def test_packets_are_cut_to_the_length_asked_for(wire: tuple[str, int]) -> None:
@@ -120,7 +150,9 @@ def test_what_interfaces_drop_is_asked_of_the_system(wire: tuple[str, int]) -> N
         assert interface_drops(["eth0", ANY, "nope"]) == {"eth0": 0, ANY: 0}
 
 
-def test_without_libpcap_nothing_is_filtered(wire: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libpcap_nothing_is_filtered(
+    wire: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "scapy.libs.winpcapy", None)
     with inside(wire[0]):
         opened = open_interface("eth0", (11_210,), 1 << 20)

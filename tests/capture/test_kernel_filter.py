@@ -1,4 +1,6 @@
-"""The filter program run by the kernel, on frames that come as datagrams: it sees bytes, whatever socket they are on."""
+"""The filter program run by the kernel, on frames that come as datagrams: it sees bytes, whatever
+socket they are on.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,17 @@ from tests import builders
 
 Passes = Callable[[bytes], int | None]
 
-pytestmark = pytest.mark.skipif(program([1], RAW_IP) is None and not os.environ.get("CI"), reason="needs libpcap, which CI installs")
+pytestmark = pytest.mark.skipif(
+    program([1], RAW_IP) is None and not os.environ.get("CI"),
+    reason="needs libpcap, which CI installs",
+)
 
 
 @pytest.fixture
 def passes(request: pytest.FixtureRequest) -> Iterator[Passes]:
-    """How many bytes of a frame of a link type pass the filter of ports 11210 and 12000; None when it does not pass."""
+    """How many bytes of a frame of a link type pass the filter of ports 11210 and 12000; None when
+    it does not pass.
+    """
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with left, right:
         for end in (left, right):
@@ -70,15 +77,22 @@ UNWANTED = [IP() / OTHER, IPv6() / OTHER, IP() / UDP(sport=4789, dport=53) / b"x
 
 @pytest.mark.parametrize("packet", WANTED, ids=lambda packet: packet.summary())
 @pytest.mark.parametrize("passes", [RAW_IP, ETHERNET], indirect=True, ids=["raw", "ethernet"])
-def test_what_may_be_of_the_ports_passes(packet: Packet, passes: Passes, request: pytest.FixtureRequest) -> None:
+def test_what_may_be_of_the_ports_passes(
+    packet: Packet, passes: Passes, request: pytest.FixtureRequest
+) -> None:
     frame = bytes(packet) if "raw" in request.node.callspec.id else bytes(Ether() / packet)
     assert passes(frame) == len(frame)
 
 
 @pytest.mark.parametrize("packet", UNWANTED, ids=lambda packet: packet.summary())
 @pytest.mark.parametrize("passes", [RAW_IP, ETHERNET], indirect=True, ids=["raw", "ethernet"])
-def test_what_cannot_be_of_the_ports_does_not_pass(packet: Packet, passes: Passes, request: pytest.FixtureRequest) -> None:
-    assert passes(bytes(packet) if "raw" in request.node.callspec.id else bytes(Ether() / packet)) is None
+def test_what_cannot_be_of_the_ports_does_not_pass(
+    packet: Packet, passes: Passes, request: pytest.FixtureRequest
+) -> None:
+    assert (
+        passes(bytes(packet) if "raw" in request.node.callspec.id else bytes(Ether() / packet))
+        is None
+    )
 
 
 def test_other_protocols_do_not_pass(passes: Passes) -> None:
@@ -97,9 +111,19 @@ def test_frames_are_cut_only_where_capture_files_cut_them(passes: Passes) -> Non
 
 @pytest.mark.requires("tcpdump")
 def test_the_expression_says_the_same_to_tcpdump(tmp_path: Path) -> None:
-    recorded = [builders.Recorded(bytes(Ether() / packet), 9999, builders.START_NS) for packet in (*WANTED, *UNWANTED)]
+    recorded = [
+        builders.Recorded(bytes(Ether() / packet), 9999, builders.START_NS)
+        for packet in (*WANTED, *UNWANTED)
+    ]
     (tmp_path / "all.pcap").write_bytes(builders.pcap(recorded))
-    command = ["tcpdump", "-r", str(tmp_path / "all.pcap"), "-w", str(tmp_path / "kept.pcap"), expression([11_210, 12_000])]
+    command = [
+        "tcpdump",
+        "-r",
+        str(tmp_path / "all.pcap"),
+        "-w",
+        str(tmp_path / "kept.pcap"),
+        expression([11_210, 12_000]),
+    ]
     subprocess.run(command, capture_output=True, check=True)
     with open_capture(tmp_path / "kept.pcap") as kept:
         assert sum(map(len, kept)) == len(WANTED)

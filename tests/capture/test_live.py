@@ -1,4 +1,6 @@
-"""Packets of interfaces in batches: all of them, soon, in one numbering, and time when none come."""
+"""Packets of interfaces in batches: all of them, soon, in one numbering, and time when none
+come.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,22 @@ from tests.peers.network import IFF_TUN_NO_PI, NEEDS_ROOT, TUNSETIFF, Plug, insi
 pytestmark = [NEEDS_ROOT, pytest.mark.slow]
 
 Told = list[str]
-GONE = "the interface is gone (Network is down); start again when it is back, or wait for it with --wait"
+GONE = (
+    "the interface is gone (Network is down); start again when it is back, or wait for it with "
+    "--wait"
+)
 
 
 def segment(number: int, *, port: int = 11_210, size: int = 10) -> bytes:
-    return builders.frame(Segment(True, number, 2, payload=number.to_bytes(4, "big") * (size // 4), server=("10.0.0.2", port)))
+    return builders.frame(
+        Segment(
+            True,
+            number,
+            2,
+            payload=number.to_bytes(4, "big") * (size // 4),
+            server=("10.0.0.2", port),
+        )
+    )
 
 
 @pytest.fixture
@@ -73,7 +86,10 @@ def opened(
 
 
 def packets(batch: PacketBatch) -> list[bytes]:
-    return [batch.data[start : start + size].tobytes() for start, size in zip(batch.offset.tolist(), batch.captured.tolist(), strict=True)]
+    return [
+        batch.data[start : start + size].tobytes()
+        for start, size in zip(batch.offset.tolist(), batch.captured.tolist(), strict=True)
+    ]
 
 
 def collected(capture: LiveCapture, count: int) -> list[PacketBatch]:
@@ -194,7 +210,10 @@ def test_several_interfaces_are_one_capture(wire: tuple[str, int]) -> None:
         for number in range(10):
             os.write(fd, segment(number))
         found = collected(capture, 20)
-        assert sorted(kind for batch in found for kind in batch.link_type.tolist()) == [1] * 10 + [COOKED] * 10
+        assert (
+            sorted(kind for batch in found for kind in batch.link_type.tolist())
+            == [1] * 10 + [COOKED] * 10
+        )
 
 
 def test_an_interface_that_is_down_for_a_while_goes_on(wire: tuple[str, int]) -> None:
@@ -212,7 +231,9 @@ def test_an_interface_that_is_down_for_a_while_goes_on(wire: tuple[str, int]) ->
         found = collected(capture, 2)
         assert [packet for batch in found for packet in packets(batch)] == [segment(1), segment(2)]
         assert capture.problems == []
-    assert told == ["eth0: the interface is down (Network is down); capturing goes on once it is up again"]
+    assert told == [
+        "eth0: the interface is down (Network is down); capturing goes on once it is up again"
+    ]
 
 
 def test_an_interface_that_is_removed_is_waited_for_if_asked_for(wire: tuple[str, int]) -> None:
@@ -247,7 +268,9 @@ def tunnel(namespace: str) -> int:
     return fd
 
 
-def test_an_interface_that_is_back_as_another_kind_has_its_packets_as_that(wire: tuple[str, int], tmp_path: Path) -> None:
+def test_an_interface_that_is_back_as_another_kind_has_its_packets_as_that(
+    wire: tuple[str, int], tmp_path: Path
+) -> None:
     namespace, fd = wire
     told: Told = []
     path = tmp_path / "x.pcapng"
@@ -330,14 +353,21 @@ def test_drops_are_told_once_and_counted(wire: tuple[str, int]) -> None:
         list(capture)
         assert capture.dropped
         assert capture.packets + capture.dropped == capture.received == 3000
-    assert told == ["eth0: the kernel's buffer of 4 MiB was full and packets were dropped; messages may be missing; give --buffer more MiB"]
+    assert told == [
+        (
+            "eth0: the kernel's buffer of 4 MiB was full and packets were dropped; messages may be "
+            "missing; give --buffer more MiB"
+        )
+    ]
 
 
 def test_a_reader_that_is_slow_loses_nothing_and_is_told(wire: tuple[str, int]) -> None:
     namespace, fd = wire
     told: Told = []
     sent = [segment(number, size=8000) for number in range(3000)]
-    with opened(namespace, told=told, buffer_bytes=16 * MIB) as capture:  # less than what is sent; a busy machine needs some
+    with opened(
+        namespace, told=told, buffer_bytes=16 * MIB
+    ) as capture:  # less than what is sent; a busy machine needs some
 
         def write() -> None:
             for frame in sent:
@@ -374,9 +404,23 @@ with LiveCapture(["eth0"], (11_210,), tell=print) as capture:
 
 @pytest.mark.requires("faketime")
 @pytest.mark.parametrize("offset", ["+2h", "-2h"])
-def test_how_far_behind_a_reader_is_depends_on_no_clock_that_is_set(offset: str, wire: tuple[str, int]) -> None:
+def test_how_far_behind_a_reader_is_depends_on_no_clock_that_is_set(
+    offset: str, wire: tuple[str, int]
+) -> None:
     namespace, fd = wire
-    command = ["ip", "netns", "exec", namespace, "faketime", "--exclude-monotonic", "-f", offset, sys.executable, "-c", SLOW]
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        namespace,
+        "faketime",
+        "--exclude-monotonic",
+        "-f",
+        offset,
+        sys.executable,
+        "-c",
+        SLOW,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdout is not None
         reader.stdout.readline()
@@ -384,7 +428,13 @@ def test_how_far_behind_a_reader_is_depends_on_no_clock_that_is_set(offset: str,
             os.write(fd, segment(number, size=8000))
             time.sleep(0.0003)
         told = reader.communicate()[0]
-    (behind,) = re.findall(r"eth0: what is shown is (\d+) s behind, [\d,]+ packets wait; they are recorded, and will be read", told)
+    (behind,) = re.findall(
+        (
+            r"eth0: what is shown is (\d+) s behind, [\d,]+ packets wait; they are recorded, and "
+            r"will be read"
+        ),
+        told,
+    )
     assert 2 <= int(behind) <= 60
 
 
@@ -402,15 +452,26 @@ def test_what_the_spool_had_no_room_for_is_counted_and_told(wire: tuple[str, int
         capture.stop()
         found += [batch for batch in batches if len(batch)]
         assert capture.lost > 1000
-        assert sum(map(len, found)) + capture.lost == capture.packets == capture.numbers.packets == 4000
+        assert (
+            sum(map(len, found)) + capture.lost
+            == capture.packets
+            == capture.numbers.packets
+            == 4000
+        )
         assert packets(found[-1])[-1] == sent[-1]
         numbers = [number for batch in found for number in batch.frames.tolist()]
-        assert [packet for batch in found for packet in packets(batch)] == [sent[number - 1] for number in numbers]
+        assert [packet for batch in found for packet in packets(batch)] == [
+            sent[number - 1] for number in numbers
+        ]
     why = "the temporary files were full (--spool)"
-    assert told == [f"eth0: {why}, so {capture.lost:,} packets were not read; messages may be missing"]
+    assert told == [
+        f"eth0: {why}, so {capture.lost:,} packets were not read; messages may be missing"
+    ]
 
 
-def test_temporary_files_are_private_and_gone_at_the_end(wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_are_private_and_gone_at_the_end(
+    wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     namespace, fd = wire
     with opened(namespace) as capture:
@@ -423,22 +484,34 @@ def test_temporary_files_are_private_and_gone_at_the_end(wire: tuple[str, int], 
 
 
 @pytest.mark.parametrize("is_portable", [False, True])
-def test_limits_are_kept_to_the_packet(is_portable: bool, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_kept_to_the_packet(
+    is_portable: bool, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``is_portable``: through Scapy's own socket, as on systems without rings."""
     if is_portable:
-        (tmp_path / "sitecustomize.py").write_text("import dcpinspect.capture.packet_socket as one\none.HAS_RINGS = False\n")
+        (tmp_path / "sitecustomize.py").write_text(
+            "import dcpinspect.capture.packet_socket as one\none.HAS_RINGS = False\n"
+        )
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     namespace, fd = wire
     path = tmp_path / "x.pcapng"
-    with opened(namespace, path=path, each=Limits(packets=7), stop=Limits(packets=30), files=3) as capture:
+    with opened(
+        namespace, path=path, each=Limits(packets=7), stop=Limits(packets=30), files=3
+    ) as capture:
         for number in range(50):
             os.write(fd, segment(number))
         found = [packet for batch in capture for packet in packets(batch)]
         lost = [number for number in range(30) if segment(number) not in found]
         assert found == [segment(number) for number in range(30) if number not in lost]
         assert capture.lost == len(lost)
-        assert lost in [[*one, *two] for one in (range(0), range(7)) for two in (range(0), range(7, 14))]  # files that left unread
-        said = "the system does not say how many were dropped" if is_portable else "0 dropped by the kernel"
+        assert lost in [
+            [*one, *two] for one in (range(0), range(7)) for two in (range(0), range(7, 14))
+        ]  # files that left unread
+        said = (
+            "the system does not say how many were dropped"
+            if is_portable
+            else "0 dropped by the kernel"
+        )
         assert capture.drops_in_words == said
     names = sorted(one.name for one in tmp_path.glob("*.pcapng"))
     assert [name[:7] for name in names] == ["x_00003", "x_00004", "x_00005"]
@@ -454,7 +527,9 @@ def test_limits_are_kept_to_the_packet(is_portable: bool, wire: tuple[str, int],
 
 def test_a_file_of_a_ring_is_as_long_as_asked_for(wire: tuple[str, int], tmp_path: Path) -> None:
     namespace, fd = wire
-    with opened(namespace, path=tmp_path / "x", each=Limits(size=20_000), stop=Limits(size=100_000)) as capture:
+    with opened(
+        namespace, path=tmp_path / "x", each=Limits(size=20_000), stop=Limits(size=100_000)
+    ) as capture:
         for number in range(50):
             os.write(fd, segment(number, size=4000))
         found = [packet for batch in capture for packet in packets(batch)]
@@ -466,10 +541,14 @@ def test_a_file_of_a_ring_is_as_long_as_asked_for(wire: tuple[str, int], tmp_pat
 
 
 @pytest.mark.parametrize("packing", ["zstd", "gzip"])
-def test_files_of_a_ring_are_compressed_once_they_were_read(packing: str, wire: tuple[str, int], tmp_path: Path) -> None:
+def test_files_of_a_ring_are_compressed_once_they_were_read(
+    packing: str, wire: tuple[str, int], tmp_path: Path
+) -> None:
     namespace, fd = wire
     sent = [segment(number) for number in range(30)]
-    with opened(namespace, path=tmp_path / "x.pcapng", each=Limits(packets=10), files=2, packing=packing) as capture:
+    with opened(
+        namespace, path=tmp_path / "x.pcapng", each=Limits(packets=10), files=2, packing=packing
+    ) as capture:
         batches = iter(capture)
         found = 0
         for first in range(0, 30, 5):
@@ -488,7 +567,9 @@ def test_files_of_a_ring_are_compressed_once_they_were_read(packing: str, wire: 
 
 def test_a_file_of_a_ring_ends_when_its_time_is_over(wire: tuple[str, int], tmp_path: Path) -> None:
     namespace, fd = wire
-    with opened(namespace, path=tmp_path / "x", each=Limits(seconds=0.2), stop=Limits(seconds=2)) as capture:
+    with opened(
+        namespace, path=tmp_path / "x", each=Limits(seconds=0.2), stop=Limits(seconds=2)
+    ) as capture:
         batches = iter(capture)
         for number in range(3):
             os.write(fd, segment(number))
@@ -500,7 +581,9 @@ def test_a_file_of_a_ring_ends_when_its_time_is_over(wire: tuple[str, int], tmp_
 
 
 @pytest.mark.parametrize("pauses", [False, True])
-def test_a_full_disk_ends_or_pauses_the_recording(pauses: bool, wire: tuple[str, int], tmp_path: Path) -> None:
+def test_a_full_disk_ends_or_pauses_the_recording(
+    pauses: bool, wire: tuple[str, int], tmp_path: Path
+) -> None:
     namespace, fd = wire
     told: Told = []
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(tmp_path)], check=True)
@@ -525,7 +608,10 @@ def test_a_full_disk_ends_or_pauses_the_recording(pauses: bool, wire: tuple[str,
                 capture.stop()
                 found += list(batches)
             else:
-                with pytest.raises(OutputError, match=r"x\.pcapng: No space left on device; it has the packets before that$"):
+                with pytest.raises(
+                    OutputError,
+                    match=r"x\.pcapng: No space left on device; it has the packets before that$",
+                ):
                     found += iter(batches)
         delivered = [packet for batch in found for packet in packets(batch)]
         with open_capture(path) as file:
@@ -535,9 +621,13 @@ def test_a_full_disk_ends_or_pauses_the_recording(pauses: bool, wire: tuple[str,
         if pauses:
             assert delivered[-1] == segment(777)
             assert capture.numbers.unrecorded + len(delivered) == capture.received > 200
-            assert told[0].endswith("it has the packets before that; packets are counted and left out until there is room")
+            assert told[0].endswith(
+                "it has the packets before that; packets are counted and left out until there "
+                "is room"
+            )
             assert told[1] == (
-                f"--write {path}: there is room again; recording goes on ({capture.numbers.unrecorded:,} packets are missing)"
+                f"--write {path}: there is room again; recording goes on "
+                f"({capture.numbers.unrecorded:,} packets are missing)"
             )
         else:
             assert delivered == [segment(number, size=8000) for number in range(len(delivered))]
@@ -558,7 +648,9 @@ def test_a_disk_that_is_full_when_a_file_of_a_ring_begins(
     each = Limits(packets=4)
     path = None if kind == "spool" else tmp_path / "x.pcapng"
     try:
-        with opened(namespace, path=path, told=told, each=each, pauses_when_full=kind == "pause") as capture:
+        with opened(
+            namespace, path=path, told=told, each=each, pauses_when_full=kind == "pause"
+        ) as capture:
             for number in range(100):
                 os.write(fd, segment(number, size=8000))
                 time.sleep(0.001)
@@ -569,7 +661,10 @@ def test_a_disk_that_is_full_when_a_file_of_a_ring_begins(
                 time.sleep(0.01)
             found: list[PacketBatch] = []
             if kind == "end":
-                with pytest.raises(OutputError, match=r"(No space left on device\)?|; it has the packets before that)$"):
+                with pytest.raises(
+                    OutputError,
+                    match=r"(No space left on device\)?|; it has the packets before that)$",
+                ):
                     found += iter(capture)
             elif kind == "pause":
                 files = sorted(tmp_path.iterdir())
@@ -583,7 +678,9 @@ def test_a_disk_that_is_full_when_a_file_of_a_ring_begins(
                     time.sleep(0.01)
                 capture.stop()
                 found += iter(capture)
-                assert capture.numbers.unrecorded + capture.numbers.packets == capture.received > 100
+                assert (
+                    capture.numbers.unrecorded + capture.numbers.packets == capture.received > 100
+                )
                 assert "packets are counted and left out" in told[0]
                 assert "there is room again" in told[1]
             else:
@@ -609,7 +706,9 @@ def test_a_disk_that_is_full_when_a_file_of_a_ring_begins(
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_a_recorder_that_is_killed_leaves_what_it_wrote(wire: tuple[str, int], tmp_path: Path) -> None:
+def test_a_recorder_that_is_killed_leaves_what_it_wrote(
+    wire: tuple[str, int], tmp_path: Path
+) -> None:
     namespace, fd = wire
     path = tmp_path / "x.pcapng"
     with opened(namespace, path=path) as capture:
@@ -617,12 +716,16 @@ def test_a_recorder_that_is_killed_leaves_what_it_wrote(wire: tuple[str, int], t
         recorded(capture, 1)
         capture._recorder.kill()
         assert [packet for batch in capture for packet in packets(batch)] == [segment(1)]
-        assert [problem.what for problem in capture.problems] == ["the process that records was killed; the file has what it wrote"]
+        assert [problem.what for problem in capture.problems] == [
+            "the process that records was killed; the file has what it wrote"
+        ]
     with open_capture(path) as file:
         assert sum(map(len, file)) == 1
 
 
-def test_a_recorder_ends_with_the_process_that_wanted_it(wire: tuple[str, int], tmp_path: Path) -> None:
+def test_a_recorder_ends_with_the_process_that_wanted_it(
+    wire: tuple[str, int], tmp_path: Path
+) -> None:
     code = f"""
 import os
 from dcpinspect.capture.live import LiveCapture
@@ -631,7 +734,9 @@ print(capture._recorder.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
     with inside(wire[0]):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
     recorder = Path("/proc") / done.stdout.strip()
     end = time.monotonic() + 120
     while recorder.exists():
@@ -650,10 +755,14 @@ def test_a_signal_while_the_recorder_loads_is_not_its_matter(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path), *sys.path)))
     with opened(wire[0]) as capture:
         os.write(wire[1], segment(1))
-        assert [packet for batch in collected(capture, 1) for packet in packets(batch)] == [segment(1)]
+        assert [packet for batch in collected(capture, 1) for packet in packets(batch)] == [
+            segment(1)
+        ]
 
 
-def test_temporary_files_go_with_a_process_that_is_killed(wire: tuple[str, int], tmp_path: Path) -> None:
+def test_temporary_files_go_with_a_process_that_is_killed(
+    wire: tuple[str, int], tmp_path: Path
+) -> None:
     code = """
 import os
 from dcpinspect.capture.live import LiveCapture
@@ -663,7 +772,13 @@ os.kill(os.getpid(), 9)
 """
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with inside(wire[0]):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
     assert done.stdout == "1\n"
     end = time.monotonic() + 120
     while list(tmp_path.iterdir()):
@@ -673,9 +788,14 @@ os.kill(os.getpid(), 9)
 
 @pytest.mark.parametrize("ports", [(11_210,), None])
 def test_without_libpcap_packets_of_all_ports_are_recorded(
-    ports: tuple[int, ...] | None, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ports: tuple[int, ...] | None,
+    wire: tuple[str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['scapy.libs.winpcapy'] = None\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['scapy.libs.winpcapy'] = None\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     namespace, fd = wire
     told: Told = []
@@ -685,7 +805,9 @@ def test_without_libpcap_packets_of_all_ports_are_recorded(
             os.write(fd, frame)
         found = collected(capture, 30)
         assert [packet for batch in found for packet in packets(batch)] == sent
-    assert [line.partition(",")[0] for line in told] == (["libpcap is not installed"] if ports is not None else [])
+    assert [line.partition(",")[0] for line in told] == (
+        ["libpcap is not installed"] if ports is not None else []
+    )
 
 
 def test_drops_that_are_not_known_are_said_beside_those_that_are(wire: tuple[str, int]) -> None:

@@ -69,7 +69,11 @@ def test_a_packet_alone_is_mended(tmp_path: Path) -> None:
 
 
 def test_a_capture_whose_line_ends_are_all_cr_lf_by_nature_stays_as_it_is(tmp_path: Path) -> None:
-    record = bytes.fromhex("0102030405060708") + (20).to_bytes(4, "little") * 2 + b"0123456789\r\n01234567"
+    record = (
+        bytes.fromhex("0102030405060708")
+        + (20).to_bytes(4, "little") * 2
+        + b"0123456789\r\n01234567"
+    )
     data = BASE[:24] + 200 * record
     assert not is_from_terminal(data)
     (tmp_path / "x").write_bytes(data)
@@ -91,7 +95,9 @@ def test_a_line_feed_that_came_another_way_is_damage(tmp_path: Path) -> None:
 
 def test_a_pipe_is_mended_as_a_file_is() -> None:
     command = [sys.executable, "-m", "dcpinspect", "check", "-"]
-    told = subprocess.run(command, input=through_a_terminal(SAID + BASE), capture_output=True, check=False)
+    told = subprocess.run(
+        command, input=through_a_terminal(SAID + BASE), capture_output=True, check=False
+    )
     assert told.returncode == 0
     assert told.stdout.startswith(b"nothing wrong: 345 messages, 5 streams, 100 % of bytes decoded")
     assert b"text before the capture was left out: tcpdump: listening on eth0" in told.stderr
@@ -117,9 +123,15 @@ def test_a_pipe_that_is_found_damaged_later_says_how_to_avoid_it(tmp_path: Path)
     writer.join()
 
 
-@pytest.mark.parametrize("text", [SAID, b"Password: ", "tcpdump : écoute sur eth0\n".encode()], ids=["tcpdump", "prompt", "translated"])
+@pytest.mark.parametrize(
+    "text",
+    [SAID, b"Password: ", "tcpdump : écoute sur eth0\n".encode()],
+    ids=["tcpdump", "prompt", "translated"],
+)
 @pytest.mark.parametrize("whole", [BASE, TOUR], ids=["pcap", "pcapng"])
-def test_text_before_a_capture_is_left_out_and_said(text: bytes, whole: bytes, tmp_path: Path) -> None:
+def test_text_before_a_capture_is_left_out_and_said(
+    text: bytes, whole: bytes, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes(text + whole)
     packets, remark, problems = read(tmp_path / "x")
     assert packets == packets_of(tmp_path, whole)

@@ -1,4 +1,6 @@
-"""Files that are no captures are refused with what they are and what to do, and nothing that is a capture is."""
+"""Files that are no captures are refused with what they are and what to do, and nothing that is a
+capture is.
+"""
 
 from __future__ import annotations
 
@@ -55,17 +57,45 @@ KINDS: dict[str, tuple[bytes, str, str]] = {
     "erf": (ERF, "an ERF file", EDITCAP),
     "one record of erf": (ERF[: ERF[11]], "an ERF file", EDITCAP),
     "html": ((FIELD / "g09-html.pcap").read_bytes(), "an HTML page", "logged in"),
-    "html with a comment": (b"\n<!-- proxy -->\n<HTML><body>no</body>", "an HTML page", "logged in"),
+    "html with a comment": (
+        b"\n<!-- proxy -->\n<HTML><body>no</body>",
+        "an HTML page",
+        "logged in",
+    ),
     "git lfs": ((FIELD / "g10-lfs.pcap").read_bytes(), "a pointer of Git LFS", "git lfs pull"),
-    "utf-16 of powershell": (b"\xff\xfe" + BASE.decode("cp437").encode("utf-16-le"), "PowerShell wrote as UTF-16", "tcpdump -w FILE"),
-    "utf-16 text": ("10:49:58 IP 10.0.0.1\r\n\t0x0000:  4500\r\n".encode("utf-16"), "is UTF-16 text", "iconv -f UTF-16 -t UTF-8 IN > OUT"),
+    "utf-16 of powershell": (
+        b"\xff\xfe" + BASE.decode("cp437").encode("utf-16-le"),
+        "PowerShell wrote as UTF-16",
+        "tcpdump -w FILE",
+    ),
+    "utf-16 text": (
+        "10:49:58 IP 10.0.0.1\r\n\t0x0000:  4500\r\n".encode("utf-16"),
+        "is UTF-16 text",
+        "iconv -f UTF-16 -t UTF-8 IN > OUT",
+    ),
     "utf-8 of cp437": (BASE.decode("cp437").encode(), "a shell wrote as UTF-8", "tcpdump -w FILE"),
-    "utf-8 of latin-1": (BASE.decode("latin-1").encode(), "a shell wrote as UTF-8", "tcpdump -w FILE"),
-    "utf-8 with replacements": (BASE.decode(errors="replace").encode(), "taken for UTF-8 text", "tcpdump -w FILE"),
+    "utf-8 of latin-1": (
+        BASE.decode("latin-1").encode(),
+        "a shell wrote as UTF-8",
+        "tcpdump -w FILE",
+    ),
+    "utf-8 with replacements": (
+        BASE.decode(errors="replace").encode(),
+        "taken for UTF-8 text",
+        "tcpdump -w FILE",
+    ),
     "base64": (base64.encodebytes(BASE), "a capture in base64", "base64 -d IN > OUT"),
     "base64 in one line": (base64.b64encode(BASE), "a capture in base64", "base64 -d IN > OUT"),
-    "base64 of gzip": (base64.encodebytes(gzip.compress(BASE)), "a capture in base64", "base64 -d IN > OUT"),
-    "base64 of pcapng": (base64.b64encode((SAMPLES / "tour.pcapng").read_bytes()), "a capture in base64", "base64 -d IN > OUT"),
+    "base64 of gzip": (
+        base64.encodebytes(gzip.compress(BASE)),
+        "a capture in base64",
+        "base64 -d IN > OUT",
+    ),
+    "base64 of pcapng": (
+        base64.b64encode((SAMPLES / "tour.pcapng").read_bytes()),
+        "a capture in base64",
+        "base64 -d IN > OUT",
+    ),
     "hex digits": (BASE.hex().encode(), "a capture as hex digits", "xxd -r"),
     "xxd": (dump(BASE), "a capture as hex digits", "xxd -r"),
     "tar": (tar(tarfile.USTAR_FORMAT), "a tar archive", "tar -xOf FILE"),
@@ -73,17 +103,53 @@ KINDS: dict[str, tuple[bytes, str, str]] = {
     "zip": (zipped(), "a zip archive", "unzip -p FILE"),
     "lz4": (b"\x04\x22\x4d\x18\x64\x40\xa7" + bytes(20), "packed by lz4", "lz4 -dc FILE"),
     "network monitor": (b"GMBU\0\2\1\0" + bytes(120), "Microsoft Network Monitor", EDITCAP),
-    "etl": (struct.pack("<18I", 65536, *[7] * 17) + b"\x02\0\x02\xc0" + bytes(200), "an event trace of Windows", "pktmon etl2pcap"),
-    "tshark -T json": (b'[\n  {\n    "_index": "packets-2024-11-11",\n', "what tshark prints as JSON", "give the capture"),
-    "tshark -T ek": (b'{"index":{"_index":"packets-2024-11-11","_type":"doc"}}\n', "what tshark prints as JSON", "give the capture"),
-    "tshark -T pdml": (b'<?xml version="1.0"?>\n<!-- made -->\n<pdml version="0">', "what tshark -T pdml prints", "give the capture"),
+    "etl": (
+        struct.pack("<18I", 65536, *[7] * 17) + b"\x02\0\x02\xc0" + bytes(200),
+        "an event trace of Windows",
+        "pktmon etl2pcap",
+    ),
+    "tshark -T json": (
+        b'[\n  {\n    "_index": "packets-2024-11-11",\n',
+        "what tshark prints as JSON",
+        "give the capture",
+    ),
+    "tshark -T ek": (
+        b'{"index":{"_index":"packets-2024-11-11","_type":"doc"}}\n',
+        "what tshark prints as JSON",
+        "give the capture",
+    ),
+    "tshark -T pdml": (
+        b'<?xml version="1.0"?>\n<!-- made -->\n<pdml version="0">',
+        "what tshark -T pdml prints",
+        "give the capture",
+    ),
     "json": (b'{"vb_0": {"state": "active"}}', "is JSON", "give the capture"),
-    "a program": (Path(sys.executable).resolve().read_bytes()[:5000], "a program", "give the capture"),
+    "a program": (
+        Path(sys.executable).resolve().read_bytes()[:5000],
+        "a program",
+        "give the capture",
+    ),
     "zeros": (bytes(100_000), "zeros", "record again"),
-    "dos2unix": ((SAMPLES / "tour.pcapng").read_bytes().replace(b"\r\n", b"\n"), "changed line ends", "as binary"),
-    "messages of tcpdump": (b"tcpdump: eth7: No such device exists\n(No such device exists)\n", "without its packets", "tcpdump -w FILE"),
-    "the end of tcpdump": (b"111 packets captured\n0 packets dropped by kernel\n", "without its packets", "tcpdump -w FILE"),
-    "memcached.log": (b"2024-11-11T10:49:58.164224+00:00 INFO 43: DCP (Producer) x\n", "a log of a server", "dcpinspect log"),
+    "dos2unix": (
+        (SAMPLES / "tour.pcapng").read_bytes().replace(b"\r\n", b"\n"),
+        "changed line ends",
+        "as binary",
+    ),
+    "messages of tcpdump": (
+        b"tcpdump: eth7: No such device exists\n(No such device exists)\n",
+        "without its packets",
+        "tcpdump -w FILE",
+    ),
+    "the end of tcpdump": (
+        b"111 packets captured\n0 packets dropped by kernel\n",
+        "without its packets",
+        "tcpdump -w FILE",
+    ),
+    "memcached.log": (
+        b"2024-11-11T10:49:58.164224+00:00 INFO 43: DCP (Producer) x\n",
+        "a log of a server",
+        "dcpinspect log",
+    ),
 }
 
 
@@ -112,7 +178,10 @@ def test_a_pipe_is_refused_with_the_same_words() -> None:
     command = [sys.executable, "-m", "dcpinspect", "check", "-"]
     told = subprocess.run(command, input=KINDS["base64"][0], capture_output=True, check=False)
     assert (told.returncode, told.stdout) == (2, b"")
-    assert told.stderr == b"dcpinspect: standard input: is a capture in base64; decode it: base64 -d IN > OUT\n"
+    assert (
+        told.stderr
+        == b"dcpinspect: standard input: is a capture in base64; decode it: base64 -d IN > OUT\n"
+    )
 
 
 def test_in_a_directory_it_is_left_out_by_its_name(tmp_path: Path) -> None:
@@ -120,7 +189,9 @@ def test_in_a_directory_it_is_left_out_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "b.pcap").write_bytes(KINDS["snoop"][0])
     with open_capture(tmp_path) as capture:
         assert sum(map(len, capture)) == 111
-        assert [one.what for one in capture.problems] == ["left out, for it is a snoop file, as Solaris records"]
+        assert [one.what for one in capture.problems] == [
+            "left out, for it is a snoop file, as Solaris records"
+        ]
 
 
 def test_noise_is_of_no_kind() -> None:

@@ -31,11 +31,20 @@ def test_empty_file_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_a_directory_without_captures_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no capture")
-    assert message_of(tmp_path) == "x: is a directory without captures; name one that has pcap or pcapng files"
+    assert (
+        message_of(tmp_path)
+        == "x: is a directory without captures; name one that has pcap or pcapng files"
+    )
 
 
-def test_a_file_of_a_directory_that_cannot_be_read_is_left_out_and_a_named_one_is_an_error(tmp_path: Path) -> None:
-    for name, content in {"r_1.pcap": builders.pcap(PACKETS), "r_2.pcap": b"", "r_3.pcap": bytes(30)}.items():
+def test_a_file_of_a_directory_that_cannot_be_read_is_left_out_and_a_named_one_is_an_error(
+    tmp_path: Path,
+) -> None:
+    for name, content in {
+        "r_1.pcap": builders.pcap(PACKETS),
+        "r_2.pcap": b"",
+        "r_3.pcap": bytes(30),
+    }.items():
         (tmp_path / name).write_bytes(content)
     with open_capture(tmp_path) as capture:
         assert sum(len(batch) for batch in capture) == len(PACKETS)
@@ -57,13 +66,18 @@ def test_missing_file_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_answered_with_the_names_that_are_like_it(tmp_path: Path) -> None:
     (tmp_path / "capture-1.pcap").write_bytes(b"")
-    assert message_of(tmp_path / "capture1.pcap").endswith("there is no such file; did you mean capture-1.pcap?")
+    assert message_of(tmp_path / "capture1.pcap").endswith(
+        "there is no such file; did you mean capture-1.pcap?"
+    )
 
 
 def test_a_zip_archive_is_answered_with_how_to_unpack_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x", "w") as archive:
         archive.writestr("a.pcap", builders.pcap(PACKETS))
-    assert message_of(tmp_path / "x") == "x: is a zip archive; unpack it, as in unzip -p FILE | dcpinspect read -"
+    assert (
+        message_of(tmp_path / "x")
+        == "x: is a zip archive; unpack it, as in unzip -p FILE | dcpinspect read -"
+    )
 
 
 def test_a_directory_is_its_captures_in_order_of_time(tmp_path: Path) -> None:
@@ -74,7 +88,10 @@ def test_a_directory_is_its_captures_in_order_of_time(tmp_path: Path) -> None:
     (tmp_path / "deeper" / "trace").write_bytes(builders.pcapng(early))
     (tmp_path / "notes.txt").write_text("no capture")
     with open_capture(tmp_path) as capture:
-        assert [Path(file.name).relative_to(tmp_path).as_posix() for file in capture.files] == ["deeper/trace", "a.pcap"]
+        assert [Path(file.name).relative_to(tmp_path).as_posix() for file in capture.files] == [
+            "deeper/trace",
+            "a.pcap",
+        ]
         assert sum(len(batch) for batch in capture) == 2 * len(packets)
 
 
@@ -100,7 +117,10 @@ def test_unreadable_file_is_one_clear_line(tmp_path: Path) -> None:
     try:
         if user == 0:
             os.seteuid(NOBODY)  # root may read everything
-        assert message_of(tmp_path / "x") == "x: cannot be opened (Permission denied); check the name and its permissions"
+        assert (
+            message_of(tmp_path / "x")
+            == "x: cannot be opened (Permission denied); check the name and its permissions"
+        )
     finally:
         os.seteuid(user)
 
@@ -108,9 +128,9 @@ def test_unreadable_file_is_one_clear_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"hello world, this is no capture", b"\xd4\xc3\xb2\xa1", b"\x0a"])
 def test_anything_else_is_no_capture(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x").write_bytes(data)
-    assert (
-        message_of(tmp_path / "x")
-        == f"x: is not a capture (begins with {data[:4].hex(' ')}); give a pcap or pcapng file, plain or packed by gzip, zstd, xz or bzip2"
+    assert message_of(tmp_path / "x") == (
+        f"x: is not a capture (begins with {data[:4].hex(' ')}); give a pcap or pcapng file, "
+        "plain or packed by gzip, zstd, xz or bzip2"
     )
 
 
@@ -122,23 +142,34 @@ def test_several_files_are_one_reading_in_order_of_time(tmp_path: Path) -> None:
         batches = list(capture)
     assert [Path(file.name).name for file in capture.files] == ["early", "late", "none"]
     assert [file.packets for file in capture.files] == [30, 20, 0]
-    assert [(batch.file, batch.first_frame, batch.first_packet) for batch in batches] == [(0, 1, 0), (1, 1, 30)]
+    assert [(batch.file, batch.first_frame, batch.first_packet) for batch in batches] == [
+        (0, 1, 0),
+        (1, 1, 30),
+    ]
 
 
 def test_batches_stay_valid_after_the_next_one(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(builders.pcap(PACKETS))
     batches = list(open_capture(tmp_path / "x", batch_bytes=300))
-    assert [batch.data[batch.offset[0]] for batch in batches] == [batch.first_frame - 1 for batch in batches]
+    assert [batch.data[batch.offset[0]] for batch in batches] == [
+        batch.first_frame - 1 for batch in batches
+    ]
 
 
-@pytest.mark.parametrize("path", [SAMPLES / "tour.pcapng", SAMPLES / "lossy.pcap"], ids=lambda path: path.name)
-def test_a_batch_has_a_bounded_number_of_packets(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "path", [SAMPLES / "tour.pcapng", SAMPLES / "lossy.pcap"], ids=lambda path: path.name
+)
+def test_a_batch_has_a_bounded_number_of_packets(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def packets() -> list[tuple[object, ...]]:
         found: list[tuple[object, ...]] = []
         with open_capture(path) as capture:
             for batch in capture:
                 options = batch.captured * 0 if batch.options is None else batch.options
-                ends = zip(batch.offset.tolist(), (batch.offset + batch.captured).tolist(), strict=True)
+                ends = zip(
+                    batch.offset.tolist(), (batch.offset + batch.captured).tolist(), strict=True
+                )
                 data = [batch.data[start:end].tobytes() for start, end in ends]
                 columns = (
                     batch.packets,
@@ -178,7 +209,9 @@ def test_a_pipe_gives_what_is_complete_without_waiting_for_more() -> None:
         "for batch in open_capture('-'): print(len(batch), flush=True)\n"
     )
     data = builders.pcap(PACKETS)
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(data[: len(builders.pcap(PACKETS[:7])) + 20])
@@ -202,8 +235,12 @@ def test_the_position_of_files_gets_to_their_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", ["pipe", "./pipe"])
-def test_a_pipe_that_is_named_twice_is_refused_before_it_is_waited_for(again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_is_named_twice_is_refused_before_it_is_waited_for(
+    again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    with pytest.raises(UsageError, match=f"^{again}: a pipe or device can be read once; name it once$"):
+    with pytest.raises(
+        UsageError, match=f"^{again}: a pipe or device can be read once; name it once$"
+    ):
         open_capture(["pipe", again])

@@ -37,7 +37,9 @@ def raw_socket(interface: str) -> socket.socket:
 
 
 @contextmanager
-def opened(namespace: str, interface: str | None = "eth0", *, cooked: bool = False, size: int = 8 << 20) -> Iterator[PacketSocket]:
+def opened(
+    namespace: str, interface: str | None = "eth0", *, cooked: bool = False, size: int = 8 << 20
+) -> Iterator[PacketSocket]:
     """A socket that receives only what is of port 11210, where neighbours would talk otherwise."""
     with inside(namespace):
         sock = cooked_socket(interface) if cooked else raw_socket(interface or "")
@@ -88,7 +90,9 @@ def received(source: PacketSocket, count: int) -> list[Frame]:
 
 
 @pytest.mark.parametrize("vlans", [(), (5,), (0xE005,), (5, 6)])
-def test_a_frame_comes_as_it_was_with_its_vlan_tags(vlans: tuple[int, ...], wire: tuple[str, int]) -> None:
+def test_a_frame_comes_as_it_was_with_its_vlan_tags(
+    vlans: tuple[int, ...], wire: tuple[str, int]
+) -> None:
     namespace, fd = wire
     with opened(namespace) as source:
         sent = builders.frame(SEGMENT, vlans=vlans)
@@ -102,14 +106,18 @@ def test_a_frame_comes_as_it_was_with_its_vlan_tags(vlans: tuple[int, ...], wire
 
 @pytest.mark.parametrize("interface", ["eth0", None])
 @pytest.mark.parametrize("vlans", [(), (5,), (5, 6)])
-def test_a_cooked_socket_says_where_the_packet_came_from(vlans: tuple[int, ...], interface: str | None, wire: tuple[str, int]) -> None:
+def test_a_cooked_socket_says_where_the_packet_came_from(
+    vlans: tuple[int, ...], interface: str | None, wire: tuple[str, int]
+) -> None:
     namespace, fd = wire
     sent = builders.frame(SEGMENT, vlans=vlans)
     with opened(namespace, interface, cooked=True) as source, inside(namespace):
         os.write(fd, sent)
         ((data, whole, _, _),) = received(source, 1)
         index = socket.if_nametoindex("eth0")
-    header = struct.pack(">HHIHBB8s", 0x8100 if vlans else 0x0800, 0, index, 1, 0, 6, bytes.fromhex("020000000001"))
+    header = struct.pack(
+        ">HHIHBB8s", 0x8100 if vlans else 0x0800, 0, index, 1, 0, 6, bytes.fromhex("020000000001")
+    )
     assert (source.link_type, whole) == (COOKED, len(data))
     assert data.hex() == (header + sent[14:]).hex()
 
@@ -124,7 +132,9 @@ def received_of(frames: list[Frame], port: int) -> int:
         elif source == port:
             segments.append((sequence, len(data) - 34 - (offset >> 4) * 4))
     whole = 0
-    for start, length in sorted(((sequence - first) & 0xFFFFFFFF, length) for sequence, length in segments):
+    for start, length in sorted(
+        ((sequence - first) & 0xFFFFFFFF, length) for sequence, length in segments
+    ):
         if start <= whole:
             whole = max(whole, start + length)
     return whole
@@ -157,7 +167,9 @@ def test_frames_longer_than_scapy_would_take_come_whole_and_once() -> None:
 
 def test_as_many_are_taken_as_are_asked_for_and_have_room(wire: tuple[str, int]) -> None:
     namespace, fd = wire
-    sent = [builders.frame(Segment(True, number, 2, payload=bytes(1000))) for number in range(1, 21)]
+    sent = [
+        builders.frame(Segment(True, number, 2, payload=bytes(1000))) for number in range(1, 21)
+    ]
     with opened(namespace) as source:
         for frame in sent:
             os.write(fd, frame)

@@ -11,7 +11,9 @@ from dcpinspect.capture.zstd import zstd
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
-def test_a_file_is_replaced_by_a_packed_one_that_has_its_bytes_and_its_rights(kind: str, tmp_path: Path) -> None:
+def test_a_file_is_replaced_by_a_packed_one_that_has_its_bytes_and_its_rights(
+    kind: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.pcapng"
     path.write_bytes(b"packets" * 100_000)
     path.chmod(0o640)

@@ -10,7 +10,10 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcap import Pcap
 from tests import builders
 
-PACKETS = [builders.Recorded(bytes([i]) * (60 + i), 100 + i, builders.START_NS + i * 1_000_000) for i in range(50)]
+PACKETS = [
+    builders.Recorded(bytes([i]) * (60 + i), 100 + i, builders.START_NS + i * 1_000_000)
+    for i in range(50)
+]
 
 
 def packets_of(path: Path, batch_bytes: int = 1 << 20) -> list[tuple[bytes, int, int, int]]:
@@ -18,7 +21,17 @@ def packets_of(path: Path, batch_bytes: int = 1 << 20) -> list[tuple[bytes, int,
     for batch in open_capture(path, batch_bytes=batch_bytes):
         assert batch.first_frame == len(found) + 1
         for at, size, wire, time, link in zip(
-            *(column.tolist() for column in (batch.offset, batch.captured, batch.wire, batch.time_ns, batch.link_type)), strict=True
+            *(
+                column.tolist()
+                for column in (
+                    batch.offset,
+                    batch.captured,
+                    batch.wire,
+                    batch.time_ns,
+                    batch.link_type,
+                )
+            ),
+            strict=True,
         ):
             found.append((batch.data[at : at + size].tobytes(), wire, time, link))
     return found
@@ -29,7 +42,9 @@ EXPECTED = [(packet.data, packet.wire, packet.time_ns, 1) for packet in PACKETS]
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])
-def test_every_variant_of_the_format_gives_the_same_packets(tmp_path: Path, order: str, magic: int) -> None:
+def test_every_variant_of_the_format_gives_the_same_packets(
+    tmp_path: Path, order: str, magic: int
+) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(PACKETS, order=order, magic=magic))
     assert packets_of(path) == EXPECTED
@@ -69,16 +84,24 @@ def test_cut_last_record_is_told_and_the_rest_read(tmp_path: Path, cut: int) -> 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])
 @pytest.mark.parametrize("batch_bytes", [1, 200, 1 << 20])
-def test_files_written_one_behind_the_other_are_read(tmp_path: Path, order: str, magic: int, batch_bytes: int) -> None:
+def test_files_written_one_behind_the_other_are_read(
+    tmp_path: Path, order: str, magic: int, batch_bytes: int
+) -> None:
     path = tmp_path / "x.pcap"
     raw = [replace(packet, link_type=builders.RAW) for packet in PACKETS]
     path.write_bytes(builders.pcap(PACKETS) + builders.pcap(raw, order=order, magic=magic))
-    assert packets_of(path, batch_bytes) == EXPECTED + [(*packet[:3], builders.RAW) for packet in EXPECTED]
+    assert packets_of(path, batch_bytes) == EXPECTED + [
+        (*packet[:3], builders.RAW) for packet in EXPECTED
+    ]
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 7, b"text " * 50, bytes(1000), struct.pack("<IIII", 1, 2, 0xDEADBEEF, 4)])
+@pytest.mark.parametrize(
+    "garbage", [b"\xff" * 7, b"text " * 50, bytes(1000), struct.pack("<IIII", 1, 2, 0xDEADBEEF, 4)]
+)
 @pytest.mark.parametrize("batch_bytes", [200, 1 << 20])
-def test_garbage_between_records_is_skipped_and_told(tmp_path: Path, garbage: bytes, batch_bytes: int) -> None:
+def test_garbage_between_records_is_skipped_and_told(
+    tmp_path: Path, garbage: bytes, batch_bytes: int
+) -> None:
     before = builders.pcap(PACKETS[:20])
     path = tmp_path / "x.pcap"
     path.write_bytes(before + garbage + builders.pcap(PACKETS[20:])[24:])

@@ -44,14 +44,18 @@ def packets_in(path: Path) -> list[Packet]:
             for i in range(len(batch)):
                 start = int(batch.offset[i])
                 data = batch.data[start : start + int(batch.captured[i])].tobytes()
-                found.append((data, int(batch.wire[i]), int(batch.time_ns[i]), int(batch.link_type[i])))
+                found.append(
+                    (data, int(batch.wire[i]), int(batch.time_ns[i]), int(batch.link_type[i]))
+                )
         assert [problem for problem in capture.problems if "link type" not in problem.what] == []
     return found
 
 
 def tshark(path: Path, *fields: str) -> list[list[str]]:
     names = [word for field in fields for word in ("-e", field)]
-    done = subprocess.run(["tshark", "-r", path, "-T", "fields", *names], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["tshark", "-r", path, "-T", "fields", *names], capture_output=True, text=True, check=True
+    )
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 
@@ -72,8 +76,19 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert packets_in(written(tmp_path / "x.pcapng", batch_of(PACKETS))) == PACKETS
 
 
-@given(st.lists(st.tuples(st.binary(max_size=70), st.integers(70, 2**32 - 1), st.integers(0, 9 * 10**18 - 1), st.integers(0, 2**16 - 1))))
-def test_any_packets_come_back(tmp_path_factory: pytest.TempPathFactory, packets: list[Packet]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=70),
+            st.integers(70, 2**32 - 1),
+            st.integers(0, 9 * 10**18 - 1),
+            st.integers(0, 2**16 - 1),
+        )
+    )
+)
+def test_any_packets_come_back(
+    tmp_path_factory: pytest.TempPathFactory, packets: list[Packet]
+) -> None:
     path = tmp_path_factory.mktemp("any") / "x.pcapng"
     assert packets_in(written(path, batch_of(packets))) == packets
 
@@ -84,7 +99,10 @@ def test_chosen_packets_are_written_in_the_order_given(tmp_path: Path) -> None:
 
 
 def test_no_packets_leave_a_file_that_opens(tmp_path: Path) -> None:
-    assert packets_in(written(tmp_path / "x.pcapng", batch_of(PACKETS), rows=np.empty(0, np.int64))) == []
+    assert (
+        packets_in(written(tmp_path / "x.pcapng", batch_of(PACKETS), rows=np.empty(0, np.int64)))
+        == []
+    )
 
 
 def test_a_capture_written_batch_by_batch_is_the_same_capture(tmp_path: Path) -> None:
@@ -102,7 +120,9 @@ def test_a_packet_longer_than_snaplen_gets_an_interface_that_says_so(tmp_path: P
 
 
 def test_a_time_before_1970_becomes_its_first_moment(tmp_path: Path) -> None:
-    assert packets_in(written(tmp_path / "x.pcapng", batch_of([(b"x", 1, -5, ETHERNET)]))) == [(b"x", 1, 0, ETHERNET)]
+    assert packets_in(written(tmp_path / "x.pcapng", batch_of([(b"x", 1, -5, ETHERNET)]))) == [
+        (b"x", 1, 0, ETHERNET)
+    ]
 
 
 def test_the_kernel_writes_the_same_compiled() -> None:
@@ -123,7 +143,9 @@ def test_the_kernel_writes_the_same_compiled() -> None:
 def test_wireshark_reads_link_types_times_lengths_and_comments(tmp_path: Path) -> None:
     comments = {0: "a gap begins here\nand ends elsewhere — ü", 2: "last"}
     path = written(tmp_path / "x.pcapng", batch_of(PACKETS), comments=comments)
-    assert tshark(path, "frame.time_epoch", "frame.len", "frame.cap_len", "frame.encap_type", "frame.comment") == [
+    assert tshark(
+        path, "frame.time_epoch", "frame.len", "frame.cap_len", "frame.encap_type", "frame.comment"
+    ) == [
         ["1700000000.123456789", "60", "60", "1", "a gap begins here\\nand ends elsewhere — ü"],
         ["1700000000.123456790", "900", "45", "210", ""],
         ["1700000002.000000000", "5", "0", "1", "last"],
@@ -149,13 +171,18 @@ def test_interfaces_and_drops_are_described(tmp_path: Path) -> None:
         writer.write(batch_of([PACKETS[0]] * 2))
         writer.write(batch_of([PACKETS[1]]))
         writer.statistics(number, received=9, dropped=7, time_ns=START_NS)
-    done = subprocess.run(["capinfos", "-Mc", "-I", path], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["capinfos", "-Mc", "-I", path], capture_output=True, text=True, check=True
+    )
     assert "Number of interfaces in file: 2" in done.stdout
     assert "Name = eth0" in done.stdout
     assert "Filter string = tcp port 11210" in done.stdout
     assert "Number of packets = 2" in done.stdout
     blocks = subprocess.run(
-        ["tshark", "-r", path, "-X", "read_format:MIME Files Format", "-T", "json"], capture_output=True, text=True, check=True
+        ["tshark", "-r", path, "-X", "read_format:MIME Files Format", "-T", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
     )  # the file itself, block by block; its keys repeat, so it is no JSON that json.loads takes whole
     assert '"pcapng.options.option.data.interface.received": "9"' in blocks.stdout
     assert '"pcapng.options.option.data.interface.dropped": "7"' in blocks.stdout

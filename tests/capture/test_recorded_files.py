@@ -26,8 +26,15 @@ def count(path: Path) -> int:
     return found
 
 
-def opened(path: Path | str, *, interfaces: Sequence[tuple[str, int]] = (("eth0", 1),), capture_filter: str | None = None) -> RecordedFiles:
-    return RecordedFiles(str(path), interfaces, name=f"--write {path}", capture_filter=capture_filter)
+def opened(
+    path: Path | str,
+    *,
+    interfaces: Sequence[tuple[str, int]] = (("eth0", 1),),
+    capture_filter: str | None = None,
+) -> RecordedFiles:
+    return RecordedFiles(
+        str(path), interfaces, name=f"--write {path}", capture_filter=capture_filter
+    )
 
 
 def blocks(batch: PacketBatch, limit: int | None = None) -> memoryview:
@@ -64,7 +71,9 @@ def test_the_file_says_where_it_comes_from_and_what_was_dropped(tmp_path: Path) 
     path = tmp_path / "x.pcapng"
     files = opened(path, interfaces=[("eth0", 1), ("any", 276)], capture_filter="port 11210")
     files.end([(107, 7), None])
-    report = subprocess.run(["capinfos", "-I", str(path)], capture_output=True, text=True, check=True).stdout
+    report = subprocess.run(
+        ["capinfos", "-I", str(path)], capture_output=True, text=True, check=True
+    ).stdout
     assert (report.count("Name = eth0"), report.count("Name = any")) == (1, 1)
     assert report.count("Filter string = port 11210") == 2
     assert report.count("Number of stat entries = 1") == 1
@@ -77,12 +86,20 @@ def kinds(path: Path) -> list[int]:
     return found
 
 
-def test_an_interface_that_comes_later_is_described_before_its_packets_and_in_every_file_behind(tmp_path: Path) -> None:
-    files = RecordedFiles(str(tmp_path / "x.pcapng"), [("eth0", 1)], name="x", each=Limits(packets=1))
+def test_an_interface_that_comes_later_is_described_before_its_packets_and_in_every_file_behind(
+    tmp_path: Path,
+) -> None:
+    files = RecordedFiles(
+        str(tmp_path / "x.pcapng"), [("eth0", 1)], name="x", each=Limits(packets=1)
+    )
     with open_capture(SAMPLE, batch_bytes=200) as capture:
         first, second, third, *_ = (blocks(batch, limit=1) for batch in capture)
     files.put(first, 1)
-    assert [files.interface(*one) for one in (("eth0", 101), ("eth0", 1), ("eth0", 101))] == [1, 0, 1]
+    assert [files.interface(*one) for one in (("eth0", 101), ("eth0", 1), ("eth0", 101))] == [
+        1,
+        0,
+        1,
+    ]
     second[8] = third[8] = 1  # the interface of the packet
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     (path,) = tmp_path.iterdir()
@@ -110,7 +127,10 @@ def test_counts_that_are_not_known_are_not_written(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"^--write .*/none/x: cannot be written to \(No such file or directory\)$"):
+    with pytest.raises(
+        OutputError,
+        match=r"^--write .*/none/x: cannot be written to \(No such file or directory\)$",
+    ):
         opened(tmp_path / "none" / "x")
     with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device$"):
         opened("/dev/full")

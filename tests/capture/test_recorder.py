@@ -13,7 +13,15 @@ from dcpinspect.capture.recorder import Wishes, _Told
 
 def test_wishes_come_to_the_process_as_they_were() -> None:
     wishes = Wishes(
-        ("eth0", "a\x1b"), (11_210,), "/x y", "--write x", each=Limits(1, 2.5, 3), files=4, stop=Limits(seconds=1), is_spool=True, user="me"
+        ("eth0", "a\x1b"),
+        (11_210,),
+        "/x y",
+        "--write x",
+        each=Limits(1, 2.5, 3),
+        files=4,
+        stop=Limits(seconds=1),
+        is_spool=True,
+        user="me",
     )
     assert Wishes.of(wishes.to_json()) == wishes
     assert Wishes.of(Wishes(("any",), None, "p", "n").to_json()).ports is None
@@ -54,7 +62,9 @@ def test_a_reader_that_takes_nothing_stops_nobody_and_loses_no_line() -> None:
 def test_what_cannot_be_captured_is_said_in_a_line_of_json() -> None:
     wishes = Wishes(("nope",), None, "/tmp/never", "temporary files")  # noqa: S108 - it is not made
     command = [sys.executable, "-m", "dcpinspect.capture.recorder", wishes.to_json()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+    )
     said, end = map(json.loads, done.stdout.splitlines())
     assert end == {"end": True}
     assert said["error"] == "UsageError"

@@ -28,14 +28,23 @@ def store(server: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 
 
 @pytest.mark.slow
-def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = SAMPLE.read_bytes()
     monkeypatch.setattr(remote, "FIRST", 1 << 12)
-    plain, packed = store.put("ring/a.pcap", content), store.put("ring/b.pcap.gz", gzip.compress(content))
+    plain, packed = (
+        store.put("ring/a.pcap", content),
+        store.put("ring/b.pcap.gz", gzip.compress(content)),
+    )
     store.told(failures=2, slow_s=0.05)
     with open_capture(plain) as capture, open_capture(SAMPLE) as local:
         assert sum(map(len, capture)) == sum(map(len, local))
-        assert (capture.position, capture.files[0].storage, capture.problems) == (len(content), "stream", [])
+        assert (capture.position, capture.files[0].storage, capture.problems) == (
+            len(content),
+            "stream",
+            [],
+        )
     assert store.told()["failures"] == 0
     assert all(one.startswith("bytes=") for one in store.ranges)
     with open_capture([packed, plain]) as capture:
@@ -50,11 +59,17 @@ def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(store
     assert sorted(remote.files_below(f"{store.root}/ring/")) == [plain, packed]
 
 
-def test_what_is_not_there_or_does_not_answer_is_one_line_without_secrets(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_there_or_does_not_answer_is_one_line_without_secrets(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stores, "LONG", stores.Patience(2, 5.0, 1))
-    with pytest.raises(CaptureError, match=rf"{store.root}/none: there is no such file; check the name"):
+    with pytest.raises(
+        CaptureError, match=rf"{store.root}/none: there is no such file; check the name"
+    ):
         open_capture(f"{store.root}/none")
-    with pytest.raises(CaptureError, match=r"nowhere.*/x: (cannot be opened|there is no such file)"):
+    with pytest.raises(
+        CaptureError, match=r"nowhere.*/x: (cannot be opened|there is no such file)"
+    ):
         open_capture(f"{store.base.format('nowhere')}/x")
     with pytest.raises(CaptureError, match="cannot be followed"):
         open_capture(f"{store.root}/none", follow=True)
@@ -71,7 +86,9 @@ def test_a_store_is_asked_for_its_bucket(store: Store) -> None:
     stores.reach(f"{store.root}/none")
     if store.name == "azure":
         return  # its containers are not asked for
-    with pytest.raises(OSError, match=r"there is no bucket nowhere in storage.*; check the name and ") as raised:
+    with pytest.raises(
+        OSError, match=r"there is no bucket nowhere in storage.*; check the name and "
+    ) as raised:
         stores.reach(f"{store.base.format('nowhere')}/x")
     assert not any(secret in str(raised.value) for secret in (MARKER, KEY))
 
@@ -79,16 +96,29 @@ def test_a_store_is_asked_for_its_bucket(store: Store) -> None:
 @pytest.mark.parametrize(
     ("settings", "name", "says"),
     [
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "s3a://nothing/a", r" at http://127\.0\.0\.1:1 does .* and AWS_ENDPOINT_URL$"),
-        ({"STORAGE_EMULATOR_HOST": "127.0.0.1:1"}, "gs://nothing/a", r" at http://127\.0\.0\.1:1 does .* and STORAGE_EMULATOR_HOST$"),
         (
-            {"AZURE_STORAGE_USE_EMULATOR": "true", "AZURITE_BLOB_STORAGE_URL": "http://127.0.0.1:1"},
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"},
+            "s3a://nothing/a",
+            r" at http://127\.0\.0\.1:1 does .* and AWS_ENDPOINT_URL$",
+        ),
+        (
+            {"STORAGE_EMULATOR_HOST": "127.0.0.1:1"},
+            "gs://nothing/a",
+            r" at http://127\.0\.0\.1:1 does .* and STORAGE_EMULATOR_HOST$",
+        ),
+        (
+            {
+                "AZURE_STORAGE_USE_EMULATOR": "true",
+                "AZURITE_BLOB_STORAGE_URL": "http://127.0.0.1:1",
+            },
             "abfss://c@ours.dfs.core.windows.net/x",
             r" does not answer \(.*http://127\.0\.0\.1:1.* and the account$",
         ),
     ],
 )
-def test_a_store_that_is_not_there_is_one_line(settings: dict[str, str], name: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_not_there_is_one_line(
+    settings: dict[str, str], name: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for variable, value in {"AZURE_STORAGE_KEY": KEY, **settings}.items():
         monkeypatch.setenv(variable, value)
     with pytest.raises(OSError, match=says) as raised:
@@ -98,6 +128,8 @@ def test_a_store_that_is_not_there_is_one_line(settings: dict[str, str], name: s
 
 
 def test_a_store_that_cannot_be_had_is_one_line() -> None:
-    with pytest.raises(CaptureError, match=r"cannot be opened \(.+\); check the name, and the credentials") as raised:
+    with pytest.raises(
+        CaptureError, match=r"cannot be opened \(.+\); check the name, and the credentials"
+    ) as raised:
         open_capture("hdfs://127.0.0.1:1/x")
     assert "\n" not in str(raised.value)

@@ -28,7 +28,9 @@ except PermissionError:
 
 
 def after(do: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM.format(do=do)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(do=do)], capture_output=True, text=True, check=True
+    )
     return done.stdout.splitlines()
 
 
@@ -70,7 +72,9 @@ WRITERS = (
 
 @pytest.fixture
 def private(tmp_path: Path) -> Iterator[Path]:
-    """A capture that only its owner may read, in a folder of its own, while new files are usually readable by all."""
+    """A capture that only its owner may read, in a folder of its own, while new files are usually
+    readable by all.
+    """
     path = tmp_path / "captures" / "private.pcap"
     path.parent.mkdir()
     shutil.copyfile(ROLLBACK, path)
@@ -82,8 +86,14 @@ def private(tmp_path: Path) -> Iterator[Path]:
 
 def readable(folder: Path) -> list[str]:
     """The files below a folder that others may read, and reach."""
-    closed = [path for path in folder.rglob("*") if path.is_dir() and not path.stat().st_mode & 0o005]
-    files = [path for path in folder.rglob("*") if path.is_file() and not any(path.is_relative_to(one) for one in closed)]
+    closed = [
+        path for path in folder.rglob("*") if path.is_dir() and not path.stat().st_mode & 0o005
+    ]
+    files = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(path.is_relative_to(one) for one in closed)
+    ]
     return sorted(path.name for path in files if path.stat().st_mode & 0o044)
 
 
@@ -93,12 +103,16 @@ def ran(folder: Path, capture: Path, *arguments: str) -> int:
     names = {"IN": str(capture), "IN2": str(ROLLBACK)}
     command = [sys.executable, "-m", "dcpinspect", *(names.get(word, word) for word in arguments)]
     with capture.open("rb") as stdin:
-        return subprocess.run(command, cwd=folder, stdin=stdin, capture_output=True, check=False).returncode
+        return subprocess.run(
+            command, cwd=folder, stdin=stdin, capture_output=True, check=False
+        ).returncode
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", WRITERS, ids=" ".join)
-def test_what_is_made_of_a_private_capture_is_private(arguments: tuple[str, ...], private: Path, tmp_path: Path) -> None:
+def test_what_is_made_of_a_private_capture_is_private(
+    arguments: tuple[str, ...], private: Path, tmp_path: Path
+) -> None:
     assert ran(tmp_path / "out", private, *arguments) in (0, 1)
     written = list((tmp_path / "out").iterdir())
     assert written
@@ -116,7 +130,9 @@ GROUP = 54321
 
 @NEEDS_ROOT
 @pytest.mark.parametrize("has_file", [False, True], ids=["new", "replaced"])
-def test_what_a_group_may_read_is_given_to_no_other_group(has_file: bool, private: Path, tmp_path: Path) -> None:
+def test_what_a_group_may_read_is_given_to_no_other_group(
+    has_file: bool, private: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "out"
     for group, expected in ((GROUP, 0o600), (os.getegid(), 0o640)):
         folder.mkdir()
@@ -132,7 +148,9 @@ def test_what_a_group_may_read_is_given_to_no_other_group(has_file: bool, privat
 
 
 @NEEDS_ROOT
-def test_a_folder_that_hands_its_group_down_does_not_give_it_what_only_ours_may_read(private: Path, tmp_path: Path) -> None:
+def test_a_folder_that_hands_its_group_down_does_not_give_it_what_only_ours_may_read(
+    private: Path, tmp_path: Path
+) -> None:
     (tmp_path / "out").mkdir()
     os.chown(tmp_path / "out", -1, GROUP)
     (tmp_path / "out").chmod(0o2755)
@@ -145,7 +163,9 @@ def test_a_folder_that_hands_its_group_down_does_not_give_it_what_only_ours_may_
 
 
 @NEEDS_ROOT
-def test_the_folder_of_a_pipeline_keeps_its_group_where_that_may_read_the_captures(private: Path, tmp_path: Path) -> None:
+def test_the_folder_of_a_pipeline_keeps_its_group_where_that_may_read_the_captures(
+    private: Path, tmp_path: Path
+) -> None:
     (tmp_path / "shared").mkdir()
     os.chown(tmp_path / "shared", -1, GROUP)
     (tmp_path / "shared").chmod(0o2770)
@@ -159,7 +179,9 @@ def test_the_folder_of_a_pipeline_keeps_its_group_where_that_may_read_the_captur
     assert masks == [0o077, 0o027]
 
 
-def test_a_file_that_all_could_read_is_private_once_it_has_what_is_private(private: Path, tmp_path: Path) -> None:
+def test_a_file_that_all_could_read_is_private_once_it_has_what_is_private(
+    private: Path, tmp_path: Path
+) -> None:
     (tmp_path / "out").mkdir()
     for mode, expected in ((0o600, 0o600), (0o644, 0o666)):
         (tmp_path / "out" / "out.csv").touch()
@@ -171,7 +193,9 @@ def test_a_file_that_all_could_read_is_private_once_it_has_what_is_private(priva
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_output_of_a_pipeline_with_a_private_capture_is_private(private: Path, tmp_path: Path) -> None:
+def test_the_output_of_a_pipeline_with_a_private_capture_is_private(
+    private: Path, tmp_path: Path
+) -> None:
     (tmp_path / "out").mkdir()  # as a user makes it: others may look into it
     shutil.copyfile(ROLLBACK, private.parent / "public.pcap")
     assert ran(tmp_path / "out", private, "pipeline", "run", str(private.parent), "-o", ".") == 0
@@ -190,7 +214,21 @@ def test_what_is_recorded_is_private(tmp_path: Path) -> None:
     (tmp_path / "out" / "live.pcapng").chmod(0o666)  # as it was left by somebody
     before = os.umask(0o022)
     try:
-        arguments = ("live", "-i", "lo", "--port", "1", "--duration", "0.1", "-w", "live.pcapng", "-f", "csv", "-o", "live.csv")
+        arguments = (
+            "live",
+            "-i",
+            "lo",
+            "--port",
+            "1",
+            "--duration",
+            "0.1",
+            "-w",
+            "live.pcapng",
+            "-f",
+            "csv",
+            "-o",
+            "live.csv",
+        )
         assert ran(tmp_path / "out", ROLLBACK, *arguments) == 0
     finally:
         os.umask(before)

@@ -22,20 +22,48 @@ IPV4, IPV6, VLAN, PROVIDER = 0x0800, 0x86DD, 0x8100, 0x88A8
 
 
 def packet(
-    data: bytes, *, protocol: int = IPV4, tag: tuple[int, int] | None = None, kind: int = 0, hardware: int = 1, wire: int = 0
+    data: bytes,
+    *,
+    protocol: int = IPV4,
+    tag: tuple[int, int] | None = None,
+    kind: int = 0,
+    hardware: int = 1,
+    wire: int = 0,
 ) -> bytes:
-    """A packet as tpacket3_hdr, sockaddr_ll and its bytes; ``tag``: what the kernel took out, number and type."""
+    """A packet as tpacket3_hdr, sockaddr_ll and its bytes; ``tag``: what the kernel took out,
+    number and type.
+    """
     status = 0 if tag is None else 0x10 | (0x40 if tag[1] else 0)
     tci, kind_of_tag = tag or (0, 0)
     body = 48 + 20 + 4
-    head = struct.pack("<IIIIIIHHIIHH8x", 0, 1_700_000_000, 5, len(data), wire or len(data), status, body, body, 0, tci, kind_of_tag, 0)
-    address = struct.pack("<H", 17) + struct.pack(">H", protocol) + struct.pack("<iHBB8s", 7, hardware, kind, 6, b"\x02\0\0\0\0\x01")
+    head = struct.pack(
+        "<IIIIIIHHIIHH8x",
+        0,
+        1_700_000_000,
+        5,
+        len(data),
+        wire or len(data),
+        status,
+        body,
+        body,
+        0,
+        tci,
+        kind_of_tag,
+        0,
+    )
+    address = (
+        struct.pack("<H", 17)
+        + struct.pack(">H", protocol)
+        + struct.pack("<iHBB8s", 7, hardware, kind, 6, b"\x02\0\0\0\0\x01")
+    )
     found = head + address + bytes(4) + data
     found += bytes(-len(found) % 16)
     return struct.pack("<I", len(found)) + found[4:]
 
 
-def written(*packets: bytes, is_cooked: bool = False, most: int = MOST, room: int = 1 << 16) -> tuple[list[Frame], list[int]]:
+def written(
+    *packets: bytes, is_cooked: bool = False, most: int = MOST, room: int = 1 << 16
+) -> tuple[list[Frame], list[int]]:
     """The packets of a block, by both forms alike; and what is kept."""
     block: ByteArray = np.frombuffer(b"".join(packets), np.uint8)
     results = []
@@ -56,7 +84,10 @@ def test_a_packet_comes_with_its_time_its_lengths_and_its_interface() -> None:
 def test_a_tag_that_the_kernel_took_out_is_put_back() -> None:
     frame = bytes(12) + b"\x08\x00" + b"ip"
     assert written(packet(frame, tag=(5, 0)))[0][0][0] == bytes(12) + b"\x81\x00\x00\x05\x08\x00ip"
-    assert written(packet(frame, tag=(0xE005, PROVIDER)))[0][0][0] == bytes(12) + b"\x88\xa8\xe0\x05\x08\x00ip"
+    assert (
+        written(packet(frame, tag=(0xE005, PROVIDER)))[0][0][0]
+        == bytes(12) + b"\x88\xa8\xe0\x05\x08\x00ip"
+    )
     assert written(packet(b"short", tag=(5, 0)))[0][0][0] == b"short"
 
 
@@ -90,7 +121,13 @@ def test_both_forms_write_the_same(wire: tuple[str, int]) -> None:
     namespace, fd = wire
     with opened(namespace, None, cooked=True) as source, opened(namespace) as ether:
         for number in range(1, 40):
-            os.write(fd, builders.frame(Segment(True, number, 2, payload=bytes(number * 7)), vlans=[(), (5,), (5, 6)][number % 3]))
+            os.write(
+                fd,
+                builders.frame(
+                    Segment(True, number, 2, payload=bytes(number * 7)),
+                    vlans=[(), (5,), (5, 6)][number % 3],
+                ),
+            )
         for one in (source, ether):
             assert select.select([one.fileno()], [], [], 60)[0]
             block = one._memory[:BLOCK_BYTES].copy()

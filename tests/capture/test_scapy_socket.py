@@ -36,7 +36,10 @@ source.close()
 
 @NEEDS_ROOT
 def test_frames_of_the_ports_come_as_they_are() -> None:
-    sent = [builders.frame(Segment(True, 1, 2, payload=b"x" * size), vlans=vlans) for size, vlans in ((1, ()), (1200, ()), (7, (5,)))]
+    sent = [
+        builders.frame(Segment(True, 1, 2, payload=b"x" * size), vlans=vlans)
+        for size, vlans in ((1, ()), (1200, ()), (7, (5,)))
+    ]
     other = builders.frame(Segment(True, 1, 2, payload=b"x", server=("10.0.0.2", 80)))
     with tapped("pcap") as (namespace, fd):
         command = ["ip", "netns", "exec", namespace, sys.executable, "-c", PROGRAM, str(len(sent))]

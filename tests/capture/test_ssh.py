@@ -23,7 +23,13 @@ from tests.builders import Segment
 from tests.capture.test_live import opened, packets
 from tests.peers.network import NEEDS_ROOT, tapped
 
-pytestmark = [NEEDS_ROOT, pytest.mark.slow, pytest.mark.requires("tcpdump"), pytest.mark.requires("ssh"), pytest.mark.requires("sshd")]
+pytestmark = [
+    NEEDS_ROOT,
+    pytest.mark.slow,
+    pytest.mark.requires("tcpdump"),
+    pytest.mark.requires("ssh"),
+    pytest.mark.requires("sshd"),
+]
 
 SERVER = """
 Port 2222
@@ -57,12 +63,24 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int, 
     """A namespace with a tap and an sshd: its name, the tap, what ``--ssh`` takes."""
     folder = tmp_path_factory.mktemp("ssh")
     for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True
+        )
     (folder / "sshd_config").write_text(SERVER.format(folder=folder))
     (folder / "config").write_text(CLIENT.format(folder=folder))
     os.makedirs("/run/sshd", exist_ok=True)
     with tapped("ssh") as (namespace, fd):
-        command = ["ip", "netns", "exec", namespace, "/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            namespace,
+            "/usr/sbin/sshd",
+            "-D",
+            "-e",
+            "-f",
+            str(folder / "sshd_config"),
+        ]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
             assert server.stderr is not None
             assert "listening" in server.stderr.readline()
@@ -72,12 +90,16 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int, 
                 server.kill()
 
 
-def listening(there: tuple[str, int, str], *names: str, path: Path | None = None, ssh: str = "", **wishes: Any) -> LiveCapture:
+def listening(
+    there: tuple[str, int, str], *names: str, path: Path | None = None, ssh: str = "", **wishes: Any
+) -> LiveCapture:
     namespace, _, login = there
     return opened(namespace, *names, path=path, ssh=ssh or login, **wishes)
 
 
-def test_packets_come_from_there_and_the_numbers_add_up(there: tuple[str, int, str], tmp_path: Path) -> None:
+def test_packets_come_from_there_and_the_numbers_add_up(
+    there: tuple[str, int, str], tmp_path: Path
+) -> None:
     path = tmp_path / "x.pcapng"
     sent = [segment(number, port=80 if number % 3 else 11_210) for number in range(300)]
     with listening(there, path=path) as capture:
@@ -91,12 +113,16 @@ def test_packets_come_from_there_and_the_numbers_add_up(there: tuple[str, int, s
         assert (capture.received, capture.dropped, capture.problems) == (100, 0, [])
     with open_capture(path) as file:
         assert [packet for batch in file for packet in packets(batch)] == found
-        assert [(one.name, one.received, one.dropped) for one in file.files[0].counts] == [("eth0", 100, 0)]
+        assert [(one.name, one.received, one.dropped) for one in file.files[0].counts] == [
+            ("eth0", 100, 0)
+        ]
 
 
 def dumping(namespace: str) -> list[int]:
     """Processes of tcpdump there; elsewhere others may be at work."""
-    found = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        ["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True
+    ).stdout
     dumping = []
     for number in map(int, found.split()):
         with contextlib.suppress(OSError):  # it has just ended
@@ -116,15 +142,23 @@ def test_tcpdump_does_not_stay_there(there: tuple[str, int, str]) -> None:
 
 
 def test_what_ssh_says_is_told_where_it_fails(there: tuple[str, int, str]) -> None:
-    with pytest.raises(CaptureError, match=r"there: eth9: cannot be captured there \(.*eth9.*\); try the same ssh by hand"):
+    with pytest.raises(
+        CaptureError,
+        match=r"there: eth9: cannot be captured there \(.*eth9.*\); try the same ssh by hand",
+    ):
         listening(there, "eth9")
-    with pytest.raises(CaptureError, match=r"nowhere\.invalid: eth0: cannot be captured there \(.*nowhere\.invalid.*\)"):
+    with pytest.raises(
+        CaptureError,
+        match=r"nowhere\.invalid: eth0: cannot be captured there \(.*nowhere\.invalid.*\)",
+    ):
         listening(there, ssh="root@nowhere.invalid")
     with pytest.raises(CaptureError, match=r"cannot be captured there .*nosuchdump"):
         listening(there, tcpdump="nosuchdump")
     with pytest.raises(UsageError, match="--ssh 'a: No closing quotation"):
         listening(there, ssh="'a")
-    with pytest.raises(CaptureError, match=r"tcpdump sent something else .*; see that nothing is printed at login"):
+    with pytest.raises(
+        CaptureError, match=r"tcpdump sent something else .*; see that nothing is printed at login"
+    ):
         listening(there, tcpdump="env printf %s Welcome-to-this-machine-dear-user")
 
 
@@ -141,14 +175,35 @@ def test_a_connection_that_breaks_is_told(there: tuple[str, int, str]) -> None:
 
 
 def test_the_command_prints_what_comes_there(there: tuple[str, int, str]) -> None:
-    command = [sys.executable, "-m", "dcpinspect", "live", "--ssh", there[2], "-i", "eth0", "-n", "1", "-f", "csv", "--columns", "name"]
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "live",
+        "--ssh",
+        there[2],
+        "-i",
+        "eth0",
+        "-n",
+        "1",
+        "-f",
+        "csv",
+        "--columns",
+        "name",
+    ]
     talk = builders.Conversation()
     talk.stream(True, encode("dcp_open", key=b"x"))
     with subprocess.Popen(
-        ["ip", "netns", "exec", there[0], *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ["ip", "netns", "exec", there[0], *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stderr is not None
-        assert process.stderr.readline() == "dcpinspect: eth0: capturing ports 11207, 11210; Ctrl-C stops it\n"
+        assert (
+            process.stderr.readline()
+            == "dcpinspect: eth0: capturing ports 11207, 11210; Ctrl-C stops it\n"
+        )
         for one in talk.segments:
             os.write(there[1], builders.frame(one))
         assert process.stdout is not None

@@ -16,24 +16,42 @@ from tests.capture.test_hex_lines import ANSWER, HELLO, LOG, follow, rows
 from tests.peers.truth import SAMPLES
 
 LOG_OF_A_CLIENT = Path(__file__).with_name("protocol.log")
-"""What the Python SDK 4.6.3 (C++ SDK 1.3.2) wrote of a conversation with a server of a few lines."""
+"""What the Python SDK 4.6.3 (C++ SDK 1.3.2) wrote of a conversation with a server of a few lines.
+"""
 FIELD = Path(__file__).parents[1] / "captures" / "field"
 ROLLBACK = SAMPLES / "rollback.pcap"
 
 
-def opcodes(path: Path, *, port: int | None = None, connection: int | None = None) -> list[tuple[int, int, int]]:
+def opcodes(
+    path: Path, *, port: int | None = None, connection: int | None = None
+) -> list[tuple[int, int, int]]:
     """Direction, command and bytes of each message."""
     out: list[tuple[int, int, int]] = []
     with Reading([str(path)], extra_ports=() if port is None else (port,)) as reading:
         for batch in reading:
             commands = batch.data[batch.start + 1]
-            several = zip(batch.connection.tolist(), batch.direction.tolist(), commands.tolist(), batch.length.tolist(), strict=True)
+            several = zip(
+                batch.connection.tolist(),
+                batch.direction.tolist(),
+                commands.tolist(),
+                batch.length.tolist(),
+                strict=True,
+            )
             out += [one[1:] for one in several if connection in (None, one[0])]
     return out
 
 
 def follow_of(path: Path, form: str, target: Path) -> Path:
-    command = ["tshark", "-r", str(path), "-q", "-z", f"follow,tcp,{form},0", "-d", "tcp.port==11210,data"]
+    command = [
+        "tshark",
+        "-r",
+        str(path),
+        "-q",
+        "-z",
+        f"follow,tcp,{form},0",
+        "-d",
+        "tcp.port==11210,data",
+    ]
     target.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
     return target
 
@@ -48,7 +66,11 @@ def test_the_follow_view_has_the_messages_of_the_capture(tmp_path: Path, form: s
 @pytest.mark.requires("tshark")
 def test_a_dump_of_all_packets_is_the_capture(tmp_path: Path) -> None:
     text = tmp_path / "dump.txt"
-    text.write_bytes(subprocess.run(["tshark", "-r", str(ROLLBACK), "-x"], capture_output=True, check=True).stdout)
+    text.write_bytes(
+        subprocess.run(
+            ["tshark", "-r", str(ROLLBACK), "-x"], capture_output=True, check=True
+        ).stdout
+    )
     assert opcodes(text) == opcodes(ROLLBACK)
 
 
@@ -57,7 +79,9 @@ def test_a_dump_of_all_packets_is_the_capture(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bytes_", ["-x", "-xx", "-X", "-XX"])
 @pytest.mark.parametrize("times", ["-n", "-t", "-tt", "-ttt", "-tttt", "-ttttt", "-ve", "-#"])
 @pytest.mark.parametrize("name", ["t00-base.pcap", "cooked.pcap"])
-def test_what_tcpdump_prints_is_the_capture(bytes_: str, times: str, name: str, tmp_path: Path) -> None:
+def test_what_tcpdump_prints_is_the_capture(
+    bytes_: str, times: str, name: str, tmp_path: Path
+) -> None:
     whole = FIELD / name
     if name == "cooked.pcap":
         whole = tmp_path / name
@@ -65,7 +89,10 @@ def test_what_tcpdump_prints_is_the_capture(bytes_: str, times: str, name: str, 
         whole.write_bytes(builders.pcap(builders.recorded(segments, link_type=builders.COOKED)))
     text = tmp_path / "dump.txt"
     told = subprocess.run(
-        ["tcpdump", "-n", bytes_, times, "-r", str(whole)], capture_output=True, check=True, env={**os.environ, "TZ": "UTC"}
+        ["tcpdump", "-n", bytes_, times, "-r", str(whole)],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "TZ": "UTC"},
     )
     text.write_bytes(told.stdout)
     assert opcodes(text) == opcodes(whole)
@@ -74,10 +101,16 @@ def test_what_tcpdump_prints_is_the_capture(bytes_: str, times: str, name: str, 
         assert capture.problems == []
     if times != "-t":
         with open_capture(whole) as capture:
-            assert np.abs(gaps - np.diff(np.concatenate([batch.time_ns for batch in capture]))).max() <= 1000
+            assert (
+                np.abs(gaps - np.diff(np.concatenate([batch.time_ns for batch in capture]))).max()
+                <= 1000
+            )
 
 
-@pytest.mark.parametrize(("name", "messages"), [("X", 4), ("XX", 3), ("XXonly", 3), ("XXtttt", 3), ("n", 3), ("x", 4), ("xt", 1)])
+@pytest.mark.parametrize(
+    ("name", "messages"),
+    [("X", 4), ("XX", 3), ("XXonly", 3), ("XXtttt", 3), ("n", 3), ("x", 4), ("xt", 1)],
+)
 def test_text_that_people_paste_is_read(name: str, messages: int) -> None:
     found = opcodes(FIELD / "x01-text-dumps" / f"{name}.txt")
     assert [one[:2] for one in found] == [(0, 0x1F), (1, 0x1F), (0, 0x20), (1, 0x20)][:messages]
@@ -90,17 +123,32 @@ def test_text_with_dots_for_bytes_is_refused() -> None:
 
 def test_a_time_that_no_file_can_hold_is_told(tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
-    path.write_text(f"9999-01-01 00:00:00.000000 IP a\n\t0x0000:  {HELLO.hex(' ', -2)}\n1900-01-01 00:00:00.000000 IP a\n")
+    path.write_text(
+        f"9999-01-01 00:00:00.000000 IP a\n\t0x0000:  {HELLO.hex(' ', -2)}\n1900-01-01 "
+        "00:00:00.000000 IP a\n"
+    )
     with open_capture(path) as capture:
         assert sum(map(len, capture)) == 1
-        assert [one.what for one in capture.problems] == ["times before 1970 or after 2106, which no pcap file has"]
+        assert [one.what for one in capture.problems] == [
+            "times before 1970 or after 2106, which no pcap file has"
+        ]
 
 
 def test_the_log_of_a_real_client_is_read() -> None:
     found = opcodes(LOG_OF_A_CLIENT, port=58643)
     assert found[0] == (0, 0x1F, 219)
-    assert {opcode for direction, opcode, _ in found if direction} >= {0x1F, 0x20, 0x21, 0xFE, 0xB5, 0x89, 0x01}
-    requests, answers = ([opcode for direction, opcode, _ in found if direction == one] for one in (0, 1))
+    assert {opcode for direction, opcode, _ in found if direction} >= {
+        0x1F,
+        0x20,
+        0x21,
+        0xFE,
+        0xB5,
+        0x89,
+        0x01,
+    }
+    requests, answers = (
+        [opcode for direction, opcode, _ in found if direction == one] for one in (0, 1)
+    )
     assert sorted(requests) == sorted(answers)
     with open_capture(LOG_OF_A_CLIENT) as capture:
         list(capture)
@@ -118,7 +166,9 @@ def test_a_packed_text_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["10.0.0.2", "::1", "db.example.com", "x" * 253])
 def test_any_host_gives_packets(tmp_path: Path, host: str) -> None:
     path = tmp_path / "protocol.log"
-    text = LOG.format("OUT", "sport=4000, dport=11210, buffer_size", len(HELLO)).replace("10.0.0.2", host)
+    text = LOG.format("OUT", "sport=4000, dport=11210, buffer_size", len(HELLO)).replace(
+        "10.0.0.2", host
+    )
     path.write_text(text + rows(HELLO, digits=4, width=32, halves=False))
     assert opcodes(path) == [(0, 0x1F, len(HELLO))]
 
@@ -135,7 +185,9 @@ def test_a_place_without_a_form_is_told(tmp_path: Path) -> None:
     path.write_text(f"Follow: tcp,raw\n{HELLO.hex()}\n{HELLO.hex()[:-1]}\nabc\n")
     with open_capture(path) as capture:
         list(capture)
-        assert [(one.offset, one.what) for one in capture.problems] == [(None, "line 3: half a byte, and 1 more such places")]
+        assert [(one.offset, one.what) for one in capture.problems] == [
+            (None, "line 3: half a byte, and 1 more such places")
+        ]
 
 
 def test_long_lines_take_no_memory(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Captures that tests read, by name: recordings of real servers, and what public reports describe. README.md says what each is."""
+"""Captures that tests read, by name: recordings of real servers, and what public reports describe.
+README.md says what each is.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The first answer: what ``check`` says of the samples, and of many clients that have the same trouble.
+"""The first answer: what ``check`` says of the samples, and of many clients that have the same
+trouble.
 
-What it says of each case is checked where the case is told: a screen, a verdict in words, no contradicting advice.
+What it says of each case is checked where the case is told: a screen, a verdict in words, no
+contradicting advice.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ OLD = 0xA
 CAPTURES = [path for path in sorted(SAMPLES.glob("*.pcap*")) if "large" not in path.name]
 VERDICTS = {
     "any.pcap": "no errors or warnings: 4 vbuckets were ended early · 2 other notes · 79",
-    "capture-loss.pcap": "no errors or warnings: 1 connection has capture loss · 4 vbuckets were ended",
+    "capture-loss.pcap": (
+        "no errors or warnings: 1 connection has capture loss · 4 vbuckets were ended"
+    ),
     "loop.pcap": "1 client loops since 12:01:00 UTC · 2 notes",
     "lossy.pcap": "no errors or warnings: 4 vbuckets were ended early · 2 other notes · 300",
     "midstream.pcap": "nothing wrong: 75 messages, 4 streams, 96.2 % of bytes decoded · 2 notes",
@@ -62,18 +66,26 @@ def test_a_sample_is_answered_on_one_screen_with_a_verdict(
         ("resume at 50", "resume at 50", False),
     ],
 )
-def test_advice_that_nobody_can_follow_together_is_noticed(one: str, other: str, is_said: bool) -> None:
-    first, second = (finding(rule=rule, next=advice, clients=("a",)) for rule, advice in (("rollback", one), ("stream-refused", other)))
+def test_advice_that_nobody_can_follow_together_is_noticed(
+    one: str, other: str, is_said: bool
+) -> None:
+    first, second = (
+        finding(rule=rule, next=advice, clients=("a",))
+        for rule, advice in (("rollback", one), ("stream-refused", other))
+    )
     assert bool(contradictions([first, second])) is is_said
     assert contradictions([first, replace(second, clients=("b",))]) == []
     assert contradictions([first, replace(second, vbuckets=(8,))]) == []
 
 
-# -- many clients with one fault -------------------------------------------------------------------------------------
+# -- many clients with one fault
+# -------------------------------------------------------------------------------------
 
 
 def looping(number: int) -> Told:
-    """A client that asks for three vbuckets again and again, from seqnos of its own, and is rolled back."""
+    """A client that asks for three vbuckets again and again, from seqnos of its own, and is rolled
+    back.
+    """
     talk = opened("mirror:1")
     talk.host = f"10.11.{number // 250}.{1 + number % 250}"
     talk.sasl_plain("mirror", "secret")
@@ -86,7 +98,12 @@ def looping(number: int) -> Told:
 def crowd(path: Path, count: int) -> Path:
     """A capture of as many of them, one after the other."""
     captured: list[Packet] = packets(*(looping(number) for number in range(count)))
-    path.write_bytes(pcap([Recorded(packet.data, packet.wire, packet.time_ns) for packet in captured], magic=0xA1B23C4D))
+    path.write_bytes(
+        pcap(
+            [Recorded(packet.data, packet.wire, packet.time_ns) for packet in captured],
+            magic=0xA1B23C4D,
+        )
+    )
     return path
 
 
@@ -97,8 +114,15 @@ def test_a_fault_that_many_clients_share_is_one_entry(
     path = str(crowd(tmp_path / "crowd.pcap", count))
     assert main(["check", path, "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    (loop,) = [one for one in found if one["effect_of"] is None and one["rule"] != "credentials-in-clear"]
-    assert (loop["rule"], loop["severity"], len(loop["clients"]), len(loop["connections"])) == ("rollback-loop", "error", count, count)
+    (loop,) = [
+        one for one in found if one["effect_of"] is None and one["rule"] != "credentials-in-clear"
+    ]
+    assert (loop["rule"], loop["severity"], len(loop["clients"]), len(loop["connections"])) == (
+        "rollback-loop",
+        "error",
+        count,
+        count,
+    )
     assert len(loop["cases"]) == 3 * count
     assert {case["facts"]["asked"] for case in loop["cases"]} == set(range(150, 150 + count))
     assert SEVERITIES.index(loop["severity"]) == 0
@@ -110,12 +134,16 @@ def test_a_fault_that_many_clients_share_is_one_entry(
     assert lines[0].startswith(f"{count:,} clients loop since ")
     assert lines[0].endswith(" UTC · 1 note")
     assert len(lines) <= 25
-    at = next(place for place, line in enumerate(lines) if line.startswith("· credentials-in-clear"))
+    at = next(
+        place for place, line in enumerate(lines) if line.startswith("· credentials-in-clear")
+    )
     assert lines.index("", at) - at <= 4, "what, who and when, and what to do"
     assert f"    and {3 * count - 3:,} more (--all)" in [line[2:] for line in lines]
     assert main(["check", path, "--all"]) == 1
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert sum(len(row) == 6 and row[2].isdecimal() and row[4] == "3" for row in rows) == 3 * count, "every case has its line"
+    assert (
+        sum(len(row) == 6 and row[2].isdecimal() and row[4] == "3" for row in rows) == 3 * count
+    ), "every case has its line"
     assert len([line for line in lines if line.startswith("✖")]) == 1
 
 
@@ -220,10 +248,20 @@ def test_so_is_every_other_fault_whatever_numbers_it_has(
     for number, talk in enumerate(talks):
         talk.host = f"10.11.{number // 250}.{1 + number % 250}"
     path = tmp_path / "crowd.pcap"
-    path.write_bytes(pcap([Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets(*talks)], magic=0xA1B23C4D))
+    path.write_bytes(
+        pcap(
+            [Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets(*talks)],
+            magic=0xA1B23C4D,
+        )
+    )
     main(["check", str(path), "--format", "json"])
     (found,) = [one for one in json.loads(capsys.readouterr().out) if one["effect_of"] is None]
-    assert (found["rule"], len(found["clients"]), len(found["connections"]), len(found["cases"])) == (rule, count, count, count)
+    assert (
+        found["rule"],
+        len(found["clients"]),
+        len(found["connections"]),
+        len(found["cases"]),
+    ) == (rule, count, count, count)
     monkeypatch.setenv("COLUMNS", "80")
     main(["check", str(path)])
     lines = capsys.readouterr().out.splitlines()

@@ -12,7 +12,9 @@ from tests.streams.told import Told, opened
 
 
 def test_12_noops_have_to_be_on_before_the_first_stream(tmp_path: Path) -> None:
-    """couchbaselabs/dcp-documentation#26: a stream request with collections is not supported while noops are off."""
+    """couchbaselabs/dcp-documentation#26: a stream request with collections is not supported while
+    noops are off.
+    """
     talk = opened()
     talk.stream(7, status=Status.NOT_SUPPORTED)
     case = Case(tmp_path, talk)
@@ -22,7 +24,9 @@ def test_12_noops_have_to_be_on_before_the_first_stream(tmp_path: Path) -> None:
 
 
 def test_12_a_noop_answered_with_another_opaque(tmp_path: Path) -> None:
-    """gocbcore 5518977: the server disconnects after every interval, although each noop is answered."""
+    """gocbcore 5518977: the server disconnects after every interval, although each noop is
+    answered.
+    """
     talk = nooped()
     talk.send("server", encode("dcp_noop", opaque=0x11))
     talk.answer("dcp_noop", 0x11000000, by="client")
@@ -50,7 +54,10 @@ def test_12_a_noop_that_is_not_answered(tmp_path: Path) -> None:
     found = case.finding("noop-unanswered")
     assert case.accusations == ["noop-unanswered"]
     assert found.severity == "error"
-    assert found.message == "noop 0x00000011 unanswered for 20.0 s, then the producer closed the connection"
+    assert (
+        found.message
+        == "noop 0x00000011 unanswered for 20.0 s, then the producer closed the connection"
+    )
     assert case.shows("noop-unanswered") == ["noop"]
     assert found.next.startswith("answer noops at once")
 
@@ -66,7 +73,9 @@ def nooped() -> Told:
 
 
 def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
-    """couchbase/sync_gateway#2514: the end of the connection right after the start, again and again."""
+    """couchbase/sync_gateway#2514: the end of the connection right after the start, again and
+    again.
+    """
     first, second = opened("importer:1", port=41_212), Told("importer:1", port=50_110)
     first.wait(1.003)
     first.close("server")
@@ -79,7 +88,8 @@ def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
     assert case.accusations == ["name-clash"]
     assert found.connections == (2,)
     assert found.message.startswith(
-        "name importer:1 opened by connection 2 while connection 1 held it; server closed connection 1 3 ms later"
+        "name importer:1 opened by connection 2 while connection 1 held it; server closed "
+        "connection 1 3 ms later"
     )
     assert case.shows("name-clash")[:2] == ["open", "open"]
     assert found.next.startswith("use a unique name")
@@ -87,10 +97,15 @@ def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
 
 def test_26_streams_on_one_node_only(tmp_path: Path) -> None:
     """couchbase/couchbase-kafka-connector#13: mutations are missing with several nodes."""
-    servers, chains = ["$HOST:11210", "10.0.0.8:11210", "10.0.0.9:11210"], [[vbucket % 3, -1] for vbucket in range(1024)]
+    servers, chains = (
+        ["$HOST:11210", "10.0.0.8:11210", "10.0.0.9:11210"],
+        [[vbucket % 3, -1] for vbucket in range(1024)],
+    )
     nodes = {"serverList": servers, "vBucketMap": chains}
     talk = opened()
-    talk.ask("get_cluster_config", {"value": text({"rev": 1, "vBucketServerMap": nodes}), "datatype": 1})
+    talk.ask(
+        "get_cluster_config", {"value": text({"rev": 1, "vBucketServerMap": nodes}), "datatype": 1}
+    )
     for vbucket in range(0, 1024, 3):
         talk.stream(vbucket)
     talk.wait(10)

@@ -1,4 +1,6 @@
-"""Windows that fill and are not emptied, or emptied by consumers that count otherwise: cases 10 and 11."""
+"""Windows that fill and are not emptied, or emptied by consumers that count otherwise: cases 10 and
+11.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def acknowledge(talk: Told, size: int) -> None:
 
 
 def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
-    """couchbase/couchbase-kafka-connector#8: the stream hangs after so many items, and nobody says why."""
+    """couchbase/couchbase-kafka-connector#8: the stream hangs after so many items, and nobody says
+    why.
+    """
     talk = opened(enable_noop="true", connection_buffer_size="64000")
     stream = talk.stream(7)
     stream.snapshot(0, 100, "disk")
@@ -30,9 +34,9 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
     found = case.finding("flow-control-stall")
     assert case.accusations == ["flow-control-stall"]
     used = 8 * (24 + 31 + 3 + 8000)
-    assert (
-        found.message
-        == f"flow-control window full for 63.0 s, {used:,} of 64,000 bytes not acknowledged, last acknowledgement 63.0 s before"
+    assert found.message == (
+        f"flow-control window full for 63.0 s, {used:,} of 64,000 bytes not acknowledged, last "
+        "acknowledgement 63.0 s before"
     )
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
     assert found.next.startswith("look for what stops the consumer")
@@ -41,7 +45,9 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
 
 
 def test_10_framing_extras_that_a_consumer_does_not_count(tmp_path: Path) -> None:
-    """GOCBC-774: each message with a stream-id takes three bytes of the window for ever, until it is full."""
+    """GOCBC-774: each message with a stream-id takes three bytes of the window for ever, until it
+    is full.
+    """
     talk = opened(enable_noop="true", connection_buffer_size="1000", enable_stream_id="true")
     stream = talk.stream(7, value={"sid": 9})
     stream.snapshot(0, 1000, "disk")
@@ -58,10 +64,17 @@ def test_10_framing_extras_that_a_consumer_does_not_count(tmp_path: Path) -> Non
     assert case.accusations == ["flow-control-stall", "under-acknowledged"]
     found = case.finding("under-acknowledged")
     assert found.cause == "without-flex-frames"
-    assert found.message == f"under-acknowledged by {talk.counted:,} bytes: {seqno + 1} x framing extras"
+    assert (
+        found.message
+        == f"under-acknowledged by {talk.counted:,} bytes: {seqno + 1} x framing extras"
+    )
     assert case.shows("under-acknowledged") == ["buffer_acknowledgement"] * 2
-    assert found.next.startswith("count all bytes of every message of a stream: header, framing extras")
-    assert case.finding("flow-control-stall").message.startswith(f"flow-control window full for 63.0 s, {talk.counted:,} of 1,000 bytes")
+    assert found.next.startswith(
+        "count all bytes of every message of a stream: header, framing extras"
+    )
+    assert case.finding("flow-control-stall").message.startswith(
+        f"flow-control window full for 63.0 s, {talk.counted:,} of 1,000 bytes"
+    )
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
 
 
@@ -77,6 +90,12 @@ def test_11_answers_that_a_consumer_acknowledges(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("over-acknowledged")
     assert case.accusations == ["over-acknowledged"]
-    assert (found.cause, found.message) == ("stream-answers-counted", f"acknowledged {4 * (40 + 44)} bytes, sent {4 * 44}")
+    assert (found.cause, found.message) == (
+        "stream-answers-counted",
+        f"acknowledged {4 * (40 + 44)} bytes, sent {4 * 44}",
+    )
     assert case.shows("over-acknowledged") == ["buffer_acknowledgement"] * 2
-    assert found.next == "count the bytes on the wire, and only those of the producer's requests that belong to streams"
+    assert found.next == (
+        "count the bytes on the wire, and only those of the producer's requests that belong to "
+        "streams"
+    )

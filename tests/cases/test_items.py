@@ -24,7 +24,9 @@ def test_18_a_filtered_snapshot_that_seqno_advanced_completes(tmp_path: Path) ->
 
 
 def test_18_a_client_without_collections_never_sees_the_end(tmp_path: Path) -> None:
-    """JDCP-175: the next marker comes, and the snapshot before was not complete; a note, for nothing can be sent in its place."""
+    """JDCP-175: the next marker comes, and the snapshot before was not complete; a note, for
+    nothing can be sent in its place.
+    """
     talk = Told("old:1")
     talk.hello("old/1", "XATTR")
     talk.open("old:1", "producer")
@@ -35,7 +37,11 @@ def test_18_a_client_without_collections_never_sees_the_end(tmp_path: Path) -> N
     case = Case(tmp_path, talk)
     found = case.finding("snapshot-incomplete")
     assert case.accusations == []
-    assert (found.severity, found.vbuckets, found.message) == ("note", (7,), "8 of 9 when the next marker came: seqno 9 did not come")
+    assert (found.severity, found.vbuckets, found.message) == (
+        "note",
+        (7,),
+        "8 of 9 when the next marker came: seqno 9 did not come",
+    )
     assert case.shows("snapshot-incomplete") == ["snapshot_marker", "snapshot_marker"]
     assert "negotiate collections" in found.next
 
@@ -69,7 +75,9 @@ def test_21_versions_that_de_duplication_left_out_are_not_lost(tmp_path: Path) -
 
 
 def test_24_a_bucket_that_persists_nothing(tmp_path: Path) -> None:
-    """Trendyol/go-dcp-kafka#66: mutations come, and the client waits for their persistence for ever."""
+    """Trendyol/go-dcp-kafka#66: mutations come, and the client waits for their persistence for
+    ever.
+    """
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 1200, "memory")
@@ -81,21 +89,39 @@ def test_24_a_bucket_that_persists_nothing(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("never-persisted")
     assert case.accusations == ["never-persisted"]
-    assert (found.vbuckets, found.message) == ((7,), "persisted seqno stays 0, 1,200 items received")
+    assert (found.vbuckets, found.message) == (
+        (7,),
+        "persisted seqno stays 0, 1,200 items received",
+    )
     assert case.shows("never-persisted") == ["observe_seqno answer"] * 3
     assert "rollback mitigation" in found.next
 
 
-@pytest.mark.parametrize(("body", "rules"), [({"total": 2}, []), (b"broken {", ["json-bit-not-json"])])
-def test_25_two_events_of_an_update_are_sound_on_the_wire(body: object, rules: list[str], tmp_path: Path) -> None:
-    """couchbase/kafka-connect-couchbase#56: both values are valid, so the server is not to blame; a broken one would be told."""
+@pytest.mark.parametrize(
+    ("body", "rules"), [({"total": 2}, []), (b"broken {", ["json-bit-not-json"])]
+)
+def test_25_two_events_of_an_update_are_sound_on_the_wire(
+    body: object, rules: list[str], tmp_path: Path
+) -> None:
+    """couchbase/kafka-connect-couchbase#56: both values are valid, so the server is not to blame; a
+    broken one would be told.
+    """
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 91, "memory")
     stream.mutation(91, "k", {"total": 1})
     stream.snapshot(92, 92, "memory", "checkpoint")
     if isinstance(body, bytes):
-        stream.send("dcp_mutation", cas=hlc(92), datatype=1, collection=0, key="k", value=body, by_seqno=92, rev_seqno=2)
+        stream.send(
+            "dcp_mutation",
+            cas=hlc(92),
+            datatype=1,
+            collection=0,
+            key="k",
+            value=body,
+            by_seqno=92,
+            rev_seqno=2,
+        )
     else:
         stream.mutation(92, "k", body)
     case = Case(tmp_path, talk)
@@ -113,7 +139,16 @@ def test_27_cas_that_goes_backwards(tmp_path: Path) -> None:
         if start:
             stream.seqno_advanced(9)
             stream.snapshot(start, 12, "memory", "checkpoint")
-        stream.send("dcp_mutation", cas=cas, datatype=0, collection=0, key="k", value=b"v", by_seqno=seqno, rev_seqno=seqno)
+        stream.send(
+            "dcp_mutation",
+            cas=cas,
+            datatype=0,
+            collection=0,
+            key="k",
+            value=b"v",
+            by_seqno=seqno,
+            rev_seqno=seqno,
+        )
     case = Case(tmp_path, talk)
     found = case.finding("cas-regress")
     assert case.accusations == ["cas-regress"]

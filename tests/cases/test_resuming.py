@@ -12,7 +12,9 @@ LOG = ((NEW, 100), (OLD, 0))
 
 
 def test_1_a_marker_is_stored_before_its_first_item(tmp_path: Path) -> None:
-    """couchbase/java-dcp-client#41: one vbucket is refused after a restart, and its documents never come."""
+    """couchbase/java-dcp-client#41: one vbucket is refused after a restart, and its documents never
+    come.
+    """
     before = opened("connector:1", port=50_001)
     stream = before.stream(723)
     stream.snapshot(0, 110_208, "memory")
@@ -26,7 +28,10 @@ def test_1_a_marker_is_stored_before_its_first_item(tmp_path: Path) -> None:
     assert case.accusations == ["bad-stream-range"]
     assert (found.severity, found.cause, found.vbuckets) == ("error", "marker-without-item", (723,))
     assert case.shows("bad-stream-range") == ["stream_req", "stream_req answer", "snapshot_marker"]
-    assert found.next == "store a snapshot only with its first item; resume with snapshot 110208–110208"
+    assert (
+        found.next
+        == "store a snapshot only with its first item; resume with snapshot 110208–110208"
+    )
 
 
 def test_2_a_checkpoint_with_an_invented_uuid(tmp_path: Path) -> None:
@@ -37,12 +42,22 @@ def test_2_a_checkpoint_with_an_invented_uuid(tmp_path: Path) -> None:
     talk.stream(4, log=LOG)
     case = Case(tmp_path, talk)
     assert case.accusations == ["bad-stream-range"]
-    assert case.finding("rollback").message.endswith(f"; followed in row {case.finding('rollback').places[2].row}")
+    assert case.finding("rollback").message.endswith(
+        f"; followed in row {case.finding('rollback').places[2].row}"
+    )
     assert case.finding("bad-stream-range").cause == "start-above-snapshot"
     found = case.finding("unknown-vbucket-uuid")
-    assert (found.vbuckets, found.severity) == ((4,), "note"), "the client goes on; the uuid may be older than the capture"
-    assert found.message.startswith("uuid 0x0000000000000001 is unknown to the producer (log: 0x000000000000000b from 100, ")
-    assert case.shows("unknown-vbucket-uuid") == ["stream_req", "stream_req answer", "stream_req answer"]
+    assert (found.vbuckets, found.severity) == ((4,), "note"), (
+        "the client goes on; the uuid may be older than the capture"
+    )
+    assert found.message.startswith(
+        "uuid 0x0000000000000001 is unknown to the producer (log: 0x000000000000000b from 100, "
+    )
+    assert case.shows("unknown-vbucket-uuid") == [
+        "stream_req",
+        "stream_req answer",
+        "stream_req answer",
+    ]
     (would_work,) = case.tables.rollbacks.records()
     assert (would_work["resume_start"], would_work["resume_uuid"]) == (0, f"0x{OLD:016x}")
 
@@ -56,7 +71,9 @@ def test_3_streams_that_end_at_once_after_a_rollback(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("end-zero-reopen")
     assert (found.severity, found.vbuckets) == ("error", tuple(range(12)))
-    assert found.message.startswith("reopened with end 0 after a rollback, ended after 0 items on 12 vbuckets in ")
+    assert found.message.startswith(
+        "reopened with end 0 after a rollback, ended after 0 items on 12 vbuckets in "
+    )
     assert case.shows("end-zero-reopen")[:3] == ["stream_req", "stream_req answer", "stream_req"]
     assert found.next.startswith("keep the end seqno after a rollback")
     assert case.accusations == ["end-zero-reopen"]
@@ -71,11 +88,21 @@ def test_4_the_old_uuid_after_a_rollback(tmp_path: Path) -> None:
     talk.stream(7, start=0, log=LOG)
     case = Case(tmp_path, talk)
     found = case.finding("wrong-failover-entry")
-    assert case.accusations == ["wrong-failover-entry"]  # the rollbacks are followed, from further down
+    assert case.accusations == [
+        "wrong-failover-entry"
+    ]  # the rollbacks are followed, from further down
     assert (found.cause, found.vbuckets) == ("not-in-log", (7,))
-    assert case.shows("wrong-failover-entry") == ["stream_req", "get_failover_log answer", "stream_req answer", "stream_req answer"]
+    assert case.shows("wrong-failover-entry") == [
+        "stream_req",
+        "get_failover_log answer",
+        "stream_req answer",
+        "stream_req answer",
+    ]
     assert f"ask from 100 with uuid 0x{NEW:016x}" in found.next
-    assert [one.cause for one in case.findings if one.rule == "rollback"] == ["leading-consumer", "unknown-uuid"]
+    assert [one.cause for one in case.findings if one.rule == "rollback"] == [
+        "leading-consumer",
+        "unknown-uuid",
+    ]
 
 
 def test_4_a_rollback_that_is_not_honoured(tmp_path: Path) -> None:
@@ -86,7 +113,11 @@ def test_4_a_rollback_that_is_not_honoured(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     assert case.accusations == ["rollback", "rollback-loop", "rollback-not-honoured"]
     assert case.finding("rollback-loop").message.startswith("rolled back 3 times to 100 in ")
-    assert case.shows("rollback-not-honoured")[:3] == ["stream_req", "stream_req", "stream_req answer"]
+    assert case.shows("rollback-not-honoured")[:3] == [
+        "stream_req",
+        "stream_req",
+        "stream_req answer",
+    ]
 
 
 def test_5_a_bucket_that_was_created_anew(tmp_path: Path) -> None:
@@ -101,8 +132,14 @@ def test_5_a_bucket_that_was_created_anew(tmp_path: Path) -> None:
     found = case.finding("no-common-history")
     assert found.vbuckets == tuple(range(387))
     assert found.message.startswith("387 vbuckets rolled back to 0 in ")
-    assert case.shows("no-common-history") == [*["stream_req", "stream_req answer"] * 3, "stream_req answer"]
-    assert found.next == "start again from 0; the bucket was created again, was flushed, or is in another cluster"
+    assert case.shows("no-common-history") == [
+        *["stream_req", "stream_req answer"] * 3,
+        "stream_req answer",
+    ]
+    assert (
+        found.next
+        == "start again from 0; the bucket was created again, was flushed, or is in another cluster"
+    )
     told = case.finding("rollback")
     assert (told.severity, told.vbuckets) == ("note", tuple(range(387)))
     assert told.message.startswith("rolled back, and followed: no history in common")
@@ -119,7 +156,10 @@ def test_6_a_rollback_that_is_never_followed(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("rollback-not-followed")
     assert case.accusations == ["rollback", "rollback-not-followed"]
-    assert (found.vbuckets, found.message) == ((48,), "the rollback to seqno 13 was never followed (9.0 s)")
+    assert (found.vbuckets, found.message) == (
+        (48,),
+        "the rollback to seqno 13 was never followed (9.0 s)",
+    )
     assert case.shows("rollback-not-followed") == ["stream_req answer", "stream_req"]
     assert "ask again" in found.next
 
@@ -158,13 +198,18 @@ def test_8_streams_that_end_for_a_rollback_from_0(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("rollback-loop")
     assert case.accusations == ["rollback-loop", "stream-end-reason"]
-    assert (found.cause, found.message) == ("stream-end", "ended for a rollback 3 times in 2.0 s, 0 items sent again")
+    assert (found.cause, found.message) == (
+        "stream-end",
+        "ended for a rollback 3 times in 2.0 s, 0 items sent again",
+    )
     assert case.shows("rollback-loop") == ["stream_end"] * 3
     assert found.next.startswith("negotiate collections")
 
 
 def test_20_an_out_of_order_snapshot_is_resumed_from_its_greatest_seqno(tmp_path: Path) -> None:
-    """MB-49779: what came out of order before the connection broke says nothing about the seqnos between."""
+    """MB-49779: what came out of order before the connection broke says nothing about the seqnos
+    between.
+    """
     before = opened("indexer:1", port=50_001, enable_out_of_order_snapshots="true")
     stream = before.stream(7)
     stream.oso("start")

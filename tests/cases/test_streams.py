@@ -1,4 +1,6 @@
-"""Streams that stop, do not end, or are refused: cases 9, 13, 14, 16 and 17, and what looks like trouble and is none: 22, 23."""
+"""Streams that stop, do not end, or are refused: cases 9, 13, 14, 16 and 17, and what looks like
+trouble and is none: 22, 23.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,20 @@ def test_9_vbuckets_that_are_never_reopened(tmp_path: Path) -> None:
     talk.noop()
     case = Case(tmp_path, talk)
     found = case.finding("orphaned-vbucket")
-    assert (found.vbuckets, found.severity, found.over, found.whose) == ((17, 801), "error", "open", "client")
+    assert (found.vbuckets, found.severity, found.over, found.whose) == (
+        (17, 801),
+        "error",
+        "open",
+        "client",
+    )
     assert case.accusations == ["orphaned-vbucket"]
     for one in found.cases:
         assert one.cause == "state-changed"
         assert one.message.startswith('ended "state-changed", never reopened (2 others were, in ')
-        assert one.next == "restart the consumer, or make it reopen the vbucket; it missed the stream end"
+        assert (
+            one.next
+            == "restart the consumer, or make it reopen the vbucket; it missed the stream end"
+        )
 
 
 def test_13_a_stream_end_that_never_comes(tmp_path: Path) -> None:
@@ -44,7 +54,10 @@ def test_13_a_stream_end_that_never_comes(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("stream-end-missing")
     assert case.accusations == ["stream-end-missing"]
-    assert (found.vbuckets, found.message) == ((12,), "requested end 5000 reached, no stream end for 30.0 s")
+    assert (found.vbuckets, found.message) == (
+        (12,),
+        "requested end 5000 reached, no stream end for 30.0 s",
+    )
     assert case.shows("stream-end-missing") == ["mutation", "stream_req"]
 
 
@@ -61,13 +74,18 @@ def test_13_a_client_that_leaves_when_no_stream_happens_to_be_open(tmp_path: Pat
     case = Case(tmp_path, talk)
     found = case.finding("closed-before-stream-end")
     assert case.accusations == ["closed-before-stream-end"]
-    assert (found.vbuckets, found.message) == ((2,), "client closed with 1 of 2 finite streams unfinished")
+    assert (found.vbuckets, found.message) == (
+        (2,),
+        "client closed with 1 of 2 finite streams unfinished",
+    )
     assert case.shows("closed-before-stream-end") == ["mutation", "stream_req"]
     assert found.next.startswith("wait for the stream end of each stream")
 
 
 def test_14_the_last_change_comes_with_the_next_one_only(tmp_path: Path) -> None:
-    """MB-54591: the server has a seqno, the window is open, noops are alive, and it does not send."""
+    """MB-54591: the server has a seqno, the window is open, noops are alive, and it does not
+    send.
+    """
     talk = opened(enable_noop="true", connection_buffer_size="1000000")
     stream = talk.stream(88)
     stream.snapshot(0, 17, "memory")
@@ -82,7 +100,9 @@ def test_14_the_last_change_comes_with_the_next_one_only(tmp_path: Path) -> None
     assert found.message == "server has 18, sent 17, idle 41.0 s, window open"
     assert case.shows("server-owes-seqno") == ["get_all_vb_seqnos answer", "mutation", "stream_req"]
     assert found.next.startswith("on the producer's side")
-    assert [case.tables.by_name[name].records()[0]["verdict"] for name in ("streams", "vbuckets")] == ["behind", "behind"]
+    assert [
+        case.tables.by_name[name].records()[0]["verdict"] for name in ("streams", "vbuckets")
+    ] == ["behind", "behind"]
 
 
 @pytest.mark.parametrize("every", [0.1, 0.5, 1.9, 5])
@@ -97,7 +117,9 @@ def test_14_however_often_the_client_asks_for_the_high_seqno(tmp_path: Path, eve
     talk.noop()
     case = Case(tmp_path, talk)
     assert case.accusations == ["server-owes-seqno"]
-    assert [case.tables.by_name[name].records()[0]["verdict"] for name in ("streams", "vbuckets")] == ["behind", "behind"]
+    assert [
+        case.tables.by_name[name].records()[0]["verdict"] for name in ("streams", "vbuckets")
+    ] == ["behind", "behind"]
 
 
 def test_16_a_stream_that_is_open_already(tmp_path: Path) -> None:
@@ -108,8 +130,15 @@ def test_16_a_stream_that_is_open_already(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("duplicate-stream-request")
     assert case.accusations == ["duplicate-stream-request"]
-    assert (found.vbuckets, found.message) == ((420,), f"requested again while open since row {found.places[2].row}")
-    assert case.shows("duplicate-stream-request") == ["stream_req", "stream_req answer", "stream_req"]
+    assert (found.vbuckets, found.message) == (
+        (420,),
+        f"requested again while open since row {found.places[2].row}",
+    )
+    assert case.shows("duplicate-stream-request") == [
+        "stream_req",
+        "stream_req answer",
+        "stream_req",
+    ]
     assert found.next == "wait for the stream end before the next request, or use stream-ids"
 
 
@@ -120,7 +149,10 @@ def test_17_a_client_that_knows_a_newer_manifest(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     assert case.accusations == ["manifest-ahead"]
     assert case.shows("manifest-ahead") == ["stream_req", "stream_req answer"]
-    assert case.finding("manifest-ahead").next == "retry with backoff; this is temporary after a failover"
+    assert (
+        case.finding("manifest-ahead").next
+        == "retry with backoff; this is temporary after a failover"
+    )
 
 
 def test_22_items_past_the_requested_end_complete_their_snapshot(tmp_path: Path) -> None:

@@ -33,8 +33,12 @@ pytestmark = pytest.mark.slow
 ROLLBACK = str(SAMPLES / "rollback.pcap")
 
 
-def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = TEXT) -> list[str]:
-    """What is written of a capture that comes packet by packet, looked at whenever something came."""
+def watched(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = TEXT
+) -> list[str]:
+    """What is written of a capture that comes packet by packet, looked at whenever something
+    came.
+    """
     monkeypatch.setattr(teller, "EVERY_S", 0.0)
     monkeypatch.setattr(teller, "SHARE", 0)
     reading = Reading(open_capture([str(path)], batch_bytes=200))
@@ -46,11 +50,14 @@ def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: 
     return target.read_text("utf-8").splitlines()
 
 
-def test_three_lines_of_a_kind_are_told_as_watch_tells_them_and_name_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_lines_of_a_kind_are_told_as_watch_tells_them_and_name_the_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = watched(faulty(tmp_path, 12), tmp_path / "out.txt", monkeypatch)
     end = lines.index("")
     assert [re.sub(r"^\S+T\S+ ", "", line).partition("; next: ")[0] for line in lines[:end]] == [
-        "error seqno-not-increasing: seqno 2 came after seqno 5; client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, "
+        "error seqno-not-increasing: seqno 2 came after seqno 5; client test:1 "
+        "(10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, "
         f"connection 1, vb {vbucket}, row {row}; the server has to act"
         for vbucket, row in ((0, 9), (1, 14), (2, 19))
     ]
@@ -66,14 +73,23 @@ def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_w
     records: list[dict[str, Any]] = [json.loads(line) for line in lines]
     for record in records:
         validate(record, table_schema(FINDINGS))
-    errors = [(record["is_final"], record["vbuckets"]) for record in records if record["severity"] == "error"]
+    errors = [
+        (record["is_final"], record["vbuckets"])
+        for record in records
+        if record["severity"] == "error"
+    ]
     assert errors == [(False, [0]), (False, [1]), (False, [2]), (True, list(range(12)))]
 
 
-def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_are_no_more_often_than_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now, looks = [100.0], []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with Reading([str(faulty(tmp_path, 1))]) as reading, output_opened(str(tmp_path / "x"), TEXT, []) as out:
+    with (
+        Reading([str(faulty(tmp_path, 1))]) as reading,
+        output_opened(str(tmp_path / "x"), TEXT, []) as out,
+    ):
         announcer = Announcer(reading, out, TEXT, pauses=True)
         assert reading.checker is not None
         found = reading.checker.findings
@@ -104,8 +120,20 @@ def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
     data = faulty(tmp_path, 1).read_bytes()
     path = tmp_path / "growing.pcap"
     path.write_bytes(data)
-    command = [sys.executable, "-m", "dcpinspect", "read", "--follow", str(path), "--check", "--opcode", "dcp_open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "read",
+        "--follow",
+        str(path),
+        "--check",
+        "--opcode",
+        "dcp_open",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         shown = [process.stdout.readline() for _ in range(4)]
         process.send_signal(signal.SIGINT)
@@ -115,7 +143,9 @@ def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
     assert "\n1 vbucket has messages that break the protocol" in rest
 
 
-def test_what_is_redacted_is_redacted_in_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_redacted_is_redacted_in_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")
@@ -133,10 +163,15 @@ def test_what_is_redacted_is_redacted_in_findings(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--check", "-f", "csv"], "--check: csv does not use it; it is for --format text or ndjson"),
+        (
+            ["--check", "-f", "csv"],
+            "--check: csv does not use it; it is for --format text or ndjson",
+        ),
         (["--check", "-o", "x.parquet"], "--check: parquet does not use it"),
     ],
 )
-def test_what_does_not_go_with_it_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_go_with_it_is_said(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["read", ROLLBACK, *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")

@@ -21,7 +21,9 @@ from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 from tests.streams.told import Told, capture
 
-LOOP, ROLLBACK, TOUR = (str(SAMPLES / name) for name in ("loop.pcap", "rollback.pcap", "tour.pcapng"))
+LOOP, ROLLBACK, TOUR = (
+    str(SAMPLES / name) for name in ("loop.pcap", "rollback.pcap", "tour.pcapng")
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,20 @@ LOOP, ROLLBACK, TOUR = (str(SAMPLES / name) for name in ("loop.pcap", "rollback.
         ([LOOP], 1),
         ([LOOP, "--no-rule", "rollback-loop"], 0),
         ([LOOP, "--fail-on", "warning"], 1),
-        ([LOOP, "--fail-on", "warning", "--no-rule", "rollback", "--no-rule", "rollback-loop", "--no-rule", "unknown-vbucket-uuid"], 0),
+        (
+            [
+                LOOP,
+                "--fail-on",
+                "warning",
+                "--no-rule",
+                "rollback",
+                "--no-rule",
+                "rollback-loop",
+                "--no-rule",
+                "unknown-vbucket-uuid",
+            ],
+            0,
+        ),
         ([ROLLBACK, "--fail-on", "warning"], 0),
         ([ROLLBACK, "--fail-on", "note"], 1),
         ([ROLLBACK, "--fail-on", "note", "--family", "wire"], 0),
@@ -38,7 +53,9 @@ LOOP, ROLLBACK, TOUR = (str(SAMPLES / name) for name in ("loop.pcap", "rollback.
         ([TOUR, "--fail-on", "never"], 0),
     ],
 )
-def test_the_exit_status_says_whether_something_is_as_bad_as_asked(arguments: list[str], status: int) -> None:
+def test_the_exit_status_says_whether_something_is_as_bad_as_asked(
+    arguments: list[str], status: int
+) -> None:
     assert main(["check", *arguments]) == status
 
 
@@ -51,7 +68,9 @@ def test_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == found
 
 
-def test_effects_are_under_the_id_of_their_cause_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_effects_are_under_the_id_of_their_cause_in_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["check", LOOP, "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     by_id = {one["id"]: one for one in found}
@@ -70,41 +89,85 @@ def test_effects_are_shown_with_all(capsys: pytest.CaptureFixture[str]) -> None:
     without = capsys.readouterr().out
     assert "explains 9 other findings: 8 rollback, 1 unknown-vbucket-uuid\n" in without
     assert "follows from it: ! rollback:" not in without
-    assert without.count("next: ") == len({"rollback-loop", "credentials-in-clear", "connection-closed"})
+    assert without.count("next: ") == len(
+        {"rollback-loop", "credentials-in-clear", "connection-closed"}
+    )
     assert main(["check", LOOP, "--all"]) == 1
     shown = capsys.readouterr().out
     assert shown.count("follows from it: ! rollback:") == 2
     rows = [line.split() for line in shown.splitlines()]
-    assert ["5", "30", "86", "0", "0", "0x7e57000000000130"] in [row for row in rows if len(row) == 6] or rows
-    assert shown.count("next: ") == len({"rollback-loop", "credentials-in-clear", "connection-closed"})
+    assert ["5", "30", "86", "0", "0", "0x7e57000000000130"] in [
+        row for row in rows if len(row) == 6
+    ] or rows
+    assert shown.count("next: ") == len(
+        {"rollback-loop", "credentials-in-clear", "connection-closed"}
+    )
 
 
 def test_ids_do_not_depend_on_what_else_is_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", TOUR, "-f", "ndjson", "--fail-on", "never"]) == 0
     every = {json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()}
-    assert main(["check", TOUR, "-f", "ndjson", "--fail-on", "never", "--family", "capture", "--rule", "stream-refused"]) == 0
+    assert (
+        main(
+            [
+                "check",
+                TOUR,
+                "-f",
+                "ndjson",
+                "--fail-on",
+                "never",
+                "--family",
+                "capture",
+                "--rule",
+                "stream-refused",
+            ]
+        )
+        == 0
+    )
     few = {json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()}
     assert few < every
 
 
 def test_rules_and_families_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", TOUR, "--rule", "rollback", "--family", "capture", "-f", "ndjson"]) == 0
-    assert {json.loads(line)["rule"] for line in capsys.readouterr().out.splitlines()} == {"rollback"}
+    assert {json.loads(line)["rule"] for line in capsys.readouterr().out.splitlines()} == {
+        "rollback"
+    }
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--rule", "rolback"], "--rule rolback: no rule has this name; did you mean rollback"),
-        (["--family", "streams"], "--family streams: no family has this name; did you mean stream?"),
-        (["--family", "xyz"], "--family xyz: no family has this name; there are wire, session, stream,"),
-        (["--family", "lint"], "--family lint: the rules of the family lint are only checked with --lint; add it"),
-        (["--rule", "lint-noop"], "--rule lint-noop: the rules of the family lint are only checked with --lint; add it"),
-        (["--lint", "--family", "wire"], "--lint: none of its rules is among the chosen ones; add --family lint"),
-        (["--no-rule", "x"], "--no-rule x: no rule has this name; 'dcpinspect check --list-rules' lists all\n"),
+        (
+            ["--family", "streams"],
+            "--family streams: no family has this name; did you mean stream?",
+        ),
+        (
+            ["--family", "xyz"],
+            "--family xyz: no family has this name; there are wire, session, stream,",
+        ),
+        (
+            ["--family", "lint"],
+            "--family lint: the rules of the family lint are only checked with --lint; add it",
+        ),
+        (
+            ["--rule", "lint-noop"],
+            "--rule lint-noop: the rules of the family lint are only checked with --lint; add it",
+        ),
+        (
+            ["--lint", "--family", "wire"],
+            "--lint: none of its rules is among the chosen ones; add --family lint",
+        ),
+        (
+            ["--no-rule", "x"],
+            "--no-rule x: no rule has this name; 'dcpinspect check --list-rules' lists all\n",
+        ),
     ],
 )
-def test_what_is_no_rule_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_rule_is_said(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", ROLLBACK, *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")
 
@@ -118,13 +181,20 @@ def test_lint_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one for one in found if one["family"] != "lint"] == without
     for record in found:
         validate(record, table_schema(FINDINGS))
-    assert main(["check", TOUR, "--lint", "--family", "lint", "--fail-on", "never", "-f", "sarif"]) == 0
+    assert (
+        main(["check", TOUR, "--lint", "--family", "lint", "--fail-on", "never", "-f", "sarif"])
+        == 0
+    )
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert len({one["properties"]["id"] for one in run["results"]}) == len(found) - len(without)
 
 
-def test_lint_has_a_table_for_each_connection_that_was_opened(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", TOUR, "--lint", "--rule", "lint-noop", "--rule", "lint-noop-interval"]) == 0
+def test_lint_has_a_table_for_each_connection_that_was_opened(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        main(["check", TOUR, "--lint", "--rule", "lint-noop", "--rule", "lint-noop-interval"]) == 0
+    )
     tables = capsys.readouterr().out.partition("\n\nlint of ")[2].split("\n\nlint of ")
     assert [table.splitlines()[0] for table in tables[:2]] == [
         "connection 2, 10.11.0.1:50001 to 10.11.0.2:11210: 2 PASS, 0 FAIL, 0 NA",
@@ -132,7 +202,10 @@ def test_lint_has_a_table_for_each_connection_that_was_opened(capsys: pytest.Cap
     ]
     assert tables[1].splitlines()[1:] == [
         "    PASS  lint-noop           enable_noop is true (row 244)",
-        "    FAIL  lint-noop-interval  set_noop_interval is not set although noops are on (row 240)",
+        (
+            "    FAIL  lint-noop-interval  set_noop_interval is not set although noops are on (row "
+            "240)"
+        ),
     ]
     assert main(["check", str(SAMPLES / "midstream.pcap"), "--lint", "--family", "lint"]) == 0
     assert "lint: no connection to check" in capsys.readouterr().out
@@ -140,24 +213,35 @@ def test_lint_has_a_table_for_each_connection_that_was_opened(capsys: pytest.Cap
     assert "lint" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["--format", "sarif"], ["-o", "found.sarif"], ["-o", "found.json", "-f", "sarif"]])
+@pytest.mark.parametrize(
+    "arguments", [["--format", "sarif"], ["-o", "found.sarif"], ["-o", "found.json", "-f", "sarif"]]
+)
 def test_sarif_is_asked_for_by_name_or_by_the_name_of_the_file(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["check", TOUR, *arguments, "--family", "stream"]) == 1
     out = capsys.readouterr().out
     (run,) = json.loads(out or (tmp_path / arguments[1]).read_text("utf-8"))["runs"]
     assert {one["ruleId"] for one in run["results"]} >= {"rollback", "stream-refused"}
-    assert {tag for rule in run["tool"]["driver"]["rules"] for tag in rule["properties"]["tags"]} == {"stream"}
+    assert {
+        tag for rule in run["tool"]["driver"]["rules"] for tag in rule["properties"]["tags"]
+    } == {"stream"}
 
 
-def test_packets_around_findings_are_written_the_same_from_files_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_packets_around_findings_are_written_the_same_from_files_and_pipes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = [tmp_path / "file.pcapng", tmp_path / "pipe.pcapng"]
     assert main(["check", ROLLBACK, "-w", str(files[0])]) == 0
     told = capsys.readouterr().out
     command = [sys.executable, "-m", "dcpinspect", "check", "-", "-w", str(files[1])]
-    done = subprocess.run(command, input=Path(ROLLBACK).read_bytes(), capture_output=True, check=True)
+    done = subprocess.run(
+        command, input=Path(ROLLBACK).read_bytes(), capture_output=True, check=True
+    )
     assert (done.stdout, done.stderr) == (told.encode(), b"")
     assert files[0].read_bytes() == files[1].read_bytes()
     with Reading([str(files[0])]) as reading:
@@ -176,19 +260,24 @@ def test_packets_around_findings_are_written_the_same_from_files_and_pipes(tmp_p
         (["-f", "serif"], "--format serif: write"),
     ],
 )
-def test_what_cannot_be_written_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_written_is_said(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", ROLLBACK, *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith(f"dcpinspect: {says}")
     assert captured.out == ""
 
 
-def test_a_capture_that_cannot_be_read_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_that_cannot_be_read_is_bad_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", str(tmp_path / "none.pcap")]) == 2
     assert "none.pcap" in capsys.readouterr().err
 
 
-# -- captures in which nothing can be checked ----------------------------------------------------------
+# -- captures in which nothing can be checked
+# ----------------------------------------------------------
 
 
 def without_packets(path: Path) -> None:
@@ -244,20 +333,26 @@ def test_where_nothing_could_be_checked_the_status_is_2_whatever_counts_as_a_fai
     assert "0 errors" not in out
 
 
-def test_who_has_looked_on_all_ports_is_not_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_has_looked_on_all_ports_is_not_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     silent(tmp_path / "a.pcap")
     assert main(["check", str(tmp_path / "a.pcap"), "--port", "auto"]) == 2
     assert "--port auto" not in capsys.readouterr().err
 
 
-def test_sarif_says_that_nothing_was_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sarif_says_that_nothing_was_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     silent(tmp_path / "a.pcap")
     assert main(["check", str(tmp_path / "a.pcap"), "-f", "sarif"]) == 2
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert (run["results"], run["invocations"]) == ([], [{"executionSuccessful": False}])
 
 
-def test_a_damaged_capture_in_which_nothing_could_be_checked_is_told_as_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_capture_in_which_nothing_could_be_checked_is_told_as_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "a.pcap"
     silent(path)
     path.write_bytes(path.read_bytes()[:-3])
@@ -272,7 +367,9 @@ def test_one_message_is_enough_to_check(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
 
 
-def test_what_cannot_be_decoded_beside_what_can_stays_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_decoded_beside_what_can_stays_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(9)))
     other = Conversation(client=("10.0.0.9", 50_000))
     other.handshake()
@@ -282,14 +379,17 @@ def test_what_cannot_be_decoded_beside_what_can_stays_a_finding(tmp_path: Path, 
     assert "tls-without-key" in capsys.readouterr().out
 
 
-def test_a_capture_with_messages_and_no_dcp_is_checked_as_far_as_that_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_with_messages_and_no_dcp_is_checked_as_far_as_that_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     talk = Told("kv:1")
     talk.hello("kv/1", "JSON")
     path = tmp_path / "a.pcap"
     path.write_bytes(capture(talk))
     assert main(["check", str(path)]) == 0
     assert capsys.readouterr().err == (
-        "dcpinspect: no DCP among 2 messages: only the rules for any message and connection were checked; DCP may be on another port,"
+        "dcpinspect: no DCP among 2 messages: only the rules for any message and connection "
+        "were checked; DCP may be on another port,"
         " try --port auto\n"
     )
 
@@ -299,33 +399,61 @@ def _log(path: Path, *lines: str) -> str:
     return str(path)
 
 
-def test_a_log_is_checked_without_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "--log", _log(tmp_path / "memcached.log", rollback()), "--fail-on", "warning"]) == 1
+def test_a_log_is_checked_without_a_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(
+            ["check", "--log", _log(tmp_path / "memcached.log", rollback()), "--fail-on", "warning"]
+        )
+        == 1
+    )
     out = capsys.readouterr()
     assert out.out.startswith("1 vbucket was rolled back\n")
     assert out.err == ""
 
 
 @pytest.mark.parametrize("format_name", ["json", "csv", "sarif", "ndjson"])
-def test_findings_of_a_log_have_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str], format_name: str) -> None:
-    assert main(["check", "--log", _log(tmp_path / "memcached.log", rollback()), "--format", format_name]) == 0
+def test_findings_of_a_log_have_every_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], format_name: str
+) -> None:
+    assert (
+        main(
+            [
+                "check",
+                "--log",
+                _log(tmp_path / "memcached.log", rollback()),
+                "--format",
+                format_name,
+            ]
+        )
+        == 0
+    )
     assert "server-rollback" in capsys.readouterr().out
 
 
-def test_a_log_is_checked_beside_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_is_checked_beside_a_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = _log(tmp_path / "memcached.log", rollback())
     assert main(["check", ROLLBACK, "--log", log, "--rule", "server-rollback"]) == 0
     assert "the server rolled back from 1000 to 900" in capsys.readouterr().out
 
 
-def test_a_log_without_a_record_is_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_a_record_is_not_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", "--log", _log(tmp_path / "other.txt", "nothing")]) == 2
     said = capsys.readouterr()
     assert said.out == "nothing was checked\n"
-    assert said.err.endswith("; nothing of streams is in it: give memcached.log, or what cbstats or mcstat printed\n")
+    assert said.err.endswith(
+        "; nothing of streams is in it: give memcached.log, or what cbstats or mcstat printed\n"
+    )
 
 
-def test_what_cannot_be_asked_of_a_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_asked_of_a_log_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = _log(tmp_path / "memcached.log", rollback())
     assert main(["check"]) == 2
     assert "name a capture, or give --log or --checkpoint" in capsys.readouterr().err

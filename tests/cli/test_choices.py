@@ -30,7 +30,13 @@ def command(context: object, look: Look, width: int, name: str = "x") -> int:
 
 def test_typer_sees_each_option_of_a_group() -> None:
     run, titles = flat(command)
-    assert list(inspect.signature(run).parameters) == ["context", "color", "height", "width", "name"]
+    assert list(inspect.signature(run).parameters) == [
+        "context",
+        "color",
+        "height",
+        "width",
+        "name",
+    ]
     assert inspect.signature(run).parameters["height"].default == 4
     assert titles == {"color": "The look", "height": "Sizes"}
     assert (run.__name__, run.__doc__) == ("command", "Says how it looks.")

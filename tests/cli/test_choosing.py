@@ -13,7 +13,9 @@ from dcpinspect.findings.registry import RULES
 from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, capture, opened
 
-LOOP, ORPHANS, ROLLBACK, TOUR = (str(SAMPLES / name) for name in ("loop.pcap", "orphans.pcap", "rollback.pcap", "tour.pcapng"))
+LOOP, ORPHANS, ROLLBACK, TOUR = (
+    str(SAMPLES / name) for name in ("loop.pcap", "orphans.pcap", "rollback.pcap", "tour.pcapng")
+)
 
 
 def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
@@ -22,17 +24,27 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str,
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_finding_is_cut_down_to_the_vbuckets_that_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finding_is_cut_down_to_the_vbuckets_that_are_wanted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     several = {one["rule"]: one for one in found(capsys, ORPHANS, "--vbucket", "45,48")}
     assert several["orphaned-vbucket"]["vbuckets"] == [45]
-    assert several["orphaned-vbucket"]["message"].startswith('ended "state-changed", never reopened')
+    assert several["orphaned-vbucket"]["message"].startswith(
+        'ended "state-changed", never reopened'
+    )
     assert several["rollback-not-followed"]["vbuckets"] == [48]
     assert "credentials-in-clear" not in several
 
 
 def test_connections_and_clients_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    assert {number for one in found(capsys, LOOP, "--connection", "2-3") for number in one["connections"]} == {2, 3}
-    assert {client for one in found(capsys, TOUR, "--client", "CBAS") for client in one["clients"]} == {"10.11.0.1 cbas"}
+    assert {
+        number
+        for one in found(capsys, LOOP, "--connection", "2-3")
+        for number in one["connections"]
+    } == {2, 3}
+    assert {
+        client for one in found(capsys, TOUR, "--client", "CBAS") for client in one["clients"]
+    } == {"10.11.0.1 cbas"}
 
 
 @pytest.mark.parametrize(
@@ -43,19 +55,29 @@ def test_connections_and_clients_are_chosen(capsys: pytest.CaptureFixture[str]) 
         (["--vbucket", "5000"], "there is no stream of such a vbucket"),
     ],
 )
-def test_what_is_nowhere_is_not_right(asked: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_nowhere_is_not_right(
+    asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", TOUR, *asked]) == 2
     out, err = capsys.readouterr()
     assert out.splitlines() == ["nothing was checked"]
-    assert err == f"dcpinspect: nothing was checked: {said}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all\n"
+    assert err == (
+        f"dcpinspect: nothing was checked: {said}; 'dcpinspect connections' and 'dcpinspect "
+        "vbuckets' list all\n"
+    )
 
 
 def test_severity_is_that_and_worse(capsys: pytest.CaptureFixture[str]) -> None:
-    assert {one["severity"] for one in found(capsys, TOUR, "--severity", "warning")} == {"error", "warning"}
+    assert {one["severity"] for one in found(capsys, TOUR, "--severity", "warning")} == {
+        "error",
+        "warning",
+    }
     assert {one["severity"] for one in found(capsys, TOUR, "--severity", "error")} == {"error"}
 
 
-def test_a_span_of_time_leaves_what_goes_on_in_it_and_the_verdict_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_span_of_time_leaves_what_goes_on_in_it_and_the_verdict_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """What is still open goes on to the end."""
     every = [case for one in found(capsys, LOOP) for case in one["cases"]]
     middle = "2024-04-06T12:01:01.002000000Z"
@@ -65,9 +87,16 @@ def test_a_span_of_time_leaves_what_goes_on_in_it_and_the_verdict_says_so(capsys
     assert sorted(map(str, cases)) == sorted(map(str, wanted))
     assert 0 < len(cases) < len(every)
     early = [case for one in found(capsys, LOOP, "--until", middle) for case in one["cases"]]
-    assert [one["message"] for one in early] == [one["message"] for one in every if one["first_time"] < middle]
+    assert [one["message"] for one in early] == [
+        one["message"] for one in every if one["first_time"] < middle
+    ]
     told = {}
-    for arguments in (("--since", middle), ("--until", middle), ("--since", "0s", "--until", middle), ("--until", "1ms")):
+    for arguments in (
+        ("--since", middle),
+        ("--until", middle),
+        ("--since", "0s", "--until", middle),
+        ("--until", "1ms"),
+    ):
         main(["check", LOOP, *arguments, "--fail-on", "never"])
         told[arguments] = capsys.readouterr().out.splitlines()[0]
     assert [line.rpartition(" · ")[2] for line in told.values()] == [
@@ -89,7 +118,11 @@ def test_the_exit_status_is_that_of_the_span(capsys: pytest.CaptureFixture[str])
 def test_a_filter_speaks_of_the_columns_of_findings(capsys: pytest.CaptureFixture[str]) -> None:
     whole = found(capsys, TOUR)
     several = found(capsys, TOUR, "--filter", "whose = 'server' and severity != 'note'")
-    assert several == [one for one in whole if one["whose"] == "server" and one["severity"] != "note"] != []
+    assert (
+        several
+        == [one for one in whole if one["whose"] == "server" and one["severity"] != "note"]
+        != []
+    )
 
 
 def test_the_worst_come_first_and_bring_their_effects(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +140,10 @@ def test_columns_make_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         ["orphaned-vbucket", "error", "2"],
     ]
     (first, _) = found(capsys, ORPHANS, "--columns", "rule,severity", "--severity", "error")
-    assert {name: first[name] for name in first if name != "schema"} == {"rule": "rollback-not-followed", "severity": "error"}
+    assert {name: first[name] for name in first if name != "schema"} == {
+        "rule": "rollback-not-followed",
+        "severity": "error",
+    }
 
 
 def test_the_exit_status_is_that_of_what_is_told() -> None:
@@ -116,14 +152,22 @@ def test_the_exit_status_is_that_of_what_is_told() -> None:
 
 
 @pytest.mark.parametrize("vbucket", ["8", "7"])
-def test_what_was_asked_for_is_said_to_be_right_also_if_it_has_notes(vbucket: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_asked_for_is_said_to_be_right_also_if_it_has_notes(
+    vbucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", ROLLBACK, "--vbucket", vbucket]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("no errors or warnings in what was asked for: " if vbucket == "7" else "nothing wrong in what was asked for: ")
+    assert said.startswith(
+        "no errors or warnings in what was asked for: "
+        if vbucket == "7"
+        else "nothing wrong in what was asked for: "
+    )
     assert ("· rollback: " in said) == (vbucket == "7")
 
 
-def test_a_filter_that_leaves_everything_in_is_not_spoken_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_filter_that_leaves_everything_in_is_not_spoken_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["check", ROLLBACK, "--severity", "note"]) == 0
     assert capsys.readouterr().out.startswith("no errors or warnings: ")
 
@@ -131,10 +175,13 @@ def test_a_filter_that_leaves_everything_in_is_not_spoken_of(capsys: pytest.Capt
 def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--list-rules"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:3] for line in lines] == [[rule.id, rule.severity, rule.family] for rule in RULES.values()]
+    assert [line.split()[:3] for line in lines] == [
+        [rule.id, rule.severity, rule.family] for rule in RULES.values()
+    ]
 
 
-# -- a gate for CI -----------------------------------------------------------------------------------------------------
+# -- a gate for CI
+# --------------------------------------------------------------------------------------------------
 
 
 def stuck(*vbuckets: int, port: int = 50_000) -> Told:
@@ -150,14 +197,20 @@ def stuck(*vbuckets: int, port: int = 50_000) -> Told:
 
 
 @pytest.mark.parametrize("format_", ["json", "ndjson"])
-def test_what_a_baseline_has_is_left_out_and_what_is_new_is_told(format_: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, now, baseline = (str(tmp_path / name) for name in ("before.pcap", "now.pcap", f"base.{format_}"))
+def test_what_a_baseline_has_is_left_out_and_what_is_new_is_told(
+    format_: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, now, baseline = (
+        str(tmp_path / name) for name in ("before.pcap", "now.pcap", f"base.{format_}")
+    )
     Path(before).write_bytes(capture(stuck(7, 8)))
     Path(now).write_bytes(capture(stuck(8, 9, port=50_009)))
     assert main(["check", before, "-o", baseline]) == 1
     assert main(["check", before, "--baseline", baseline]) == 0
     assert capsys.readouterr().out.startswith("nothing new is wrong: ")
-    assert [(one["rule"], one["vbuckets"]) for one in found(capsys, now, "--baseline", baseline)] == [
+    assert [
+        (one["rule"], one["vbuckets"]) for one in found(capsys, now, "--baseline", baseline)
+    ] == [
         ("rollback-not-followed", [9]),
         ("rollback", [9]),
     ]
@@ -170,10 +223,14 @@ def test_what_became_worse_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["check", path, "-f", "json", "-o", str(baseline)]) == 1
     records = json.loads(baseline.read_text("utf-8"))
     baseline.write_text(json.dumps([{**one, "severity": "note"} for one in records]), "utf-8")
-    assert "rollback-not-followed" in {one["rule"] for one in found(capsys, path, "--baseline", str(baseline))}
+    assert "rollback-not-followed" in {
+        one["rule"] for one in found(capsys, path, "--baseline", str(baseline))
+    }
 
 
-def test_an_empty_baseline_knows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_baseline_knows_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "base.json").write_text("[]", "utf-8")
     assert found(capsys, LOOP, "--baseline", str(tmp_path / "base.json")) == found(capsys, LOOP)
 
@@ -181,7 +238,10 @@ def test_an_empty_baseline_knows_nothing(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--baseline", "/nowhere/base.json"], "--baseline /nowhere/base.json: No such file or directory"),
+        (
+            ["--baseline", "/nowhere/base.json"],
+            "--baseline /nowhere/base.json: No such file or directory",
+        ),
         (["--baseline", LOOP], f"--baseline {LOOP}: not what check --format json writes"),
         (["--vbucket", "x"], "--vbucket 'x': 'x' is no number"),
         (["--columns", "rul"], "--columns rul: findings have no such column; did you mean rule"),
@@ -190,7 +250,9 @@ def test_an_empty_baseline_knows_nothing(tmp_path: Path, capsys: pytest.CaptureF
         (["--severity", "bad"], "--severity bad: write error, warning or note"),
     ],
 )
-def test_what_cannot_be_chosen_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_chosen_is_said(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", LOOP, *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith(f"dcpinspect: {says}")
@@ -208,7 +270,9 @@ def test_what_cannot_be_chosen_is_said(arguments: list[str], says: str, capsys: 
         '[{"severity":"error","rule":"r","cause":null,"cases":[{"client":5,"vbuckets":[]}]}]',
     ],
 )
-def test_a_baseline_that_is_none_is_said_in_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_that_is_none_is_said_in_one_line(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "base.json").write_text(text, "utf-8")
     assert main(["check", LOOP, "--baseline", str(tmp_path / "base.json")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

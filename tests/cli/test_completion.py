@@ -14,8 +14,19 @@ import pytest
 def offered(line: str, **environment: str) -> list[str]:
     """The completions of the last word of a line."""
     words = len(shlex.split(line)) - 1 + line.endswith(" ")
-    asked = {"_DCPINSPECT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(words), **environment}
-    done = subprocess.run([sys.executable, "-m", "dcpinspect"], env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    asked = {
+        "_DCPINSPECT_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(words),
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "dcpinspect"],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -23,7 +34,11 @@ def offered(line: str, **environment: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "has", "lacks"),
     [
-        ("dcpinspect read --opcode dcp_str", ["dcp_stream_req", "dcp_stream_end"], ["dcp_mutation"]),
+        (
+            "dcpinspect read --opcode dcp_str",
+            ["dcp_stream_req", "dcp_stream_end"],
+            ["dcp_mutation"],
+        ),
         ("dcpinspect read --opcode get,dcp_mut", ["get,dcp_mutation"], ["dcp_mutation"]),
         ("dcpinspect stats --status ke", ["key_enoent"], ["rollback"]),
         ("dcpinspect read --columns row,rt", ["row,rtt_ns"], ["row,row"]),
@@ -31,13 +46,19 @@ def offered(line: str, **environment: str) -> list[str]:
         ("dcpinspect read --sort req", ["request_key"], ["failover_log"]),
         ("dcpinspect read --filter @e", ["@errors"], ["@rollbacks"]),
         ("dcpinspect vbuckets --sort findings.", ["findings.error"], ["client"]),
-        ("dcpinspect rollbacks --columns vbucket,res", ["vbucket,resume_start"], ["vbucket,vbucket"]),
+        (
+            "dcpinspect rollbacks --columns vbucket,res",
+            ["vbucket,resume_start"],
+            ["vbucket,vbucket"],
+        ),
         ("dcpinspect check --rule rollback-", ["rollback-loop"], ["noop-opaque"]),
         ("dcpinspect check --family n", ["noop"], ["stream"]),
         ("dcpinspect explain caught", ["caught-up"], ["ended"]),
     ],
 )
-def test_values_are_offered_by_what_was_typed_of_them(line: str, has: list[str], lacks: list[str]) -> None:
+def test_values_are_offered_by_what_was_typed_of_them(
+    line: str, has: list[str], lacks: list[str]
+) -> None:
     found = offered(line)
     assert set(has) <= set(found)
     assert not set(lacks) & set(found)

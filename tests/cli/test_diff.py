@@ -41,17 +41,27 @@ def pair(tmp_path: Path) -> tuple[str, str]:
     return str(paths[0]), str(paths[1])
 
 
-def test_the_status_says_whether_the_sides_differ(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_says_whether_the_sides_differ(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["diff", TOUR, TOUR]) == 0
     assert "A and B do not differ, as far as both captures tell." in capsys.readouterr().out
     assert main(["diff", *pair]) == 1
-    assert "2 events not sent to B, though its stream covers the seqno and nothing is lost there: vb 7 4, vb 7 6" in capsys.readouterr().out
+    assert (
+        "2 events not sent to B, though its stream covers the seqno and nothing is lost there: "
+        "vb 7 4, vb 7 6"
+    ) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("doubled", [translated, passed_on])
-def test_events_that_a_side_shows_twice_are_compared_once(doubled: Doubled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_that_a_side_shows_twice_are_compared_once(
+    doubled: Doubled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     packets = packets_of(real_server("6.6.5-dcp"))
-    alone, twice = (str(captured(tmp_path, made, name)) for name, made in (("a.pcap", packets), ("b.pcap", doubled(packets))))
+    alone, twice = (
+        str(captured(tmp_path, made, name))
+        for name, made in (("a.pcap", packets), ("b.pcap", doubled(packets)))
+    )
     assert main(["diff", alone, twice, "--summary"]) == 0
     assert "152 events on both sides" in capsys.readouterr().out
 
@@ -63,18 +73,42 @@ def test_what_a_capture_lost_is_no_difference(capsys: pytest.CaptureFixture[str]
     assert {line.split(",")[0] for line in said.err.splitlines()} == {"dcpinspect: B: connection 1"}
 
 
-def test_sides_may_have_several_captures_and_folders(pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sides_may_have_several_captures_and_folders(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "side"
     folder.mkdir()
     (folder / "b.pcap").write_bytes(Path(pair[1]).read_bytes())
     assert main(["diff", pair[0], str(folder), "-f", "ndjson"]) == 1
     whole = capsys.readouterr().out
-    assert main(["diff", "--a", pair[0], "--a", LOSSY, "--b", str(folder), "--vbucket", "7", "-f", "ndjson"]) == 1
-    assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == ["key-4", "key-6"]
+    assert (
+        main(
+            [
+                "diff",
+                "--a",
+                pair[0],
+                "--a",
+                LOSSY,
+                "--b",
+                str(folder),
+                "--vbucket",
+                "7",
+                "-f",
+                "ndjson",
+            ]
+        )
+        == 1
+    )
+    assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == [
+        "key-4",
+        "key-6",
+    ]
     assert [json.loads(line)["key"] for line in whole.splitlines()] == ["key-4", "key-6"]
 
 
-def test_every_format_has_the_records(pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_format_has_the_records(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["diff", *pair, "--format", "json"]) == 1
     records = json.loads(capsys.readouterr().out)
     for record in records:
@@ -85,12 +119,20 @@ def test_every_format_has_the_records(pair: tuple[str, str], tmp_path: Path, cap
     ]
     assert main(["diff", *pair, "-o", str(tmp_path / "d.csv"), "--columns", "kind,key,lacks"]) == 1
     with (tmp_path / "d.csv").open() as file:
-        assert list(csv.reader(file)) == [["kind", "key", "lacks"], ["not-sent", "key-4", "b"], ["not-sent", "key-6", "b"]]
+        assert list(csv.reader(file)) == [
+            ["kind", "key", "lacks"],
+            ["not-sent", "key-4", "b"],
+            ["not-sent", "key-6", "b"],
+        ]
     assert main(["diff", *pair, "-o", str(tmp_path / "d.parquet")]) == 1
-    assert pq.read_table(tmp_path / "d.parquet").column("a_row").to_pylist() == [record["a_row"] for record in records]
+    assert pq.read_table(tmp_path / "d.parquet").column("a_row").to_pylist() == [
+        record["a_row"] for record in records
+    ]
 
 
-def test_records_are_filtered_sorted_and_limited(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_are_filtered_sorted_and_limited(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     def seqnos(*options: str) -> list[int]:
         main(["diff", *pair, "-f", "ndjson", *options])
         return [json.loads(line)["first_seqno"] for line in capsys.readouterr().out.splitlines()]
@@ -106,14 +148,18 @@ def test_keys_are_redacted(pair: tuple[str, str], capsys: pytest.CaptureFixture[
     assert "key-" not in capsys.readouterr().out
 
 
-def test_paths_of_the_same_connection_are_another_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_of_the_same_connection_are_another_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, b = written(tmp_path, *taps(conversation(), lost={20}))
     assert main(["diff", str(a), str(b)]) == 0
     text = capsys.readouterr().out
     assert "  1 of A is 1 of B: 10.0.0.1:50000 to 10.0.0.2:11210; A is nearer to the client" in text
     assert "lost there and sent again 1 time, 162 bytes" in text
     assert main(["diff", str(a), str(b), "--paths", "-f", "ndjson", "--filter", "lost > 0"]) == 0
-    assert [json.loads(line)["direction"] for line in capsys.readouterr().out.splitlines()] == ["s2c"]
+    assert [json.loads(line)["direction"] for line in capsys.readouterr().out.splitlines()] == [
+        "s2c"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,15 +178,21 @@ def test_paths_of_the_same_connection_are_another_table(tmp_path: Path, capsys: 
         ([TOUR, "/nowhere.pcap"], "/nowhere.pcap"),
     ],
 )
-def test_bad_usage_is_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_one_line(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["diff", *arguments]) == 2
     error = capsys.readouterr().err
     assert told in error
     assert error.splitlines()[0].startswith("dcpinspect: ")
-    assert len(error.splitlines()) == (3 if "--filter" in arguments else 1)  # where it points at the mistake
+    assert len(error.splitlines()) == (
+        3 if "--filter" in arguments else 1
+    )  # where it points at the mistake
 
 
-def test_a_side_without_streams_cannot_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_side_without_streams_cannot_be_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(Path(HOLES).read_bytes()[:24])
     assert main(["diff", TOUR, str(empty), "-o", str(tmp_path / "out.json")]) == 2
@@ -151,24 +203,39 @@ def test_a_side_without_streams_cannot_be_compared(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["rollback.pcap", "snapshots.pcap"], "Nothing could be compared: no vbucket has a stream on both sides."),
+        (
+            ["rollback.pcap", "snapshots.pcap"],
+            "Nothing could be compared: no vbucket has a stream on both sides.",
+        ),
         (
             ["rollback.pcap", "rollback.pcap", "--vbucket", "999"],
             "Nothing could be compared: A and B have no stream of what was asked for.",
         ),
-        (["rollback.pcap", "rollback.pcap", "--a-connection", "1", "--b-connection", "8-9"], "side B: connection 8-9: there are 2;"),
+        (
+            ["rollback.pcap", "rollback.pcap", "--a-connection", "1", "--b-connection", "8-9"],
+            "side B: connection 8-9: there are 2;",
+        ),
         (["rollback.pcap", "snapshots.pcap", "-f", "csv"], "nothing could be compared: no vbucket"),
     ],
 )
-def test_where_nothing_was_compared_nothing_is_alike(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", *(str(SAMPLES / one) if one.endswith(".pcap") else one for one in arguments)]) == 2
+def test_where_nothing_was_compared_nothing_is_alike(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["diff", *(str(SAMPLES / one) if one.endswith(".pcap") else one for one in arguments)])
+        == 2
+    )
     text = "".join(capsys.readouterr())
     assert told in text
     assert "do not differ" not in text
 
 
-def test_a_capture_that_ends_before_the_history_begins_anew_is_only_earlier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Vbucket 9 of the sample is rolled back to 0, to a history without a common branch; the shorter capture ends before."""
+def test_a_capture_that_ends_before_the_history_begins_anew_is_only_earlier(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Vbucket 9 of the sample is rolled back to 0, to a history without a common branch; the
+    shorter capture ends before.
+    """
     whole, cut = SAMPLES / "rollback.pcap", tmp_path / "cut.pcap"
     cut.write_bytes(whole.read_bytes()[:3000])
     assert main(["diff", str(cut), str(whole), "--summary"]) == 3, "damaged, and nothing differs"

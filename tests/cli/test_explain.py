@@ -43,12 +43,20 @@ def paste(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
         ("dcp_snapshot_marker", "dcp_snapshot_marker: opcode 0x56\n"),
         ("0x56", "dcp_snapshot_marker: opcode 0x56\n"),
         ("rollback", "rollback: status 0x0023\n"),
-        ("0x23", "0x23 is the status rollback, the command ioctl_get and the feature SubdocAllowReplicaReadOnDeletedDocs\n\nrollback: "),
+        (
+            "0x23",
+            (
+                "0x23 is the status rollback, the command ioctl_get and the feature "
+                "SubdocAllowReplicaReadOnDeletedDocs\n\nrollback: "
+            ),
+        ),
         ("max_marker_version", "max_marker_version: DCP control key"),
         ("Collections", "Collections: HELLO feature 0x12"),
     ],
 )
-def test_names_and_numbers_are_explained(argument: str, start: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_names_and_numbers_are_explained(
+    argument: str, start: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     text = explained(capsysbinary, argument)
     assert text.startswith(start)
     assert text.endswith("\n")
@@ -57,7 +65,9 @@ def test_names_and_numbers_are_explained(argument: str, start: str, capsysbinary
 def test_a_name_may_be_several_words(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     command = explained(capsysbinary, "dcp_snapshot_marker")
     assert explained(capsysbinary, "snapshot", "marker").startswith(command)  # the term follows
-    assert explained(capsysbinary, "snapshot-marker") == explained(capsysbinary, "snapshot", "marker")
+    assert explained(capsysbinary, "snapshot-marker") == explained(
+        capsysbinary, "snapshot", "marker"
+    )
 
 
 def test_hex_may_be_several_words(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -66,7 +76,9 @@ def test_hex_may_be_several_words(capsysbinary: pytest.CaptureFixture[bytes]) ->
 
 
 @pytest.mark.parametrize("path", sorted(DUMPS.iterdir()), ids=lambda path: path.stem)
-def test_a_dump_on_standard_input_is_explained(path: Path, paste: io.BytesIO, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_dump_on_standard_input_is_explained(
+    path: Path, paste: io.BytesIO, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     paste.write(path.read_bytes())
     paste.seek(0)
     text = explained(capsysbinary, "-")
@@ -74,14 +86,24 @@ def test_a_dump_on_standard_input_is_explained(path: Path, paste: io.BytesIO, ca
     assert ": deadbeef cafe" in text
 
 
-def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert "If the body is the 20 bytes that follow:" in explained(capsysbinary, BY_ID["seed000-01"].literal.hex())
+def test_a_printed_example_gets_the_reading_its_page_means(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert "If the body is the 20 bytes that follow:" in explained(
+        capsysbinary, BY_ID["seed000-01"].literal.hex()
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["rolback"], "dcpinspect: nothing is called rolback; did you mean rollback or rolled-back or rollback-loop?"),
+        (
+            ["rolback"],
+            (
+                "dcpinspect: nothing is called rolback; did you mean rollback or rolled-back or "
+                "rollback-loop?"
+            ),
+        ),
         (
             ["rollback-not-honored"],
             "dcpinspect: nothing is called rollback-not-honored;"
@@ -94,7 +116,8 @@ def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.
         ),
         (
             ["805600001"],
-            "dcpinspect: 805600001 is no command, status, control key, feature, rule, word or column,"
+            "dcpinspect: 805600001 is no command, status, control key, feature, rule, word or "
+            "column,"
             " and no hex either: an odd number of hex digits in line 1",
         ),
         (["0x7e"], "dcpinspect: 0x7e is the number of no command, status or feature"),
@@ -102,22 +125,29 @@ def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.
         (["  ", "\n"], "dcpinspect: nothing to explain: give a name, a number, or bytes in hex"),
         (
             ["\x1b[2J\n"],
-            r"dcpinspect: \x1b[2J is no command, status, control key, feature, rule, word or column,"
+            r"dcpinspect: \x1b[2J is no command, status, control key, feature, rule, word or "
+            r"column,"
             r" and no hex either: '\x1b' in line 1, column 1 is no hex digit",
         ),
     ],
 )
-def test_what_is_nothing_is_one_line(arguments: list[str], line: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_what_is_nothing_is_one_line(
+    arguments: list[str], line: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     assert refused(capsysbinary, *arguments) == line
 
 
-def test_a_long_text_that_is_nothing_is_not_repeated(paste: io.BytesIO, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_long_text_that_is_nothing_is_not_repeated(
+    paste: io.BytesIO, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     paste.write(b"xyz " * 100_000)
     paste.seek(0)
     assert len(refused(capsysbinary, "-")) < 250
 
 
-def test_bytes_that_are_no_text_are_one_line(paste: io.BytesIO, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_bytes_that_are_no_text_are_one_line(
+    paste: io.BytesIO, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     paste.write(encode("dcp_noop") + b"\xff\xfe\x9b")
     paste.seek(0)
     assert refused(capsysbinary, "-").startswith("dcpinspect: ")

@@ -20,12 +20,17 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 def test_both_sides_speak_in_turn_under_who_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     heading, first, second, *_ = lines(capsys, ROLLBACK, "2")
-    assert heading == "client 10.11.0.1:50001 → server 10.11.0.3:11210  name mirror:1  agent mirror/7.6  bucket travel"
+    assert heading == (
+        "client 10.11.0.1:50001 → server 10.11.0.3:11210  name mirror:1  agent mirror/7.6  "
+        "bucket travel"
+    )
     assert first.split()[:3] == ["0.008636", "→", "hello"]
     assert second.startswith("     0.011249          ← hello ok  ")
 
 
-def test_many_messages_of_one_kind_are_one_line_unless_all_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_messages_of_one_kind_are_one_line_unless_all_are_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     folded, everything = lines(capsys, ROLLBACK, "1"), lines(capsys, ROLLBACK, "1", "--all")
     assert "27 × mutation" not in "".join(everything)
     assert main(["read", ROLLBACK, "--connection", "1", "--format", "csv", "--columns", "row"]) == 0
@@ -39,7 +44,10 @@ def test_many_messages_of_one_kind_are_one_line_unless_all_are_asked_for(capsys:
 
 def test_a_connection_that_there_is_not_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["follow", ROLLBACK, "9"]) == 2
-    assert capsys.readouterr().err == "dcpinspect: connection 9: there are 2; 'dcpinspect connections' lists them\n"
+    assert (
+        capsys.readouterr().err
+        == "dcpinspect: connection 9: there are 2; 'dcpinspect connections' lists them\n"
+    )
 
 
 def test_a_connection_of_tls_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +60,10 @@ def test_a_connection_of_tls_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(builders.recorded([*one.segments, *other.segments])))
     assert main(["follow", str(path), "1"]) == 2
-    assert "connection 1 has no message: it carries TLS, which is not decrypted" in capsys.readouterr().err
+    assert (
+        "connection 1 has no message: it carries TLS, which is not decrypted"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_is_private_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,9 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]
 
 
 @pytest.mark.parametrize("sample", ALL_SAMPLES)
-def test_a_sample_is_told_in_about_ten_lines_of_80_columns_and_fits_the_schema(sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sample_is_told_in_about_ten_lines_of_80_columns_and_fits_the_schema(
+    sample: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(SAMPLES / sample)
     assert main(["info", path]) == 0
     told = capsys.readouterr().out.replace(str(SAMPLES), "samples").splitlines()
@@ -51,7 +53,10 @@ def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixtu
         "time": "2024-04-06 12:01:00 UTC, 0.015 s long",
         "traffic": "147 packets, 2 connections, 161 messages, 11 streams (8 accepted, 3 rollback)",
         "clients": "10.11.0.1  mirror, agent mirror/7.6: connections 1–2, 4 vbuckets",
-        "servers": "10.11.0.2:11210  version not in the capture: connection 1 10.11.0.3:11210  version not in the capture: connection 2",
+        "servers": (
+            "10.11.0.2:11210  version not in the capture: connection 1 10.11.0.3:11210  "
+            "version not in the capture: connection 2"
+        ),
         "buckets": "travel",
         "vbuckets": "4: 7–10",
         "complete": "yes: 100 % of 24,384 bytes decoded, no handshake is missing",
@@ -60,37 +65,76 @@ def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixtu
     }
 
 
-def test_the_version_that_a_server_told_is_beside_its_address(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "10.11.0.2:11210  version 8.0.0-3777-enterprise: 6 connections" in lines(capsys, str(SAMPLES / "tour.pcapng"))["servers"]
+def test_the_version_that_a_server_told_is_beside_its_address(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        "10.11.0.2:11210  version 8.0.0-3777-enterprise: 6 connections"
+        in lines(capsys, str(SAMPLES / "tour.pcapng"))["servers"]
+    )
 
 
 @pytest.mark.parametrize(
     ("sample", "complete"),
     [
-        ("capture-loss.pcap", "no: 3,067 bytes lost (5 holes), 117 bytes in no message; of what is there, 99.7 % of 46,457 bytes decoded"),
-        ("midstream.pcap", "no: 794 bytes in no message, no handshake of connection 1; of what is there, 96.2 % of 21,346 bytes decoded"),
+        (
+            "capture-loss.pcap",
+            (
+                "no: 3,067 bytes lost (5 holes), 117 bytes in no message; of what is there, 99.7 % "
+                "of 46,457 bytes decoded"
+            ),
+        ),
+        (
+            "midstream.pcap",
+            (
+                "no: 794 bytes in no message, no handshake of connection 1; of what is there, 96.2 "
+                "% of 21,346 bytes decoded"
+            ),
+        ),
     ],
 )
-def test_what_a_capture_lacks_is_told(sample: str, complete: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_capture_lacks_is_told(
+    sample: str, complete: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lines(capsys, str(SAMPLES / sample))["complete"] == complete
 
 
-def test_packets_cut_by_the_snapshot_length_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = builders.capture(tmp_path / "x.pcap", server=builders.mutation(value=b"x" * 500) * 3, sizes=(560, 560, 560), snaplen=200)
+def test_packets_cut_by_the_snapshot_length_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = builders.capture(
+        tmp_path / "x.pcap",
+        server=builders.mutation(value=b"x" * 500) * 3,
+        sizes=(560, 560, 560),
+        snaplen=200,
+    )
     assert "3 packets cut by the snapshot length" in lines(capsys, str(path))["complete"]
 
 
-def test_a_name_that_was_cut_off_is_not_taken_for_a_missing_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_was_cut_off_is_not_taken_for_a_missing_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     talk = opened("connector:1")
     talk.stream(7)
     path = tmp_path / "cut.pcap"
-    path.write_bytes(builders.pcap(builders.Recorded(packet.data[:96], packet.wire, packet.time_ns) for packet in packets(talk)))
+    path.write_bytes(
+        builders.pcap(
+            builders.Recorded(packet.data[:96], packet.wire, packet.time_ns)
+            for packet in packets(talk)
+        )
+    )
     assert "name of the DCP open not captured" in lines(capsys, str(path))["clients"]
 
 
-def test_tls_is_named_with_what_to_record_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tls_is_named_with_what_to_record_instead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hello = bytes.fromhex("160301002f0100002b0303") + bytes(41)
-    path = builders.capture(tmp_path / "tls.pcap", client=hello, server=bytes.fromhex("16030300310200002d0303") + bytes(43))
+    path = builders.capture(
+        tmp_path / "tls.pcap",
+        client=hello,
+        server=bytes.fromhex("16030300310200002d0303") + bytes(43),
+    )
     told = lines(capsys, str(path))
     assert told["TLS"].endswith(
         "on connection 1, not decrypted: give the client's key log with --keylog, "
@@ -99,18 +143,34 @@ def test_tls_is_named_with_what_to_record_instead(tmp_path: Path, capsys: pytest
     assert "next" not in told, "no command of ours finds more in it"
 
 
-def test_traffic_of_other_ports_alone_asks_to_look_at_all_ports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_traffic_of_other_ports_alone_asks_to_look_at_all_ports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     segments = builders.Conversation(server=("10.0.0.2", 12_000))
     segments.handshake()
-    segments.stream(True, encode("dcp_open", key=b"x", flags=["producer"], opaque=1) + encode("dcp_noop", side="response", opaque=2))
-    segments.stream(False, encode("dcp_open", side="response", opaque=1) + encode("dcp_noop", opaque=2) + builders.mutation() * 9)
+    segments.stream(
+        True,
+        encode("dcp_open", key=b"x", flags=["producer"], opaque=1)
+        + encode("dcp_noop", side="response", opaque=2),
+    )
+    segments.stream(
+        False,
+        encode("dcp_open", side="response", opaque=1)
+        + encode("dcp_noop", opaque=2)
+        + builders.mutation() * 9,
+    )
     path = tmp_path / "a b.pcap"
     path.write_bytes(builders.pcap(builders.recorded(segments.segments)))
     assert lines(capsys, str(path))["next"] == f"dcpinspect info '{path}' --port auto"
-    assert lines(capsys, str(path), "--port", "auto")["next"] == f"dcpinspect check '{path}' --port auto"
+    assert (
+        lines(capsys, str(path), "--port", "auto")["next"]
+        == f"dcpinspect check '{path}' --port auto"
+    )
 
 
-def test_the_local_time_stands_below_utc_where_the_two_differ(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_time_stands_below_utc_where_the_two_differ(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:
@@ -118,32 +178,53 @@ def test_the_local_time_stands_below_utc_where_the_two_differ(capsys: pytest.Cap
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert told == "2024-04-06 12:01:00 UTC, 0.015 s long 2024-04-06 17:31:00 IST where this runs (UTC+0530)"
+    assert told == (
+        "2024-04-06 12:01:00 UTC, 0.015 s long 2024-04-06 17:31:00 IST where this runs (UTC+0530)"
+    )
 
 
-def test_names_from_the_wire_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    client = encode("hello", key=b'{"a":"\\u001b[31mred"}') + encode("dcp_open", key=b"x\x1b[2J", flags=["producer"])
-    path = str(builders.capture(tmp_path / "x.pcap", client=client, server=encode("dcp_open", side="response")))
+def test_names_from_the_wire_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = encode("hello", key=b'{"a":"\\u001b[31mred"}') + encode(
+        "dcp_open", key=b"x\x1b[2J", flags=["producer"]
+    )
+    path = str(
+        builders.capture(
+            tmp_path / "x.pcap", client=client, server=encode("dcp_open", side="response")
+        )
+    )
     assert main(["info", path]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_a_directory_is_read_without_its_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_is_read_without_its_empty_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "r_1.pcap").write_bytes((SAMPLES / "rollback.pcap").read_bytes())
     empty = tmp_path / "r_2.pcap"
     empty.write_bytes(b"")
     assert main(["info", str(tmp_path)]) == 3
     said = capsys.readouterr()
     assert said.out.splitlines()[0].startswith(f"files     {tmp_path / 'r_1.pcap'}")
-    assert said.err == f"dcpinspect: {empty}: left out, for it is empty; all that is readable was read\n"
+    assert (
+        said.err
+        == f"dcpinspect: {empty}: left out, for it is empty; all that is readable was read\n"
+    )
     assert main(["info", str(tmp_path / "r_1.pcap"), str(empty)]) == 2
 
 
-def test_what_to_run_next_has_the_names_that_were_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_to_run_next_has_the_names_that_were_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     paths = [tmp_path / f"{number}.pcap" for number in range(5)]
     for path in paths:
         path.write_bytes((SAMPLES / "rollback.pcap").read_bytes())
-    for names, named in (([tmp_path], str(tmp_path)), (paths[:2], f"{paths[0]} {paths[1]}"), (paths, "FILE…")):
+    for names, named in (
+        ([tmp_path], str(tmp_path)),
+        (paths[:2], f"{paths[0]} {paths[1]}"),
+        (paths, "FILE…"),
+    ):
         assert main(["info", *map(str, names)]) == 0
         assert f"next      dcpinspect check {named}" in capsys.readouterr().out.splitlines()
 
@@ -158,7 +239,9 @@ def test_a_conversation_that_is_played_again_counts_again_and_a_keepalive_before
     made.stream(False, builders.message(magic=0x81, opcode=0x0A))
     made.close()
     path = str(tmp_path / "a.pcap")
-    again = [replace(segment, time_ns=segment.time_ns + 3_600_000_000_000) for segment in made.segments]
+    again = [
+        replace(segment, time_ns=segment.time_ns + 3_600_000_000_000) for segment in made.segments
+    ]
     Path(path).write_bytes(builders.pcap(builders.recorded([*made.segments, *again])))
     for paths, packets_read in (([path], 22), ([path, path], 44)):
         found = lines(capsys, *paths)

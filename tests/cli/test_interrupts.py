@@ -24,7 +24,9 @@ SAMPLES = Path(__file__).parents[2] / "sample_captures"
 TOUR = SAMPLES / "tour.pcapng"
 SOON_S = 10.0
 """Seconds within which a program has to end, a second on a machine that has nothing else to do."""
-NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="watches the program through /proc")
+NEEDS_PROC = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="watches the program through /proc"
+)
 
 
 def catches(process: subprocess.Popen[bytes], number: int) -> bool:
@@ -35,7 +37,9 @@ def catches(process: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def used_s(process: subprocess.Popen[bytes]) -> float:
-    """Seconds of the processor that it has used: a moment that does not depend on how busy the machine is."""
+    """Seconds of the processor that it has used: a moment that does not depend on how busy the
+    machine is.
+    """
     try:
         times = psutil.Process(process.pid).cpu_times()
     except psutil.Error:
@@ -50,7 +54,13 @@ COMMANDS = {
     "export": ["export", "{capture}", "-o", "{out}/x.parquet"],
     "check": ["check", "{capture}", "-f", "json", "-o", "{out}/x.json", "-w", "{out}/x.pcapng"],
     "report": ["report", "{capture}", "-o", "{out}/x.html"],
-    "sql": ["sql", "{capture}", "select name, count(*) from messages group by all order by all", "-o", "{out}/x.csv"],
+    "sql": [
+        "sql",
+        "{capture}",
+        "select name, count(*) from messages group by all order by all",
+        "-o",
+        "{out}/x.csv",
+    ],
     "diff": ["diff", "{capture}", "{capture}", "-o", "{out}/x.csv"],
 }
 MOMENTS_S = (0.0, 0.15, 0.3, 0.5, 0.8)
@@ -66,7 +76,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @NEEDS_PROC
 @pytest.mark.parametrize("name", COMMANDS)
-def test_at_any_moment_a_signal_ends_it_with_a_line_and_nothing_stays(name: str, large: Path, tmp_path: Path) -> None:
+def test_at_any_moment_a_signal_ends_it_with_a_line_and_nothing_stays(
+    name: str, large: Path, tmp_path: Path
+) -> None:
     running = []
     for place, _ in enumerate(MOMENTS_S):
         folders = {one: tmp_path / str(place) / one for one in ("out", "tmp")}
@@ -84,7 +96,10 @@ def test_at_any_moment_a_signal_ends_it_with_a_line_and_nothing_stays(name: str,
     while len(asked) < len(running):
         for place, (moment, process, _) in enumerate(running):
             number = signal.SIGTERM if place % 2 else signal.SIGINT
-            if place not in asked and (process.poll() is not None or (catches(process, signal.SIGTERM) and used_s(process) >= moment)):
+            if place not in asked and (
+                process.poll() is not None
+                or (catches(process, signal.SIGTERM) and used_s(process) >= moment)
+            ):
                 process.send_signal(number)
                 asked[place] = time.monotonic(), number
         time.sleep(0.005)
@@ -101,7 +116,10 @@ def test_at_any_moment_a_signal_ends_it_with_a_line_and_nothing_stays(name: str,
             continue
         assert (said.count("\n"), said[:25]) == (1, "dcpinspect: interrupted; "), said
         left = list(folders["out"].iterdir())
-        assert all(f"{path} was written" in said or f"{path} and" in said for path in left), (left, said)
+        assert all(f"{path} was written" in said or f"{path} and" in said for path in left), (
+            left,
+            said,
+        )
     assert ended_early < len(running) / 2
 
 
@@ -114,7 +132,9 @@ def ended(code: str, *, check: bool = True) -> tuple[int, str, str]:
         press = lambda number=signal.SIGINT: os.kill(os.getpid(), number)
     """
     program = textwrap.dedent(before) + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
     assert not check or "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
 
@@ -185,9 +205,15 @@ def test_files_are_told_as_written_or_not_and_an_earlier_one_stays(tmp_path: Pat
         press()
         time.sleep(60)
     """
-    said = f"dcpinspect: interrupted; {tmp_path}/a was written, {tmp_path}/b and {tmp_path}/c were not written\n"
+    said = (
+        f"dcpinspect: interrupted; {tmp_path}/a was written, {tmp_path}/b and {tmp_path}/c were "
+        "not written\n"
+    )
     assert ended(code) == (130, "", said)
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "new", "b": "before"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a": "new",
+        "b": "before",
+    }
 
 
 def test_a_file_that_has_its_name_already_is_told_as_written(tmp_path: Path) -> None:
@@ -232,7 +258,9 @@ def test_a_program_of_exec_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_lets_the_terminal_ui_restore_the_terminal(number: int) -> None:
-    child = pexpect.spawn(sys.executable, ["-m", "dcpinspect", "tui", str(TOUR)], dimensions=(30, 100), timeout=60)
+    child = pexpect.spawn(
+        sys.executable, ["-m", "dcpinspect", "tui", str(TOUR)], dimensions=(30, 100), timeout=60
+    )
     child.expect_exact("\x1b[?1049h")
     child.expect_exact("tour")
     child.kill(number)
@@ -243,7 +271,10 @@ def test_a_signal_lets_the_terminal_ui_restore_the_terminal(number: int) -> None
 
 
 def test_the_end_itself_is_bounded() -> None:
-    code = "from dcpinspect.temporary import at_end\nat_end(lambda: time.sleep(60))\npress()\ntime.sleep(60)"
+    code = (
+        "from dcpinspect.temporary import at_end\nat_end(lambda: "
+        "time.sleep(60))\npress()\ntime.sleep(60)"
+    )
     began = time.monotonic()
     assert ended(code) == (130, "", "")
     assert time.monotonic() - began < 60
@@ -302,48 +333,85 @@ def test_output_that_nobody_takes_ends_what_was_stopped() -> None:
 
 
 def test_a_command_may_say_what_there_is_and_the_status() -> None:
-    code = "with interrupts.telling(lambda: 'it is as it was', status=0):\n    press()\n    time.sleep(60)"
+    code = (
+        "with interrupts.telling(lambda: 'it is as it was', status=0):\n    press()\n    "
+        "time.sleep(60)"
+    )
     assert ended(code) == (0, "", "dcpinspect: it is as it was\n")
 
 
 def test_what_is_ignored_from_the_start_stays_ignored() -> None:
-    code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom dcpinspect.cli import interrupts\ninterrupts.install()\n"
+    code = (
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom dcpinspect.cli "
+        "import interrupts\ninterrupts.install()\n"
+    )
     code += "import os\nos.kill(os.getpid(), signal.SIGINT)\nprint('goes on')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == "goes on\n"
 
 
 def test_a_signal_after_everything_is_done_changes_nothing() -> None:
-    assert ended("interrupts.ignore()\npress()\npress(signal.SIGTERM)\nprint('done')") == (0, "done\n", "")
+    assert ended("interrupts.ignore()\npress()\npress(signal.SIGTERM)\nprint('done')") == (
+        0,
+        "done\n",
+        "",
+    )
 
 
 def test_a_program_that_uses_the_package_keeps_its_handlers() -> None:
-    code = f"import signal, dcpinspect\nwith dcpinspect.open({str(TOUR)!r}) as recording:\n    recording.table('findings')\n"
+    code = (
+        f"import signal, dcpinspect\nwith dcpinspect.open({str(TOUR)!r}) as recording:\n    "
+        "recording.table('findings')\n"
+    )
     code += "handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]\n"
-    code += "print(handlers == [signal.default_int_handler, signal.SIG_DFL], signal.set_wakeup_fd(-1))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    code += (
+        "print(handlers == [signal.default_int_handler, signal.SIG_DFL], signal.set_wakeup_fd(-1))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == "True -1\n"
 
 
 def test_the_program_has_its_handlers_from_its_first_statement_on() -> None:
     code = "import gc, os, signal\nfrom dcpinspect import __main__\n"
     code += "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n__main__.run()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", NOTHING.encode())
 
 
 def test_ctrl_c_waits_for_the_handlers_while_what_has_them_is_loaded() -> None:
-    code = "import os, signal, sys\nclass Early:\n    def find_spec(self, name, path=None, target=None):\n"
-    code += "        if name == 'dcpinspect.cli.interrupts':\n            os.kill(os.getpid(), signal.SIGINT)\n"
+    code = (
+        "import os, signal, sys\nclass Early:\n    def find_spec(self, name, path=None, "
+        "target=None):\n"
+    )
+    code += (
+        "        if name == 'dcpinspect.cli.interrupts':\n            os.kill(os.getpid(), "
+        "signal.SIGINT)\n"
+    )
     code += "sys.meta_path.insert(0, Early())\nfrom dcpinspect.__main__ import run\nrun()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", NOTHING.encode())
 
 
 def test_a_program_in_the_background_goes_on() -> None:
-    code = "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom dcpinspect import __main__\nimport gc\n"
-    code += "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\nimport sys\nsys.argv[1:] = ['--version']\n__main__.run()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    code = (
+        "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom dcpinspect "
+        "import __main__\nimport gc\n"
+    )
+    code += (
+        "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\nimport "
+        "sys\nsys.argv[1:] = ['--version']\n__main__.run()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, b"dcpinspect", b"")
 
 

@@ -37,17 +37,23 @@ def test_every_message_and_byte_is_in_one_row(capsys: pytest.CaptureFixture[str]
     own = [
         int(length)
         for length, relative, name, side in messages
-        if int(relative) // 10**8 == one["relative_ns"] // 10**8 and (name.strip('"'), side.strip('"')) == (one["name"], one["side"])
+        if int(relative) // 10**8 == one["relative_ns"] // 10**8
+        and (name.strip('"'), side.strip('"')) == (one["name"], one["side"])
     ]
     assert (one["messages"], one["bytes"]) == (len(own), sum(own))
 
 
 def test_intervals_and_filters_are_as_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     found = rows(capsys, LARGE, "--interval", "0.25s", "--opcode", "dcp_mutation")
-    assert [row["relative_ns"] for row in found] == [0, 250_000_000, 500_000_000, 750_000_000][: len(found)]
+    assert [row["relative_ns"] for row in found] == [0, 250_000_000, 500_000_000, 750_000_000][
+        : len(found)
+    ]
     assert {row["name"] for row in found} == {"dcp_mutation"}
     assert {row["interval_ns"] for row in found} == {250_000_000}
-    assert all(row["relative_ns"] >= 500_000_000 for row in rows(capsys, LARGE, "--interval", "100ms", "--since", "500ms"))
+    assert all(
+        row["relative_ns"] >= 500_000_000
+        for row in rows(capsys, LARGE, "--interval", "100ms", "--since", "500ms")
+    )
 
 
 def test_spans_are_chosen_for_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +63,9 @@ def test_spans_are_chosen_for_the_messages(capsys: pytest.CaptureFixture[str]) -
     assert 20 <= len({row["relative_ns"] for row in found}) <= 50
 
 
-def test_the_table_and_the_charts_fit_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_and_the_charts_fit_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("dcpinspect.cli.terminal.width", lambda: 80)
     assert main(["io", LARGE, "--interval", "100ms"]) == 0
@@ -73,10 +81,18 @@ def test_the_table_and_the_charts_fit_80_columns(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("interval", ["0", "-1s", "soon", "2024-04-06"])
 def test_an_interval_is_a_length_of_time(interval: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["io", LOOP, "--interval", interval]) == 2
-    assert capsys.readouterr().err.startswith(f"dcpinspect: --interval {interval}: write a length of time")
+    assert capsys.readouterr().err.startswith(
+        f"dcpinspect: --interval {interval}: write a length of time"
+    )
 
 
-def test_messages_of_a_copy_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_a_copy_are_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     packets = packets_of(field("t00-base"))
     of_alone = rows(capsys, str(written(tmp_path, packets)), "--interval", "1s")
-    assert rows(capsys, str(written(tmp_path, passed_on(packets))), "--interval", "1s") == of_alone != []
+    assert (
+        rows(capsys, str(written(tmp_path, passed_on(packets))), "--interval", "1s")
+        == of_alone
+        != []
+    )

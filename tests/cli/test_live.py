@@ -1,4 +1,6 @@
-"""``dcpinspect live`` in namespaces, with the scripted peers: everything that was sent is decoded, or counted as dropped."""
+"""``dcpinspect live`` in namespaces, with the scripted peers: everything that was sent is decoded,
+or counted as dropped.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ class Live:
 @contextmanager
 def live(namespace: str, *arguments: str) -> Iterator[Live]:
     command = ["ip", "netns", "exec", namespace, *PROGRAM, "live", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield Live(process)
         finally:
@@ -82,7 +86,14 @@ def told(story: Story, namespace: str, *, port: int = 11_210, wrap: Wrap = bare)
     """Tells a story on the loopback interface of a namespace, where every host has an address."""
     names = dict.fromkeys(name for talk in story for name in (talk.client, talk.server))
     hosts = {name: f"127.0.0.{number}" for number, name in enumerate(names, 1)}
-    return play(story, hosts=hosts, port=port, at_server=lambda: inside(namespace), at_client=lambda: inside(namespace), wrap=wrap)
+    return play(
+        story,
+        hosts=hosts,
+        port=port,
+        at_server=lambda: inside(namespace),
+        at_client=lambda: inside(namespace),
+        wrap=wrap,
+    )
 
 
 def address(end: tuple[str, int]) -> str:
@@ -93,12 +104,18 @@ def by_direction(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[int]]
     """Lengths of the messages of each client, by direction, in order of the stream."""
     out: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for row in rows:
-        out.setdefault((row["client"], row["direction"]), []).append((row["stream_offset"], row["length"]))
+        out.setdefault((row["client"], row["direction"]), []).append(
+            (row["stream_offset"], row["length"])
+        )
     return {key: [length for _, length in sorted(found)] for key, found in out.items()}
 
 
 def as_sent(said: list[Said]) -> dict[tuple[str, str], list[int]]:
-    ways = [((address(talk.client), way), data) for talk in said for way, data in (("c2s", talk.c2s), ("s2c", talk.s2c))]
+    ways = [
+        ((address(talk.client), way), data)
+        for talk in said
+        for way, data in (("c2s", talk.c2s), ("s2c", talk.s2c))
+    ]
     return {key: [len(message) for message in data] for key, data in ways if data}
 
 
@@ -119,9 +136,15 @@ def test_everything_that_was_sent_is_printed_as_it_comes(interface: str, namespa
     assert [row["row"] for row in rows] == list(range(1, len(rows) + 1))
     assert running.process.returncode == 0
     count = len(rows)
-    assert running.told[0] == f"dcpinspect: {interface}: capturing ports 11207, 11210; Ctrl-C stops it"
+    assert (
+        running.told[0] == f"dcpinspect: {interface}: capturing ports 11207, 11210; Ctrl-C stops it"
+    )
     assert re.fullmatch(
-        rf"dcpinspect: {interface}: [\d,]+ packets captured, 0 dropped by the kernel; {count} messages, {count} shown", running.told[1]
+        (
+            rf"dcpinspect: {interface}: [\d,]+ packets captured, 0 dropped by the kernel; {count} "
+            rf"messages, {count} shown"
+        ),
+        running.told[1],
     )
     assert running.told[2:] == []
 
@@ -130,7 +153,9 @@ def test_everything_that_was_sent_is_printed_as_it_comes(interface: str, namespa
 def test_packets_wait_for_a_key_log_that_is_written_later(namespace: str, tmp_path: Path) -> None:
     keylog, contexts = tmp_path / "late.log", Contexts(tmp_path, Tls())
     keylog.touch()
-    with live(namespace, "-i", "lo", "-f", "ndjson", "--no-fields", "--keylog", str(keylog)) as running:
+    with live(
+        namespace, "-i", "lo", "-f", "ndjson", "--no-fields", "--keylog", str(keylog)
+    ) as running:
         said = told(STORIES["snapshots"](), namespace, port=11_207, wrap=contexts.wrap)
         keylog.write_bytes(contexts.keylog.read_bytes())
         sent = as_sent(said)
@@ -139,26 +164,38 @@ def test_packets_wait_for_a_key_log_that_is_written_later(namespace: str, tmp_pa
     assert by_direction(rows) == sent
 
 
-def test_what_is_wrong_is_said_as_it_is_found_and_put_together_at_the_end(namespace: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_as_it_is_found_and_put_together_at_the_end(
+    namespace: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.pcapng"
-    with live(namespace, "-i", "lo", "-w", str(path), "--check", "-f", "ndjson", "--opcode", "dcp_flush") as running:
+    with live(
+        namespace, "-i", "lo", "-w", str(path), "--check", "-f", "ndjson", "--opcode", "dcp_flush"
+    ) as running:
         told(STORIES["rollback"](), namespace)
         first = running.messages(1)
         rest = [json.loads(line) for line in running.end()]
     found = first + rest
     assert {record["schema"] for record in found} == {"dcpinspect.finding/1"}
     assert not first[0]["is_final"]
-    early = {(one["rule"], *one["vbuckets"]) for one in found if not one["is_final"] and one["rule"] == "rollback"}
+    early = {
+        (one["rule"], *one["vbuckets"])
+        for one in found
+        if not one["is_final"] and one["rule"] == "rollback"
+    }
     assert early <= {("rollback", 7), ("rollback", 9), ("rollback", 10)}
     with Reading([str(path)]) as reading:
         reading.check()
         list(reading)
         expected = [(one.rule, one.message, one.count) for one in reading.findings()]
-    assert [(one["rule"], one["message"], one["count"]) for one in found if one["is_final"]] == expected
+    assert [
+        (one["rule"], one["message"], one["count"]) for one in found if one["is_final"]
+    ] == expected
     assert running.process.returncode == 0
 
 
-def test_what_is_recorded_meanwhile_reads_the_same(namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_recorded_meanwhile_reads_the_same(
+    namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "x.pcapng"
     with live(namespace, "-i", "lo", "-w", str(path), "-f", "ndjson") as running:
         sent = as_sent(told(STORIES["rollback"](), namespace))
@@ -170,7 +207,9 @@ def test_what_is_recorded_meanwhile_reads_the_same(namespace: str, tmp_path: Pat
     assert {row["file"] for row in rows} == {"lo"}
 
 
-def test_lines_and_options_are_those_of_read(namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_and_options_are_those_of_read(
+    namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "x.pcapng"
     options = ["--opcode", "dcp_snapshot_marker", "-V", "-x", "--skip", "1", "--time", "absolute"]
     with live(namespace, "-i", "lo", "-w", str(path), *options) as running:
@@ -183,9 +222,13 @@ def test_lines_and_options_are_those_of_read(namespace: str, tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_file_asked_for_is_complete_at_the_end(number: int, namespace: str, tmp_path: Path) -> None:
+def test_a_file_asked_for_is_complete_at_the_end(
+    number: int, namespace: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.csv"
-    with live(namespace, "-i", "lo", "-o", str(path), "--columns", "row", "-w", str(tmp_path / "x.pcapng")) as running:
+    with live(
+        namespace, "-i", "lo", "-o", str(path), "--columns", "row", "-w", str(tmp_path / "x.pcapng")
+    ) as running:
         sent = as_sent(told(STORIES["rollback"](), namespace))
         count = sum(map(len, sent.values()))
         while read_rows(tmp_path / "x.pcapng") < count:
@@ -198,7 +241,12 @@ def test_a_file_asked_for_is_complete_at_the_end(number: int, namespace: str, tm
 
 def read_rows(path: Path) -> int:
     """Messages in a capture that is being written."""
-    done = subprocess.run([*PROGRAM, "read", str(path), "-f", "csv", "--columns", "row"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*PROGRAM, "read", str(path), "-f", "csv", "--columns", "row"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return max(0, len(done.stdout.splitlines()) - 1)
 
 
@@ -208,7 +256,10 @@ def test_it_ends_by_itself_after_so_many_messages_or_seconds(namespace: str) -> 
         assert (len(running.rest()), running.process.returncode) == (6, 0)
     with live(namespace, "-i", "lo", "--duration", "0.3", "--stats") as running:
         assert (len(running.rest()), running.process.returncode) == (1, 0)
-    assert "dcpinspect: lo: no packets of the ports looked at; try -i any, or --port auto" in running.told
+    assert (
+        "dcpinspect: lo: no packets of the ports looked at; try -i any, or --port auto"
+        in running.told
+    )
     assert "           0 packets read" in running.told
 
 
@@ -216,10 +267,17 @@ def test_a_message_is_printed_while_the_connection_is_silent_behind_a_hole() -> 
     """And one at a start in the middle of a stream: nothing more comes to prove it."""
     one = Conversation(mss=100)
     one.stream(False, builders.mutation(1) + builders.mutation(2))
-    one.stream(False, b"".join(builders.mutation(seqno, value=b"v" * 150) for seqno in range(3, 9)), ack_every=1)
+    one.stream(
+        False,
+        b"".join(builders.mutation(seqno, value=b"v" * 150) for seqno in range(3, 9)),
+        ack_every=1,
+    )
     lost = one.segments[-8]
     assert len(lost.payload) == 100
-    with tapped("silent") as (name, fd), live(name, "-i", "eth0", "-f", "ndjson", "--no-fields") as running:
+    with (
+        tapped("silent") as (name, fd),
+        live(name, "-i", "eth0", "-f", "ndjson", "--no-fields") as running,
+    ):
         for segment in one.segments:
             if segment is not lost:
                 os.write(fd, builders.frame(segment))
@@ -230,9 +288,16 @@ def test_a_message_is_printed_while_the_connection_is_silent_behind_a_hole() -> 
     assert "100 bytes are not in the capture (1 hole" in running.told[-1]
 
 
-def flood(namespace: str, count: int, size: int, *, before_last: Callable[[], object] = lambda: None) -> list[bytes]:
-    """Sends mutations as fast as the loopback interface takes them, the last ones after ``before_last``; the messages."""
-    messages = [encode("dcp_mutation", by_seqno=seqno, key=b"k%06d" % seqno, value=bytes(size)) for seqno in range(1, count + 1)]
+def flood(
+    namespace: str, count: int, size: int, *, before_last: Callable[[], object] = lambda: None
+) -> list[bytes]:
+    """Sends mutations as fast as the loopback interface takes them, the last ones after
+    ``before_last``; the messages.
+    """
+    messages = [
+        encode("dcp_mutation", by_seqno=seqno, key=b"k%06d" % seqno, value=bytes(size))
+        for seqno in range(1, count + 1)
+    ]
     with inside(namespace):
         server = socket.create_server(("127.0.0.1", 11_210))
         client = socket.create_connection(("127.0.0.1", 11_210))
@@ -252,7 +317,10 @@ def flood(namespace: str, count: int, size: int, *, before_last: Callable[[], ob
 
 def summary(running: Live) -> tuple[int, int, int]:
     """Packets captured, packets dropped, messages."""
-    found = re.search(r"([\d,]+) packets captured, ([\d,]+) dropped by the kernel; ([\d,]+) messages", "\n".join(running.told))
+    found = re.search(
+        r"([\d,]+) packets captured, ([\d,]+) dropped by the kernel; ([\d,]+) messages",
+        "\n".join(running.told),
+    )
     assert found is not None
     captured, dropped, messages = (int(number.replace(",", "")) for number in found.groups())
     return captured, dropped, messages
@@ -270,7 +338,9 @@ def test_a_burst_is_decoded_whole(namespace: str) -> None:
 def test_what_is_not_decoded_was_counted_as_dropped(namespace: str, tmp_path: Path) -> None:
     path = tmp_path / "x.ndjson"
     with live(namespace, "-i", "lo", "-o", str(path), "--no-fields", "--buffer", "4") as running:
-        recorder = int(Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text())
+        recorder = int(
+            Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text()
+        )
 
         def wake() -> None:
             os.kill(recorder, signal.SIGCONT)
@@ -291,20 +361,38 @@ def test_what_is_not_decoded_was_counted_as_dropped(namespace: str, tmp_path: Pa
     server = [row for row in rows if row["direction"] == "s2c"]
     for row in server:
         message = starts[row["stream_offset"]]
-        assert (row["length"], row["by_seqno"]) == (len(message), int.from_bytes(message[24:32], "big"))
+        assert (row["length"], row["by_seqno"]) == (
+            len(message),
+            int.from_bytes(message[24:32], "big"),
+        )
     assert server[-1]["by_seqno"] == len(messages)
     told = " ".join(running.told).replace(",", "")
     missing = int(re.findall(r"(\d+) bytes are not in the capture", told)[0])
     skipped = sum(map(int, re.findall(r"(\d+) bytes skipped up to the next message", told)))
-    decoded = sum(row["length"] - sum(end - start for start, end in row["missing"]) for row in server)
+    decoded = sum(
+        row["length"] - sum(end - start for start, end in row["missing"]) for row in server
+    )
     assert decoded + skipped + missing == sum(map(len, messages))
 
 
 @pytest.mark.parametrize("ring", [(), ("-b", "filesize:200kB")])
-def test_a_full_disk_ends_it_with_the_reason_and_the_numbers(ring: tuple[str, ...], namespace: str, tmp_path: Path) -> None:
+def test_a_full_disk_ends_it_with_the_reason_and_the_numbers(
+    ring: tuple[str, ...], namespace: str, tmp_path: Path
+) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], check=True)
     try:
-        with live(namespace, "-i", "lo", "-w", str(tmp_path / "x.pcapng"), "-f", "csv", "--columns", "by_seqno", *ring) as running:
+        with live(
+            namespace,
+            "-i",
+            "lo",
+            "-w",
+            str(tmp_path / "x.pcapng"),
+            "-f",
+            "csv",
+            "--columns",
+            "by_seqno",
+            *ring,
+        ) as running:
             running.out.readline()
             flood(namespace, 4_000, 500)
             rows = running.rest()
@@ -313,12 +401,19 @@ def test_a_full_disk_ends_it_with_the_reason_and_the_numbers(ring: tuple[str, ..
         subprocess.run(["umount", str(tmp_path)], check=True)
     assert running.process.returncode == 2
     captured, reason = running.told[-2:]
-    assert re.fullmatch(r"dcpinspect: lo: [\d,]+ packets captured in .*x\.pcapng, 0 dropped by the kernel", captured)
-    assert reason == f"dcpinspect: --write {tmp_path}/x.pcapng: No space left on device; it has the packets before that"
+    assert re.fullmatch(
+        r"dcpinspect: lo: [\d,]+ packets captured in .*x\.pcapng, 0 dropped by the kernel", captured
+    )
+    assert reason == (
+        f"dcpinspect: --write {tmp_path}/x.pcapng: No space left on device; it has the packets "
+        "before that"
+    )
     assert len(rows) == recorded
 
 
-def test_what_is_stopped_and_goes_on_has_lost_nothing_that_it_does_not_count(namespace: str, tmp_path: Path) -> None:
+def test_what_is_stopped_and_goes_on_has_lost_nothing_that_it_does_not_count(
+    namespace: str, tmp_path: Path
+) -> None:
     """As with Ctrl-Z and fg, ten times, while messages come."""
     path = tmp_path / "x.ndjson"
     with live(namespace, "-i", "lo", "-o", str(path), "--no-fields") as running:
@@ -344,16 +439,24 @@ def test_what_is_stopped_and_goes_on_has_lost_nothing_that_it_does_not_count(nam
     assert seqnos[-1] == len(messages)
 
 
-def test_an_output_that_nobody_reads_stops_neither_the_recording_nor_ctrl_c(namespace: str, tmp_path: Path) -> None:
+def test_an_output_that_nobody_reads_stops_neither_the_recording_nor_ctrl_c(
+    namespace: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.pcapng"
     with live(namespace, "-i", "lo", "-w", str(path)) as running:
         messages = flood(namespace, 20_000, 100)
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(120) == 130
         assert running.process.stderr is not None
-        *_, line = running.process.stderr.read().splitlines()  # before it may be told how far behind it is
+        *_, line = (
+            running.process.stderr.read().splitlines()
+        )  # before it may be told how far behind it is
     found = re.fullmatch(
-        rf"dcpinspect: lo: ([\d,]+) packets captured in {re.escape(str(path))}, 0 dropped by the kernel, ([\d,]+) left unread", line
+        (
+            rf"dcpinspect: lo: ([\d,]+) packets captured in {re.escape(str(path))}, 0 dropped by "
+            r"the kernel, ([\d,]+) left unread"
+        ),
+        line,
     )
     assert found is not None
     assert read_rows(path) == len(messages) + 1
@@ -368,8 +471,13 @@ def test_vlans_and_fragments_are_read_as_in_files() -> None:
 
     one = Conversation(mss=1200)
     one.handshake()
-    one.stream(False, b"".join(builders.mutation(seqno, value=b"v" * 500) for seqno in range(1, 21)))
-    with tapped("vlan") as (name, fd), live(name, "-i", "eth0", "-f", "csv", "--columns", "by_seqno") as running:
+    one.stream(
+        False, b"".join(builders.mutation(seqno, value=b"v" * 500) for seqno in range(1, 21))
+    )
+    with (
+        tapped("vlan") as (name, fd),
+        live(name, "-i", "eth0", "-f", "csv", "--columns", "by_seqno") as running,
+    ):
         for number, segment in enumerate(one.segments):
             frame = builders.frame(segment, vlans=[(), (5,), (5, 6)][number % 3])
             if number % 3 or len(segment.payload) < 1000:
@@ -377,7 +485,9 @@ def test_vlans_and_fragments_are_read_as_in_files() -> None:
             else:
                 pieces: list[Any] = split(IP(frame[14:]), 600)  # type: ignore[no-untyped-call] # Scapy's
                 for piece in pieces:
-                    os.write(fd, bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / piece))
+                    os.write(
+                        fd, bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / piece)
+                    )
         lines = [running.out.readline() for _ in range(21)]
         running.end()
     assert lines[1:] == [f"{seqno}\n" for seqno in range(1, 21)]
@@ -385,13 +495,28 @@ def test_vlans_and_fragments_are_read_as_in_files() -> None:
 
 def test_both_ends_of_a_wire_show_the_same() -> None:
     with namespaces("a", "b") as (a, b):
-        left, right = Plug(a, "02:00:00:00:00:01", ("10.11.0.1/24",)), Plug(b, "02:00:00:00:00:02", ("10.11.0.2/24", "10.11.0.3/24"))
-        with Wire(left, right), live(a, "-i", "eth0", "-f", "ndjson") as here, live(b, "-i", "any", "-f", "ndjson") as there:
+        left, right = (
+            Plug(a, "02:00:00:00:00:01", ("10.11.0.1/24",)),
+            Plug(b, "02:00:00:00:00:02", ("10.11.0.2/24", "10.11.0.3/24")),
+        )
+        with (
+            Wire(left, right),
+            live(a, "-i", "eth0", "-f", "ndjson") as here,
+            live(b, "-i", "any", "-f", "ndjson") as there,
+        ):
             story = STORIES["rollback"]()
             hosts = {talk.client: "10.11.0.1" for talk in story} | {
                 talk.server: f"10.11.0.{2 + number}" for number, talk in enumerate(story)
             }
-            sent = as_sent(play(story, hosts=hosts, port=11_210, at_server=lambda: inside(b), at_client=lambda: inside(a)))
+            sent = as_sent(
+                play(
+                    story,
+                    hosts=hosts,
+                    port=11_210,
+                    at_server=lambda: inside(b),
+                    at_client=lambda: inside(a),
+                )
+            )
             count = sum(map(len, sent.values()))
             for running in (here, there):
                 assert by_direction(running.messages(count)) == sent
@@ -407,11 +532,16 @@ def test_an_interface_that_is_removed_ends_with_what_there_was() -> None:
             os.write(fd, builders.frame(segment))
         ip("-n", name, "link", "delete", "eth0")
         assert (len(running.rest()), running.process.returncode) == (5, 3)
-    what = "the interface is gone (Network is down); start again when it is back, or wait for it with --wait; all that is readable was read"
+    what = (
+        "the interface is gone (Network is down); start again when it is back, or wait for it "
+        "with --wait; all that is readable was read"
+    )
     assert f"dcpinspect: eth0: {what}" in running.told
 
 
-def test_each_interface_has_its_name_and_counts_in_the_recording(namespace: str, tmp_path: Path) -> None:
+def test_each_interface_has_its_name_and_counts_in_the_recording(
+    namespace: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.pcapng"
     ip("-n", namespace, "tuntap", "add", "eth7", "mode", "tap")
     ip("-n", namespace, "link", "set", "eth7", "up")
@@ -421,8 +551,12 @@ def test_each_interface_has_its_name_and_counts_in_the_recording(namespace: str,
             pass
         running.end()
     command = ["tshark", "-r", str(path), "-T", "fields", "-e", "frame.interface_name"]
-    assert set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()) == {"lo"}
-    described = subprocess.run(["capinfos", "-I", str(path)], capture_output=True, text=True, check=True).stdout
+    assert set(
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    ) == {"lo"}
+    described = subprocess.run(
+        ["capinfos", "-I", str(path)], capture_output=True, text=True, check=True
+    ).stdout
     assert re.findall(r"Name = (\w+)", described) == ["eth7", "lo"]
     assert re.findall(r"Number of stat entries = (\d+)", described) == ["1", "1"]
 
@@ -430,8 +564,20 @@ def test_each_interface_has_its_name_and_counts_in_the_recording(namespace: str,
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_script_that_runs_it_in_the_background_ends_it_whole(number: int, namespace: str) -> None:
     """A shell has SIGINT ignored by what it runs with ``&``."""
-    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", "ip", "netns", "exec", namespace, *PROGRAM]
-    with subprocess.Popen([*command, "live", "-i", "lo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        "sh",
+        "-c",
+        'trap "" INT; exec "$@"',
+        "sh",
+        "ip",
+        "netns",
+        "exec",
+        namespace,
+        *PROGRAM,
+    ]
+    with subprocess.Popen(
+        [*command, "live", "-i", "lo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             running = Live(process)
             told(STORIES["rollback"](), namespace)
@@ -464,13 +610,19 @@ def test_nothing_needs_to_be_printed_to_record(namespace: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("snaplen", [0, 60, 300_000, 99_999_999_999])
-def test_a_packet_is_captured_up_to_the_snaplen(snaplen: int, namespace: str, tmp_path: Path) -> None:
+def test_a_packet_is_captured_up_to_the_snaplen(
+    snaplen: int, namespace: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.pcapng"
     with live(namespace, "-i", "lo", "-w", str(path), "-s", str(snaplen)) as running:
         told(STORIES["rollback"](), namespace)
         running.end()
     with open_capture(path) as capture:
-        sizes = [(int(size), int(wire)) for batch in capture for size, wire in zip(batch.captured, batch.wire, strict=True)]
+        sizes = [
+            (int(size), int(wire))
+            for batch in capture
+            for size, wire in zip(batch.captured, batch.wire, strict=True)
+        ]
     assert [size for size, _ in sizes] == [min(wire, snaplen or wire) for _, wire in sizes]
     assert max(wire for _, wire in sizes) > 60
     assert subprocess.run(["capinfos", str(path)], capture_output=True, check=False).returncode == 0
@@ -485,18 +637,51 @@ def test_another_user_decodes_from_temporary_files(namespace: str, tmp_path: Pat
     for folder in tmp_path.parents[: len(tmp_path.parents) - 2]:
         folder.chmod(folder.stat().st_mode | 0o011)
     as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "test", "-r"]
-    readable = [subprocess.run([*as_nobody, file or ""], check=False).returncode == 0 for file in (os.__file__, dcpinspect.__file__)]
-    command = ["ip", "netns", "exec", namespace, *PROGRAM, "live", "-i", "lo", "--user", "nobody", "--duration", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"TMPDIR": str(tmp_path)})
+    readable = [
+        subprocess.run([*as_nobody, file or ""], check=False).returncode == 0
+        for file in (os.__file__, dcpinspect.__file__)
+    ]
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        namespace,
+        *PROGRAM,
+        "live",
+        "-i",
+        "lo",
+        "--user",
+        "nobody",
+        "--duration",
+        "1",
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     if all(readable):
-        assert (done.returncode, "0 dropped by the kernel; 0 messages, 0 shown" in done.stderr) == (0, True)
+        assert (done.returncode, "0 dropped by the kernel; 0 messages, 0 shown" in done.stderr) == (
+            0,
+            True,
+        )
     else:
         assert done.returncode == 2
-        assert re.fullmatch(r"dcpinspect: --user nobody: this user may not read the program \(.*\); install it .*\n", done.stderr)
+        assert re.fullmatch(
+            (
+                r"dcpinspect: --user nobody: this user may not read the program \(.*\); install it "
+                r".*\n"
+            ),
+            done.stderr,
+        )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_packets_on_any_port_are_recorded_where_the_protocol_is_to_be_found(namespace: str, tmp_path: Path) -> None:
+def test_packets_on_any_port_are_recorded_where_the_protocol_is_to_be_found(
+    namespace: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.pcapng"
     with live(namespace, "-i", "lo", "--port", "auto", "-w", str(path), "-f", "ndjson") as running:
         story = STORIES["rollback"]()
@@ -515,40 +700,80 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return line.removeprefix("dcpinspect: ")
 
 
-def test_what_is_asked_wrongly_says_what_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_asked_wrongly_says_what_is_right(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert fails(capsys) == "-i: name an interface, or any for all of them; -D lists them"
     assert fails(capsys, "-i", "nope").startswith("-i nope: there is no such interface; there are ")
-    assert fails(capsys, "-i", "lo", "-w", "-") == "--write -: standard output already has the messages; name a file"
-    assert fails(capsys, "-i", "lo", "-w", "x", "-o", "x") == "--write and --output name the same file"
-    assert fails(capsys, "-i", "lo", "-w", "x", "--redact").startswith("--write: packets have what --redact replaces")
+    assert (
+        fails(capsys, "-i", "lo", "-w", "-")
+        == "--write -: standard output already has the messages; name a file"
+    )
+    assert (
+        fails(capsys, "-i", "lo", "-w", "x", "-o", "x") == "--write and --output name the same file"
+    )
+    assert fails(capsys, "-i", "lo", "-w", "x", "--redact").startswith(
+        "--write: packets have what --redact replaces"
+    )
     assert fails(capsys, "-i", "lo", "--opcode", "nope").startswith("--opcode nope: ")
     assert (
         fails(capsys, "-i", "lo", "-w", "/dev/null")
         == "--write /dev/null: is not a file; packets are read back from where they are recorded"
     )
-    assert fails(capsys, "-i", "lo", "-b", "filesize:1") == "-b: is for the files of -w; name one, as in -w night.pcapng"
-    assert fails(capsys, "-i", "lo", "-w", "x", "-b", "files:3") == "-b files: say when a new file begins, as in -b filesize:100MB"
+    assert (
+        fails(capsys, "-i", "lo", "-b", "filesize:1")
+        == "-b: is for the files of -w; name one, as in -w night.pcapng"
+    )
+    assert (
+        fails(capsys, "-i", "lo", "-w", "x", "-b", "files:3")
+        == "-b files: say when a new file begins, as in -b filesize:100MB"
+    )
     known = "write filesize:N, duration:N, packets:N or files:N"
-    assert fails(capsys, "-i", "lo", "-w", "x", "-b", "filesise:3") == f"-b filesise:3: {known}; did you mean filesize or files?"
+    assert (
+        fails(capsys, "-i", "lo", "-w", "x", "-b", "filesise:3")
+        == f"-b filesise:3: {known}; did you mean filesize or files?"
+    )
     assert fails(capsys, "-i", "lo", "-w", "x", "-b", "3") == f"-b 3: {known}"
-    assert fails(capsys, "-i", "lo", "-a", "filesize:x") == "-a filesize:x: write a size such as 100MB, 2GiB, or a number of kB"
-    assert fails(capsys, "-i", "lo", "-a", "packets:0") == "-a packets:0: write a whole number, 1 or more"
-    assert fails(capsys, "-i", "lo", "-a", "duration:-1") == "-a duration:-1: write a number of seconds"
+    assert (
+        fails(capsys, "-i", "lo", "-a", "filesize:x")
+        == "-a filesize:x: write a size such as 100MB, 2GiB, or a number of kB"
+    )
+    assert (
+        fails(capsys, "-i", "lo", "-a", "packets:0")
+        == "-a packets:0: write a whole number, 1 or more"
+    )
+    assert (
+        fails(capsys, "-i", "lo", "-a", "duration:-1")
+        == "-a duration:-1: write a number of seconds"
+    )
     assert fails(capsys, "-i", "lo", "--spool", "1MB") == "--spool 1MB: write 16MiB or more"
-    assert fails(capsys, "-i", "lo", "--user", "no\x1bbody") == "--user no\\x1bbody: there is no such user"
+    assert (
+        fails(capsys, "-i", "lo", "--user", "no\x1bbody")
+        == "--user no\\x1bbody: there is no such user"
+    )
     back = "--wait: an interface that is back cannot be opened by --user; leave out one of the two"
     assert fails(capsys, "-i", "lo", "--user", "nobody", "--wait") == back
     for number in ("nan", "inf"):
-        assert fails(capsys, "-i", "lo", "--duration", number) == f"--duration {number}: write a number of seconds"
+        assert (
+            fails(capsys, "-i", "lo", "--duration", number)
+            == f"--duration {number}: write a number of seconds"
+        )
     missing = tmp_path / "none" / "x"
-    assert fails(capsys, "-i", "lo", "-w", str(missing)) == f"--write {missing}: cannot be written to (No such file or directory)"
-    assert fails(capsys, "-i", "lo", "--buffer", "0").startswith("--buffer 0: write a whole number from 4 to 2047")
+    assert (
+        fails(capsys, "-i", "lo", "-w", str(missing))
+        == f"--write {missing}: cannot be written to (No such file or directory)"
+    )
+    assert fails(capsys, "-i", "lo", "--buffer", "0").startswith(
+        "--buffer 0: write a whole number from 4 to 2047"
+    )
 
 
 def test_interfaces_are_listed_with_what_comes_there(namespace: str) -> None:
     command = ["ip", "netns", "exec", namespace, *PROGRAM, "live", "-D"]
     ip("-n", namespace, "tuntap", "add", "eth7", "mode", "tap")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         while process.poll() is None:
             told(STORIES["rollback"](), namespace)
         assert process.stdout is not None
@@ -566,4 +791,7 @@ def test_without_the_right_to_capture_interfaces_are_listed_all_the_same() -> No
     command = ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}", *PROGRAM, "live", "-D"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1].split() == ["any", "all", "of", "them"]
-    assert done.stderr == "dcpinspect: whether there is traffic on the ports can be seen with the right to capture; run it with sudo\n"
+    assert done.stderr == (
+        "dcpinspect: whether there is traffic on the ports can be seen with the right to "
+        "capture; run it with sudo\n"
+    )

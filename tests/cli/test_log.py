@@ -12,7 +12,9 @@ from tests.findings.logs.written import failovers, producer, rollback
 @pytest.fixture
 def log(tmp_path: Path) -> str:
     path = tmp_path / "memcached.log"
-    lines = [rollback(vbucket, time=f"2026-03-01T10:00:0{vbucket}.000000+01:00") for vbucket in range(3)]
+    lines = [
+        rollback(vbucket, time=f"2026-03-01T10:00:0{vbucket}.000000+01:00") for vbucket in range(3)
+    ]
     path.write_text("\n".join([*lines, failovers(1, (0xB2, 900), (0xA1, 0))]) + "\n")
     return str(path)
 
@@ -20,14 +22,32 @@ def log(tmp_path: Path) -> str:
 def test_lines_say_what_happened(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", log, "--columns", "time,event,vbucket,rollback_seqno", "-n", "1"]) == 0
     out = capsys.readouterr()
-    assert out.out.splitlines()[1].split() == ["2026-03-01T09:00:00.000000Z", "rollback", "0", "900"]
+    assert out.out.splitlines()[1].split() == [
+        "2026-03-01T09:00:00.000000Z",
+        "rollback",
+        "0",
+        "900",
+    ]
     assert out.err == ""
 
 
 def test_records_can_be_chosen_and_sorted(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--vbucket", "1-2", "--filter", "event = 'rollback'", "--sort", "vbucket", "--reverse", "-f", "ndjson"]
+    arguments = [
+        "--vbucket",
+        "1-2",
+        "--filter",
+        "event = 'rollback'",
+        "--sort",
+        "vbucket",
+        "--reverse",
+        "-f",
+        "ndjson",
+    ]
     assert main(["log", log, *arguments]) == 0
-    assert [orjson.loads(line)["vbucket"] for line in capsys.readouterr().out.splitlines()] == [2, 1]
+    assert [orjson.loads(line)["vbucket"] for line in capsys.readouterr().out.splitlines()] == [
+        2,
+        1,
+    ]
 
 
 def test_records_can_be_chosen_by_time(log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +62,9 @@ def test_what_was_not_understood_is_told(log: str, capsys: pytest.CaptureFixture
     assert "1 about DCP in no known form" in capsys.readouterr().err
 
 
-def test_a_file_without_a_record_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_a_record_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "other.txt"
     path.write_text("nothing\n")
     assert main(["log", str(path)]) == 2
@@ -51,7 +73,9 @@ def test_a_file_without_a_record_is_a_failure(tmp_path: Path, capsys: pytest.Cap
     assert "No such file" in capsys.readouterr().err
 
 
-def test_a_line_that_is_too_long_makes_the_file_damaged(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_that_is_too_long_makes_the_file_damaged(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Path(log).open("ab") as file:
         file.write(b"x" * 100_000)
     assert main(["log", log]) == 3

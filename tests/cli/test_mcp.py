@@ -13,13 +13,32 @@ from dcpinspect.cli.main import main
     ("arguments", "why"),
     [
         (["nowhere"], "nowhere: is no directory; name those whose captures may be read"),
-        (["--http", "0.0.0.0:8765"], "--http 0.0.0.0:8765: write an address of this machine, as in 127.0.0.1:8765; others cannot reach it"),
-        (["--http", "127.0.0.1:0"], "--http 127.0.0.1:0: write an address of this machine, as in 127.0.0.1:8765; others cannot reach it"),
-        (["--show-data", "--redact-salt", "x"], "--show-data: shows data, and --redact-salt hides them; leave one of them out"),
+        (
+            ["--http", "0.0.0.0:8765"],
+            (
+                "--http 0.0.0.0:8765: write an address of this machine, as in 127.0.0.1:8765; "
+                "others cannot reach it"
+            ),
+        ),
+        (
+            ["--http", "127.0.0.1:0"],
+            (
+                "--http 127.0.0.1:0: write an address of this machine, as in 127.0.0.1:8765; "
+                "others cannot reach it"
+            ),
+        ),
+        (
+            ["--show-data", "--redact-salt", "x"],
+            "--show-data: shows data, and --redact-salt hides them; leave one of them out",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_an_error(
-    arguments: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["mcp", *arguments]) == 2

@@ -14,9 +14,14 @@ ROLLBACK = str(SAMPLES / "rollback.pcap")
     ("arguments", "line"),
     [
         (["--metrics", ":0"], "--metrics: is for what goes on; add --follow"),
-        (["--follow", "--metrics-vbuckets"], "--metrics-vbuckets: is for --metrics; give it an address, as in --metrics :9464"),
+        (
+            ["--follow", "--metrics-vbuckets"],
+            "--metrics-vbuckets: is for --metrics; give it an address, as in --metrics :9464",
+        ),
     ],
 )
-def test_what_does_not_fit_is_said(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit_is_said(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["read", ROLLBACK, *arguments]) == 2
     assert capsys.readouterr() == ("", f"dcpinspect: {line}\n")

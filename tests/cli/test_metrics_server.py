@@ -43,18 +43,25 @@ class Served:
         self.url = f"http://{at[0]}:{at[1]}/metrics"
 
     def text(self, accept: str = "*/*") -> str:
-        with urllib.request.urlopen(urllib.request.Request(self.url, headers={"Accept": accept}), timeout=120) as answer:  # noqa: S310 - ours
+        with urllib.request.urlopen(  # noqa: S310 - ours
+            urllib.request.Request(self.url, headers={"Accept": accept}),  # noqa: S310 - ours
+            timeout=120,
+        ) as answer:
             return str(answer.read(), "utf-8")
 
 
 @contextmanager
 def served(*arguments: str, path: str = ROLLBACK) -> Iterator[Served]:
     command = [*PROGRAM, "read", path, "--follow", "--metrics", "127.0.0.1:0", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
-            found = re.fullmatch(r"dcpinspect: metrics are served at http://(127\.0\.0\.1):(\d+)/metrics\n", line)
+            found = re.fullmatch(
+                r"dcpinspect: metrics are served at http://(127\.0\.0\.1):(\d+)/metrics\n", line
+            )
             assert found is not None, line + process.stderr.read()
             yield Served(process, (found[1], int(found[2])))
         finally:
@@ -72,7 +79,10 @@ def until(condition: Callable[[], Any]) -> Any:
 
 def sample(text: str, name: str) -> dict[str, float]:
     """Labels and values of a metric."""
-    return {found[1] or "": float(found[2]) for found in re.finditer(rf"^{name}(\{{.*\}})? (\S+)$", text, re.MULTILINE)}
+    return {
+        found[1] or "": float(found[2])
+        for found in re.finditer(rf"^{name}(\{{.*\}})? (\S+)$", text, re.MULTILINE)
+    }
 
 
 def rollbacks(one: Served) -> float:
@@ -83,8 +93,13 @@ def test_the_numbers_are_served_with_words_for_each_of_them() -> None:
     with served() as one:
         until(lambda: rollbacks(one) == 3)
         text = one.text()
-        assert sample(text, "dcpinspect_rollbacks_total") == {'{bucket="travel",client="10.11.0.1 mirror"}': 3}
-        assert "# HELP dcpinspect_rollbacks_total Stream requests that were answered with a rollback.\n" in text
+        assert sample(text, "dcpinspect_rollbacks_total") == {
+            '{bucket="travel",client="10.11.0.1 mirror"}': 3
+        }
+        assert (
+            "# HELP dcpinspect_rollbacks_total Stream requests that were answered with a "
+            "rollback.\n"
+        ) in text
         assert "# TYPE dcpinspect_answer_seconds histogram\n" in text
         assert sample(text, "process_resident_memory_bytes")
         assert one.text("application/openmetrics-text; version=1.0.0").endswith("# EOF\n")
@@ -95,7 +110,13 @@ def test_the_numbers_are_served_with_words_for_each_of_them() -> None:
 def test_promtool_finds_nothing_to_complain_about(name: str) -> None:
     with served("--metrics-vbuckets", path=str(SAMPLES / name)) as one:
         until(lambda: sample(one.text(), "dcpinspect_messages_total"))
-        done = subprocess.run(["promtool", "check", "metrics"], input=one.text(), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["promtool", "check", "metrics"],
+            input=one.text(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -118,7 +139,9 @@ def test_a_pipe_that_is_silent_after_a_while_has_all_its_numbers_served() -> Non
 
 def test_watch_serves_them_beside_its_findings() -> None:
     command = [*PROGRAM, "watch", "--follow", ROLLBACK, "--metrics", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stderr is not None
             found = re.search(r":(\d+)/", process.stderr.readline())
@@ -146,7 +169,11 @@ def test_those_who_ask_often_get_the_same_numbers_for_a_second() -> None:
 
 def test_only_the_numbers_are_there_and_only_to_be_read() -> None:
     with served() as one:
-        for path, method, status in (("/x", "GET", 404), ("/metrics", "POST", 501), ("/", "GET", 200)):
+        for path, method, status in (
+            ("/x", "GET", 404),
+            ("/metrics", "POST", 501),
+            ("/", "GET", 200),
+        ):
             with socket.create_connection(one.at) as peer:
                 peer.sendall(f"{method} {path} HTTP/1.0\r\n\r\n".encode())
                 answer = b"".join(iter(lambda: peer.recv(4096), b""))
@@ -213,8 +240,19 @@ def test_it_ends_with_the_program_also_while_somebody_is_connected(number: int) 
 
 
 def test_a_reader_that_is_stuck_still_has_its_numbers_served() -> None:
-    command = [*PROGRAM, "read", str(SAMPLES / "tour.pcapng"), "-VV", "-x", "--follow", "--metrics", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        *PROGRAM,
+        "read",
+        str(SAMPLES / "tour.pcapng"),
+        "-VV",
+        "-x",
+        "--follow",
+        "--metrics",
+        "127.0.0.1:0",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stderr is not None
             found = re.search(r":(\d+)/", process.stderr.readline())
@@ -232,11 +270,18 @@ def test_a_port_in_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         at = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["read", ROLLBACK, "--follow", "--metrics", at]) == 2
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"dcpinspect: --metrics {at}: the port is in use; choose another address\n")
+    assert (out, err) == (
+        "",
+        f"dcpinspect: --metrics {at}: the port is in use; choose another address\n",
+    )
 
 
-@pytest.mark.parametrize("address", ["9464", ":", "", ":99999", "a b:1", "::1:9464", ":9464\x1b[31m", "x" * 300 + ":1"])
-def test_an_address_that_is_none_is_one_line(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "address", ["9464", ":", "", ":99999", "a b:1", "::1:9464", ":9464\x1b[31m", "x" * 300 + ":1"]
+)
+def test_an_address_that_is_none_is_one_line(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["read", ROLLBACK, "--follow", "--metrics", address]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -251,13 +296,17 @@ def test_without_the_library_it_says_what_to_install() -> None:
         f"sys.exit(main(['read', {ROLLBACK!r}, '--follow', '--metrics', ':0']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    line = "dcpinspect: --metrics needs the package prometheus_client; install dcpinspect[metrics]\n"
+    line = (
+        "dcpinspect: --metrics needs the package prometheus_client; install dcpinspect[metrics]\n"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", line)
 
 
 def test_without_a_host_all_interfaces_serve() -> None:
     command = [*PROGRAM, "read", ROLLBACK, "--follow", "--metrics", ":0"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stderr is not None
             found = re.search(r"http://(\[::\]|0\.0\.0\.0):(\d+)/", process.stderr.readline())
@@ -271,7 +320,12 @@ def query(namespace: str, text: str) -> list[dict[str, Any]]:
     """What Prometheus answers; nothing before it listens."""
     url = f"http://127.0.0.1:9090/api/v1/query?query={quote(text)}"
     code = f"import urllib.request; print(urllib.request.urlopen({url!r}).read().decode())"
-    done = subprocess.run(["ip", "netns", "exec", namespace, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ip", "netns", "exec", namespace, sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         return []
     found: list[dict[str, Any]] = json.loads(done.stdout)["data"]["result"]
@@ -283,14 +337,41 @@ def query(namespace: str, text: str) -> list[dict[str, Any]]:
 def test_prometheus_scrapes_a_live_capture_and_answers_with_its_numbers(tmp_path: Path) -> None:
     alerts = Path(__file__).parents[2] / "docs" / "monitoring" / "alerts.yml"
     shutil.copy(alerts, tmp_path)
-    job = {"job_name": "dcpinspect", "scrape_interval": "1s", "static_configs": [{"targets": ["127.0.0.1:9464"]}]}
-    settings = {"global": {"evaluation_interval": "1s"}, "rule_files": ["alerts.yml"], "scrape_configs": [job]}
+    job = {
+        "job_name": "dcpinspect",
+        "scrape_interval": "1s",
+        "static_configs": [{"targets": ["127.0.0.1:9464"]}],
+    }
+    settings = {
+        "global": {"evaluation_interval": "1s"},
+        "rule_files": ["alerts.yml"],
+        "scrape_configs": [job],
+    }
     (tmp_path / "prometheus.yml").write_text(json.dumps(settings), "utf-8")  # JSON is YAML
     with namespaces("metrics") as (namespace,):
-        prometheus = ["ip", "netns", "exec", namespace, "prometheus", "--config.file", str(tmp_path / "prometheus.yml")]
-        prometheus += ["--storage.tsdb.path", str(tmp_path / "data"), "--web.listen-address", "127.0.0.1:9090", "--log.level", "error"]
-        with live(namespace, "-i", "lo", "--metrics", ":9464", "-f", "csv", "--columns", "row") as running:
-            with subprocess.Popen(prometheus, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        prometheus = [
+            "ip",
+            "netns",
+            "exec",
+            namespace,
+            "prometheus",
+            "--config.file",
+            str(tmp_path / "prometheus.yml"),
+        ]
+        prometheus += [
+            "--storage.tsdb.path",
+            str(tmp_path / "data"),
+            "--web.listen-address",
+            "127.0.0.1:9090",
+            "--log.level",
+            "error",
+        ]
+        with live(
+            namespace, "-i", "lo", "--metrics", ":9464", "-f", "csv", "--columns", "row"
+        ) as running:
+            with subprocess.Popen(
+                prometheus, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ) as process:
                 try:
                     up = until(lambda: query(namespace, "up == 1"))
                     assert up[0]["metric"]["instance"] == "127.0.0.1:9464"
@@ -299,14 +380,28 @@ def test_prometheus_scrapes_a_live_capture_and_answers_with_its_numbers(tmp_path
                     assert found[0]["metric"]["client"] == "127.0.0.1 mirror"
                     assert found[0]["metric"]["bucket"] == "travel"
                     sent = sum(len(data) for talk in said for data in (talk.c2s, talk.s2c))
-                    assert until(lambda: query(namespace, f"sum(dcpinspect_messages_total) == {sent}"))
-                    size = sum(len(message) for talk in said for data in (talk.c2s, talk.s2c) for message in data)
-                    assert query(namespace, "sum(dcpinspect_message_bytes_total)")[0]["value"][1] == str(size)
+                    assert until(
+                        lambda: query(namespace, f"sum(dcpinspect_messages_total) == {sent}")
+                    )
+                    size = sum(
+                        len(message)
+                        for talk in said
+                        for data in (talk.c2s, talk.s2c)
+                        for message in data
+                    )
+                    assert query(namespace, "sum(dcpinspect_message_bytes_total)")[0]["value"][
+                        1
+                    ] == str(size)
                     dropped = {
-                        one["metric"]["where"]: one["value"][1] for one in query(namespace, "dcpinspect_capture_dropped_packets_total")
+                        one["metric"]["where"]: one["value"][1]
+                        for one in query(namespace, "dcpinspect_capture_dropped_packets_total")
                     }
                     assert dropped == dict.fromkeys(("kernel", "interface", "disk", "spool"), "0")
-                    alert = until(lambda: query(namespace, 'ALERTS{alertname="DcpRollback", alertstate="firing"}'))
+                    alert = until(
+                        lambda: query(
+                            namespace, 'ALERTS{alertname="DcpRollback", alertstate="firing"}'
+                        )
+                    )
                     assert alert[0]["metric"]["client"] == "127.0.0.1 mirror"
                 finally:
                     process.kill()

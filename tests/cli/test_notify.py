@@ -27,7 +27,9 @@ def program(tmp_path: Path, text: str) -> str:
 
 def keeper(tmp_path: Path) -> str:
     """A program that keeps what it was given."""
-    return program(tmp_path, f"import sys; open({str(tmp_path / 'got')!r}, 'a').write(sys.stdin.read())")
+    return program(
+        tmp_path, f"import sys; open({str(tmp_path / 'got')!r}, 'a').write(sys.stdin.read())"
+    )
 
 
 def got(tmp_path: Path) -> list[dict[str, Any]]:
@@ -52,7 +54,9 @@ def test_a_program_gets_one_line_of_json(tmp_path: Path) -> None:
     assert notifier.started == 1
 
 
-def test_what_comes_too_soon_waits_and_the_worst_of_it_is_handed_over_with_how_many_others(tmp_path: Path) -> None:
+def test_what_comes_too_soon_waits_and_the_worst_of_it_is_handed_over_with_how_many_others(
+    tmp_path: Path,
+) -> None:
     notifier = Notifier(keeper(tmp_path), 0.5, tell=print)
     start = time.monotonic()
     for number, badness in enumerate((2, 2, 0, 1, 0)):
@@ -72,7 +76,9 @@ def test_what_still_waits_at_the_end_is_handed_over(tmp_path: Path) -> None:
     assert got(tmp_path)[1:] == [{"number": 1, "left_out": 0}]
 
 
-def test_a_program_that_hangs_holds_up_nothing_and_is_killed_with_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_hangs_holds_up_nothing_and_is_killed_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(notify, "TIMEOUT_S", 0.5)
     pids = tmp_path / "pids"
     hangs = program(
@@ -128,19 +134,29 @@ def test_a_program_that_fails_is_told_once(tmp_path: Path) -> None:
 
 def test_a_program_that_a_signal_ends_is_told_with_the_signal(tmp_path: Path) -> None:
     told: list[str] = []
-    notifier = Notifier(program(tmp_path, "import os; os.kill(os.getpid(), 9)"), 0, tell=told.append)
+    notifier = Notifier(
+        program(tmp_path, "import os; os.kill(os.getpid(), 9)"), 0, tell=told.append
+    )
     notifier.put({}, 0)
     notifier.close()
     assert [line.rpartition(" ended ")[2] for line in told] == ["by SIGKILL; this is said once"]
 
 
-def test_of_what_a_program_writes_only_the_beginning_is_passed_on(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_of_what_a_program_writes_only_the_beginning_is_passed_on(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     told: list[str] = []
-    notifier = Notifier(program(tmp_path, "import os; [os.write(number, b'x' * 50_000) for number in (1, 2) * 20]"), 0, tell=told.append)
+    notifier = Notifier(
+        program(tmp_path, "import os; [os.write(number, b'x' * 50_000) for number in (1, 2) * 20]"),
+        0,
+        tell=told.append,
+    )
     notifier.put({}, 0)
     notifier.close()
     assert capfdbinary.readouterr() == (b"", b"x" * notify.OUTPUT_BYTES)
-    assert [line.rpartition(" wrote ")[2] for line in told] == [f"{2_000_000 - notify.OUTPUT_BYTES:,} more bytes, which are left out"]
+    assert [line.rpartition(" wrote ")[2] for line in told] == [
+        f"{2_000_000 - notify.OUTPUT_BYTES:,} more bytes, which are left out"
+    ]
 
 
 def test_no_shell_looks_at_the_command(tmp_path: Path) -> None:

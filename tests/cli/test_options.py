@@ -18,7 +18,10 @@ from tests import builders
 
 CONFIG = Config(
     Path("my.toml"),
-    {"filters": {"few": "vbucket < 3", "bad": "vbucket < x"}, "columns": {"mine": ["key", " row"], "seqnos": "row", "bad": "row,kye"}},
+    {
+        "filters": {"few": "vbucket < 3", "bad": "vbucket < x"},
+        "columns": {"mine": ["key", " row"], "seqnos": "row", "bad": "row,kye"},
+    },
 )
 
 
@@ -28,7 +31,14 @@ def test_without_options_there_are_no_conditions() -> None:
 
 
 def test_each_option_sets_its_condition() -> None:
-    options = Conditions(vbucket="1,5-9", opcode="dcp_mutation", connection="2", key="user::*", status="rollback", collection="0x8")
+    options = Conditions(
+        vbucket="1,5-9",
+        opcode="dcp_mutation",
+        connection="2",
+        key="user::*",
+        status="rollback",
+        collection="0x8",
+    )
     chosen = options.selection((), None)
     assert chosen.vbuckets == (range(1, 2), range(5, 10))
     assert chosen.connections == (range(2, 3),)
@@ -40,7 +50,10 @@ def test_each_option_sets_its_condition() -> None:
     assert chosen.commands.client == {0x57}
 
 
-@pytest.mark.parametrize(("option", "text"), [("vbucket", "70000"), ("vbucket", "x"), ("connection", "9-1"), ("collection", "-1")])
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("vbucket", "70000"), ("vbucket", "x"), ("connection", "9-1"), ("collection", "-1")],
+)
 def test_a_wrong_number_names_its_option(option: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"^--{option} "):
         Conditions(**{option: text}).selection((), None)  # type: ignore[arg-type] # as the command line gives them
@@ -48,13 +61,22 @@ def test_a_wrong_number_names_its_option(option: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("values", "expected"),
-    [(None, ([], False)), (["auto"], ([], True)), (["11999", "1"], ([11_999, 1], False)), (["auto", "65535"], ([65_535], True))],
+    [
+        (None, ([], False)),
+        (["auto"], ([], True)),
+        (["11999", "1"], ([11_999, 1], False)),
+        (["auto", "65535"], ([65_535], True)),
+    ],
 )
-def test_ports_are_numbers_or_to_be_found(values: list[str] | None, expected: tuple[list[int], bool]) -> None:
+def test_ports_are_numbers_or_to_be_found(
+    values: list[str] | None, expected: tuple[list[int], bool]
+) -> None:
     assert tuple(Ports(port=values).chosen().values()) == expected
 
 
-@pytest.mark.parametrize("value", ["0", "65536", "-1", "http", "", "1e3", "\uff11", "99999999999999"])
+@pytest.mark.parametrize(
+    "value", ["0", "65536", "-1", "http", "", "1e3", "\uff11", "99999999999999"]
+)
 def test_a_wrong_port_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match=r"^--port .*: write a number from 1 to 65535, or auto$"):
         Ports(port=[value]).chosen()
@@ -86,7 +108,22 @@ def test_a_wrong_column_says_which_there_are(text: str, line: str) -> None:
         ("name,@mine", ["name", "key", "row"]),
         ("row,@mine,name", ["row", "key", "name"]),
         ("@mine,@seqnos", ["key", "row"]),
-        ("@keys", ["row", "time", "name", "vbucket", "collection_id", "key", "by_seqno", "rev_seqno", "cas", "datatype", "value_size"]),
+        (
+            "@keys",
+            [
+                "row",
+                "time",
+                "name",
+                "vbucket",
+                "collection_id",
+                "key",
+                "by_seqno",
+                "rev_seqno",
+                "cas",
+                "datatype",
+                "value_size",
+            ],
+        ),
     ],
 )
 def test_sets_of_columns_stand_for_their_columns(text: str, names: list[str]) -> None:
@@ -97,7 +134,13 @@ def test_sets_of_columns_stand_for_their_columns(text: str, names: list[str]) ->
     ("text", "line"),
     [
         ("@seqno", "--columns @seqno: no set of columns has this name; did you mean seqnos?"),
-        ("@xyzzy", "--columns @xyzzy: no set of columns has this name; there are @bad, @keys, @mine, @place, @requests, @seqnos"),
+        (
+            "@xyzzy",
+            (
+                "--columns @xyzzy: no set of columns has this name; there are @bad, @keys, @mine, "
+                "@place, @requests, @seqnos"
+            ),
+        ),
         ("row,@bad", "--columns @bad kye: messages have no such column; did you mean key?"),
         ("@mine,@mine", "--columns @mine,@mine: @mine is there twice"),
         ("row,row", "--columns row,row: row is there twice"),
@@ -118,7 +161,10 @@ def test_a_filter_knows_what_was_saved() -> None:
 def test_a_mistake_in_a_saved_filter_names_the_file() -> None:
     with pytest.raises(UsageError) as caught:
         Conditions(filter_="@bad").selection((), CONFIG)
-    assert str(caught.value) == "my.toml: [filters] bad: no column is called x; text is put in single quotes: 'x'"
+    assert (
+        str(caught.value)
+        == "my.toml: [filters] bad: no column is called x; text is put in single quotes: 'x'"
+    )
     assert caught.value.details == ("vbucket < x", "          ^")
 
 

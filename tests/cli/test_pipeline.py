@@ -44,7 +44,9 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_runs_on_spark_make_the_tables_of_a_reading(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_on_spark_make_the_tables_of_a_reading(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert spark.version
     packets = packets_of(SAMPLES / "tour.pcapng")
     *first, last = cut(tmp_path / "ring", packets, [100, 101, 220, 330])
@@ -54,26 +56,48 @@ def test_runs_on_spark_make_the_tables_of_a_reading(spark: SparkSession, tmp_pat
     status, out, err = output(capsys, "run", tmp_path / "ring", "-o", tmp_path / "out", "--json")
     assert (status, err) == (0, "")
     found = json.loads(out)
-    assert (found["schema"], found["captures"], found["known"], found["batch"]) == ("dcpinspect.pipeline_run/1", 1, 4, 2)
+    assert (found["schema"], found["captures"], found["known"], found["batch"]) == (
+        "dcpinspect.pipeline_run/1",
+        1,
+        4,
+        2,
+    )
     assert sum(found["findings"].values()) == found["rows"]["findings"] > 0
     assert set(found["findings"]) <= {"error", "warning", "note"}
     assert last.exists()
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_every_sample_at_a_point_of_its_own(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Parts of many points in one run of Spark; the messages of each are those of a reading of it alone."""
+def test_every_sample_at_a_point_of_its_own(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Parts of many points in one run of Spark; the messages of each are those of a reading of it
+    alone.
+    """
     assert spark.version
     forged = Forged(tmp_path / "tls")
     forged.send(1, builders.mutation(1))
-    captures = {path.name: path for path in SAMPLES.iterdir() if ".pcap" in path.name} | {"encrypted": (recorded := forged.finish()).path}
+    captures = {path.name: path for path in SAMPLES.iterdir() if ".pcap" in path.name} | {
+        "encrypted": (recorded := forged.finish()).path
+    }
     for name, path in captures.items():
         (tmp_path / name).mkdir()
         shutil.copy(path, tmp_path / name / "x.pcap")
     names = list(captures)
-    status, _, err = output(capsys, "run", *(tmp_path / name for name in names), "-o", tmp_path / "out", "--keylog", recorded.keylog)
+    status, _, err = output(
+        capsys,
+        "run",
+        *(tmp_path / name for name in names),
+        "-o",
+        tmp_path / "out",
+        "--keylog",
+        recorded.keylog,
+    )
     assert (status, err) == (0, "")
     manifest = Manifest.newest(tmp_path / "out")
     rows = {name: sum(part.rows for part in manifest.parts if part.point == name) for name in names}
@@ -89,8 +113,16 @@ def test_every_sample_at_a_point_of_its_own(spark: SparkSession, tmp_path: Path,
 def test_check_says_what_check_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = SAMPLES / "tour.pcapng"
     ran(tmp_path / "out", sample)
-    for options in ([], ["--rule", "bad-stream-range"], ["--lint", "--family", "lint"], ["--no-rule", "rollback", "--fail-on", "never"]):
-        expected = main(["check", str(sample), "-f", "json", *options]), json.loads(capsys.readouterr().out)
+    for options in (
+        [],
+        ["--rule", "bad-stream-range"],
+        ["--lint", "--family", "lint"],
+        ["--no-rule", "rollback", "--fail-on", "never"],
+    ):
+        expected = (
+            main(["check", str(sample), "-f", "json", *options]),
+            json.loads(capsys.readouterr().out),
+        )
         status, out, err = output(capsys, "check", tmp_path / "out", "-f", "json", *options)
         assert err == ""
         found = json.loads(out)
@@ -108,7 +140,9 @@ def test_check_says_what_check_says(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(out)["runs"][0]["results"]
 
 
-def test_check_of_captures_without_a_message_has_nothing_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_captures_without_a_message_has_nothing_to_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ran(tmp_path / "out", builders.capture(tmp_path / "silent.pcap"))
     status, out, err = output(capsys, "check", tmp_path / "out", "--fail-on", "never")
     assert (status, out.splitlines()[0]) == (2, "nothing was checked")
@@ -117,12 +151,17 @@ def test_check_of_captures_without_a_message_has_nothing_to_check(tmp_path: Path
     assert "--port" in line
 
 
-def test_check_of_tables_of_another_build_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_tables_of_another_build_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ran(out := tmp_path / "out", SAMPLES / "rollback.pcap")
     replace(Manifest.newest(out), program="0.0 other").commit()
     status, printed, err = output(capsys, "check", out)
     assert (status, printed, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"dcpinspect: {out}: was written by another build of dcpinspect (0.0 other; this is {program()}); write 'dcp")
+    assert err.startswith(
+        f"dcpinspect: {out}: was written by another build of dcpinspect (0.0 other; this is "
+        f"{program()}); write 'dcp"
+    )
     found = re.search(r"'dcpinspect pipeline (sql .*) \"(.*)\"' shows what was found then$", err)
     assert found is not None
     status, printed, err = output(capsys, *found[1].split(), found[2], "-f", "ndjson")
@@ -143,21 +182,31 @@ def test_info_says_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_could_not_be_read_makes_the_status_3(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert spark.version
     shutil.copy(SAMPLES / "rollback.pcap", tmp_path / "a.pcap")
     (tmp_path / "b\x1b.pcap").write_bytes(b"garbage")
     status, out, err = output(capsys, "run", tmp_path, "-o", tmp_path / "out")
     assert status == 3
     advice = "it is left out: take it away, or put a pcap or pcapng file in its place"
-    assert err == f"dcpinspect: {tmp_path}/b\\x1b.pcap: is not a capture (begins with 67 61 72 62); {advice}\n"
+    assert err == (
+        f"dcpinspect: {tmp_path}/b\\x1b.pcap: is not a capture (begins with 67 61 72 62); "
+        f"{advice}\n"
+    )
     assert "1 capture could not be read\n" in out
     status, out, _ = output(capsys, "check", tmp_path / "out", "--fail-on", "never")
     assert (status, "1 file could not be read" in out.splitlines()[0]) == (3, True)
     assert re.search(r"row \d{8}", out) is None, "rows by packets mean nothing to people"
-    status, out, err = output(capsys, "run", tmp_path, "-o", tmp_path / "other", "--on-error", "fail")
+    status, out, err = output(
+        capsys, "run", tmp_path, "-o", tmp_path / "other", "--on-error", "fail"
+    )
     assert (status, out) == (2, "")
-    assert "is not a capture (begins with 67 61 72 62); take it away, or leave out --on-error fail" in err
+    assert (
+        "is not a capture (begins with 67 61 72 62); take it away, or leave out --on-error fail"
+        in err
+    )
     assert not (tmp_path / "other").exists()
 
 
@@ -167,28 +216,53 @@ def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path
         (["run", "gone", "-o", "out"], "gone: is missing"),
         (["run", ".", "-o", "out"], ".: has no captures in it"),
         (["run", "a.pcap", "-o", "out", "--conf", "x"], "--conf x: write KEY=VALUE"),
-        (["run", "a.pcap", "-o", "out", "--capture-point", "interface"], "--capture-point interface: files belong together"),
+        (
+            ["run", "a.pcap", "-o", "out", "--capture-point", "interface"],
+            "--capture-point interface: files belong together",
+        ),
         (["run", "a.pcap", "-o", "a.pcap"], "a.pcap: is a file; name a directory"),
-        (["run", "a.pcap", "-o", "ftp://node/x"], "ftp://node/x: tables are written at paths, and by URIs of s3, "),
-        (["run", "ftp://node/a.pcap", "-o", "out"], "ftp://node/a.pcap: captures are read at paths, and by URIs of s3, "),
-        (["sql", "ftp://node/x", "select 1"], "ftp://node/x: tables are read at paths, and by URIs of s3, "),
+        (
+            ["run", "a.pcap", "-o", "ftp://node/x"],
+            "ftp://node/x: tables are written at paths, and by URIs of s3, ",
+        ),
+        (
+            ["run", "ftp://node/a.pcap", "-o", "out"],
+            "ftp://node/a.pcap: captures are read at paths, and by URIs of s3, ",
+        ),
+        (
+            ["sql", "ftp://node/x", "select 1"],
+            "ftp://node/x: tables are read at paths, and by URIs of s3, ",
+        ),
         (["check", "."], ".: no pipeline has written here"),
         (["info", "gone"], "gone: no pipeline has written here"),
         (["check", ".", "--rule", "nothing"], "--rule nothing: no rule has this name"),
-        (["run", "a.pcap", "-o", "out", "--redact", "--salt-file", "out/salt"], "/out/salt: who reads "),
-        (["run", "a.pcap", "-o", "out", "--redact", "--salt-file", "a.pcap"], "/a.pcap: has less than 16 bytes"),
+        (
+            ["run", "a.pcap", "-o", "out", "--redact", "--salt-file", "out/salt"],
+            "/out/salt: who reads ",
+        ),
+        (
+            ["run", "a.pcap", "-o", "out", "--redact", "--salt-file", "a.pcap"],
+            "/a.pcap: has less than 16 bytes",
+        ),
         (["run", "a.pcap", "-o", "out", "--salt-file", "salt"], "--salt-file salt: "),
         (["run", "a.pcap", "-o", ""], "-o: names nothing"),
         (
             ["run", "a.pcap", "-o", "/a%20b/out"],
             "/a%20b/out: no table can be in a directory with %XX, a backslash",
         ),
-        (["run", "a.pcap", "-o", "out\x1b[31m\n"], "out\\x1b[31m\\x0a: no table can be in a directory with such characters"),
+        (
+            ["run", "a.pcap", "-o", "out\x1b[31m\n"],
+            "out\\x1b[31m\\x0a: no table can be in a directory with such characters",
+        ),
         ([], "a command is missing"),
     ],
 )
 def test_bad_usage_is_one_line(
-    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if "a.pcap" in arguments:
@@ -221,16 +295,36 @@ def silent() -> Iterator[socket.socket]:
 
 def in_storage(server: socket.socket, tmp_path: Path) -> subprocess.Popen[str]:
     host, port = server.getsockname()
-    found = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
-    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", "s3a://nothing/a", "-o", str(tmp_path / "out")]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0, env={**os.environ, **found})
+    found = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "run",
+        "s3a://nothing/a",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    return subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, process_group=0, env={**os.environ, **found}
+    )
 
 
-def test_storage_that_does_not_answer_is_one_line_soon(silent: socket.socket, tmp_path: Path) -> None:
+def test_storage_that_does_not_answer_is_one_line_soon(
+    silent: socket.socket, tmp_path: Path
+) -> None:
     with in_storage(silent, tmp_path) as process:
         _, err = process.communicate(timeout=120)
     assert (process.returncode, err.count("\n")) == (2, 1)
-    assert err.startswith(f"dcpinspect: s3a://nothing/a: storage at http://127.0.0.1:{silent.getsockname()[1]} does not answer (")
+    assert err.startswith(
+        f"dcpinspect: s3a://nothing/a: storage at http://127.0.0.1:{silent.getsockname()[1]} "
+        "does not answer ("
+    )
     assert err.endswith("); check the name, the network, and AWS_ENDPOINT_URL\n")
     assert asked(silent) == 2, "it is asked once more, and not ten times"
     assert not (tmp_path / "out").exists()
@@ -257,14 +351,26 @@ def asked(server: socket.socket) -> int:
 
 def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "tour.pcapng"), "-o", str(tmp_path / "out")],
+        [
+            sys.executable,
+            "-m",
+            "dcpinspect",
+            "pipeline",
+            "run",
+            str(SAMPLES / "tour.pcapng"),
+            "-o",
+            str(tmp_path / "out"),
+        ],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"dcpinspect: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or unset it\n"
+    assert (
+        done.stderr
+        == f"dcpinspect: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or unset it\n"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -275,20 +381,52 @@ def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     [
         (
             ["--master", "foo"],
-            "--master foo: Spark knows no such master; write local[*], spark://HOST:7077, yarn, k8s://https://HOST:PORT or sc://HOST:15002",
+            (
+                "--master foo: Spark knows no such master; write local[*], spark://HOST:7077, "
+                "yarn, k8s://https://HOST:PORT or sc://HOST:15002"
+            ),
         ),
-        (["--master", "local[x]"], "--master local[x]: Spark knows no such master; write local[*], "),
-        (["--master", "sc://127.0.0.1:1"], "Spark does not start: sc://127.0.0.1:1 does not answer ([Errno 111] Connection refused)\n"),
-        (["--master", "sc://127.0.0.1:x"], "Spark does not start: sc://127.0.0.1:x does not answer ("),
+        (
+            ["--master", "local[x]"],
+            "--master local[x]: Spark knows no such master; write local[*], ",
+        ),
+        (
+            ["--master", "sc://127.0.0.1:1"],
+            (
+                "Spark does not start: sc://127.0.0.1:1 does not answer ([Errno 111] Connection "
+                "refused)\n"
+            ),
+        ),
+        (
+            ["--master", "sc://127.0.0.1:x"],
+            "Spark does not start: sc://127.0.0.1:x does not answer (",
+        ),
         (
             ["--master", "spark://127.0.0.1:1,127.0.0.1:2"],
-            "Spark does not start: spark://127.0.0.1:1,127.0.0.1:2 does not answer ([Errno 111] Connection refused)\n",
+            (
+                "Spark does not start: spark://127.0.0.1:1,127.0.0.1:2 does not answer ([Errno "
+                "111] Connection refused)\n"
+            ),
         ),
-        (["--conf", "spark.driver.memory=foo"], "Spark does not start: Invalid maximum heap size: -Xmxfoo; DCPINSPECT_SPARK_LOG=1 "),
+        (
+            ["--conf", "spark.driver.memory=foo"],
+            "Spark does not start: Invalid maximum heap size: -Xmxfoo; DCPINSPECT_SPARK_LOG=1 ",
+        ),
     ],
 )
-def test_settings_with_which_spark_does_not_start_are_one_line(options: list[str], says: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "rollback.pcap"), "-o", str(tmp_path / "out")]
+def test_settings_with_which_spark_does_not_start_are_one_line(
+    options: list[str], says: str, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "run",
+        str(SAMPLES / "rollback.pcap"),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"dcpinspect: {says}")
@@ -298,19 +436,38 @@ def test_settings_with_which_spark_does_not_start_are_one_line(options: list[str
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_start_of_spark_at_once_and_no_folder_of_pyspark_stays(number: int, tmp_path: Path) -> None:
+def test_a_signal_ends_the_start_of_spark_at_once_and_no_folder_of_pyspark_stays(
+    number: int, tmp_path: Path
+) -> None:
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
-    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "rollback.pcap"), "-o", str(tmp_path / "out")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0, env=environment) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "run",
+        str(SAMPLES / "rollback.pcap"),
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, process_group=0, env=environment
+    ) as process:
         started: list[psutil.Process] = []
         deadline = time.monotonic() + 120
-        while not any("org.apache.spark.deploy.SparkSubmit" in command_of(one) for one in started) and time.monotonic() < deadline:
+        while (
+            not any("org.apache.spark.deploy.SparkSubmit" in command_of(one) for one in started)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
             started = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, number)
         _, err = process.communicate(timeout=120)
-    assert (process.returncode, err) == (128 + number, f"dcpinspect: interrupted; {tmp_path / 'out'} is as it was before this run\n")
+    assert (process.returncode, err) == (
+        128 + number,
+        f"dcpinspect: interrupted; {tmp_path / 'out'} is as it was before this run\n",
+    )
     assert started
     assert not [one for one in psutil.wait_procs(started, timeout=2)[1] if is_running(one)]
     assert list(tmp_path.rglob("*")) == [tmp_path / "tmp"]
@@ -335,7 +492,9 @@ def command_of(process: psutil.Process) -> str:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_executors_of_their_own_get_the_package_shipped(tmp_path: Path) -> None:
-    """Their Python has the libraries, and no dcpinspect but that of the archive. What Spark tells of the run has no secret of TLS."""
+    """Their Python has the libraries, and no dcpinspect but that of the archive. What Spark tells
+    of the run has no secret of TLS.
+    """
     (tls := Forged(tmp_path / "tls")).send(1, builders.mutation(1))
     keys = (recorded := tls.finish()).keylog.rename(tmp_path / "keys.log")
     (events := tmp_path / "events").mkdir()
@@ -346,7 +505,13 @@ def test_executors_of_their_own_get_the_package_shipped(tmp_path: Path) -> None:
         f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
     )  # -S: nor what is installed for editing
     python.chmod(0o755)
-    lacks = subprocess.run([python, "-c", "import dcpinspect"], capture_output=True, cwd=tmp_path, check=False, text=True)
+    lacks = subprocess.run(
+        [python, "-c", "import dcpinspect"],
+        capture_output=True,
+        cwd=tmp_path,
+        check=False,
+        text=True,
+    )
     assert "No module named 'dcpinspect'" in lacks.stderr
     settings = {
         "spark.files": package,
@@ -356,16 +521,40 @@ def test_executors_of_their_own_get_the_package_shipped(tmp_path: Path) -> None:
         "spark.eventLog.compress": False,
         "spark.eventLog.dir": events,
     }
-    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "tour.pcapng"), "-o", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "run",
+        str(SAMPLES / "tour.pcapng"),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     command += [str(recorded.path), "--keylog", f"tls={keys}"]
-    command += ["--master", "local-cluster[2,1,1024]", "--json", *(f"--conf={name}={value}" for name, value in settings.items())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYSPARK_PYTHON": str(python)})
+    command += [
+        "--master",
+        "local-cluster[2,1,1024]",
+        "--json",
+        *(f"--conf={name}={value}" for name, value in settings.items()),
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYSPARK_PYTHON": str(python)},
+    )
     assert (done.returncode, done.stderr) == (0, "")
     captures = SAMPLES / "tour.pcapng", recorded.path
     equal(stored(tmp_path / "out", cut=False), told(*captures, cut=False, keys=KeyLog([str(keys)])))
     told_by_spark = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
     assert b"SparkListenerJobEnd" in told_by_spark
-    assert not [line for line in keys.read_text().splitlines() if line[0] != "#" and line.split()[-1].encode() in told_by_spark]
+    assert not [
+        line
+        for line in keys.read_text().splitlines()
+        if line[0] != "#" and line.split()[-1].encode() in told_by_spark
+    ]
 
 
 def pyspark_folder() -> str:
@@ -380,17 +569,37 @@ def pyspark_folder() -> str:
 def test_ctrl_c_ends_a_run_and_leaves_what_was_there(tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / "rollback.pcap")
     before = stored(tmp_path / "out", cut=True)
-    files = [shutil.copy(SAMPLES / "tour.pcapng", tmp_path / f"{number}.pcapng") for number in range(3)]
+    files = [
+        shutil.copy(SAMPLES / "tour.pcapng", tmp_path / f"{number}.pcapng") for number in range(3)
+    ]
     for number, file in enumerate(files):
         Path(file).write_bytes(Path(file).read_bytes()[: -number - 1])  # none is a copy of another
-    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(tmp_path), "-o", str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "run",
+        str(tmp_path),
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
         deadline = time.monotonic() + 120
-        while not list((tmp_path / "out" / "raw").glob("batch=2*")) and time.monotonic() < deadline and process.poll() is None:
+        while (
+            not list((tmp_path / "out" / "raw").glob("batch=2*"))
+            and time.monotonic() < deadline
+            and process.poll() is None
+        ):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=120)
     done_again = "is as it was before this run"
-    assert (process.returncode, err) == (130, f"dcpinspect: interrupted; {tmp_path / 'out'} {done_again}\n")
+    assert (process.returncode, err) == (
+        130,
+        f"dcpinspect: interrupted; {tmp_path / 'out'} {done_again}\n",
+    )
     equal(stored(tmp_path / "out", cut=True), before)
     assert ran(tmp_path / "out", tmp_path).captures == 3

@@ -12,7 +12,9 @@ from tests.spark.outputs import ran
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "rollback.pcap"
 
 
-def test_captures_of_years_ago_leave_without_spark(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_captures_of_years_ago_leave_without_spark(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     out = str(tmp_path / "out")
     ran(tmp_path / "out", SAMPLE)
     assert main(["pipeline", "expire", out, "--older", "30000d"]) == 0
@@ -25,13 +27,19 @@ def test_captures_of_years_ago_leave_without_spark(tmp_path: Path, capfd: pytest
     assert json.loads(capfd.readouterr().out)["expired"] == 0
     assert Manifest.newest(out).number == 2
     assert main(["pipeline", "check", out]) == 2
-    complaint = f"dcpinspect: nothing was checked: all captures of {out} are expired; run the pipeline with newer ones\n"
+    complaint = (
+        f"dcpinspect: nothing was checked: all captures of {out} are expired; run the "
+        "pipeline with newer ones\n"
+    )
     assert capfd.readouterr() == ("nothing was checked\n", complaint)
 
 
 def test_an_age_that_is_none_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for age in ("soon", "30"):  # 30 seconds would be all captures
         assert main(["pipeline", "expire", str(tmp_path), "--older", age]) == 2
-        assert capfd.readouterr().err == f"dcpinspect: --older {age}: write a length of time, as in 30d or 12h\n"
+        assert (
+            capfd.readouterr().err
+            == f"dcpinspect: --older {age}: write a length of time, as in 30d or 12h\n"
+        )
     assert main(["pipeline", "expire", str(tmp_path), "--older", "1d"]) == 2
     assert "no pipeline has written here" in capfd.readouterr().err

@@ -1,4 +1,6 @@
-"""``dcpinspect pipeline sql``: the tables of a pipeline in every format, and one line for whatever is wrong."""
+"""``dcpinspect pipeline sql``: the tables of a pipeline in every format, and one line for whatever
+is wrong.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from tests.peers.truth import SAMPLES
 from tests.spark.outputs import ran
 
 COUNTS = (
-    "select name, count(*) n, max(by_seqno) top from messages where vbucket = 417 and connection = 2 group by name order by n desc, name"
+    "select name, count(*) n, max(by_seqno) top from messages where vbucket = 417 and "
+    "connection = 2 group by name order by n desc, name"
 )
 Sql = Callable[..., tuple[int, str, str]]
 
@@ -29,7 +32,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.fixture(params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
+@pytest.fixture(
+    params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+)
 def engine(request: pytest.FixtureRequest) -> str:
     """Who is asked."""
     if request.param == "spark":
@@ -49,25 +54,51 @@ def sql(capsysbinary: pytest.CaptureFixture[bytes], out: str) -> Sql:
     return run
 
 
-def test_the_answer_is_that_of_sql(engine: str, sql: Sql, capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+def test_the_answer_is_that_of_sql(
+    engine: str, sql: Sql, capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
     status, printed, complaint = sql(COUNTS, "--engine", engine)
     assert (status, complaint) == (0, "")
     assert main(["sql", str(SAMPLES / "tour.pcapng"), COUNTS]) == 0
     assert printed == capsysbinary.readouterr().out.decode()
     assert sql(COUNTS, "--engine", engine, "-o", str(tmp_path / "x.parquet")) == (0, "", "")
-    assert pyarrow.parquet.read_table(tmp_path / "x.parquet").to_pylist()[0] == {"name": "dcp_mutation", "n": 14, "top": 28}
+    assert pyarrow.parquet.read_table(tmp_path / "x.parquet").to_pylist()[0] == {
+        "name": "dcp_mutation",
+        "n": 14,
+        "top": 28,
+    }
 
 
 def test_a_filter_narrows_the_messages(engine: str, sql: Sql) -> None:
-    status, printed, _ = sql("select distinct name from messages", "--engine", engine, "--filter", "@rollbacks", "-f", "ndjson")
-    assert (status, [json.loads(line) for line in printed.splitlines()]) == (0, [{"name": "dcp_stream_req"}])
+    status, printed, _ = sql(
+        "select distinct name from messages",
+        "--engine",
+        engine,
+        "--filter",
+        "@rollbacks",
+        "-f",
+        "ndjson",
+    )
+    assert (status, [json.loads(line) for line in printed.splitlines()]) == (
+        0,
+        [{"name": "dcp_stream_req"}],
+    )
     status, _, complaint = sql("select 1", "--engine", engine, "--filter", "vbuket = 1")
     assert (status, complaint.splitlines()[0]) == (
         2,
-        "dcpinspect: --filter: no column is called vbuket; did you mean vbucket or vbucket_uuid or vbucket_from?",
+        (
+            "dcpinspect: --filter: no column is called vbuket; did you mean vbucket or "
+            "vbucket_uuid or vbucket_from?"
+        ),
     )
     status, _, complaint = sql("select 1", "--engine", engine, "--filter", "relative_ns > 5")
-    assert (status, complaint[:90]) == (2, "dcpinspect: filter: the tables of Spark and of pipelines have no column relative_ns; a cap")
+    assert (status, complaint[:90]) == (
+        2,
+        (
+            "dcpinspect: filter: the tables of Spark and of pipelines have no column relative_ns; "
+            "a cap"
+        ),
+    )
 
 
 def test_a_plan_is_lines(engine: str, sql: Sql) -> None:
@@ -100,19 +131,43 @@ def test_two_columns_of_one_name(engine: str, sql: Sql) -> None:
 def test_settings_of_spark_are_not_for_duckdb(sql: Sql) -> None:
     for option, value in (("--master", "local[1]"), ("--conf", "a=b")):
         status, _, complaint = sql("select 1", "--engine", "duckdb", option, value)
-        assert (status, complaint) == (2, f"dcpinspect: {option}: is for Spark; leave it out, or write --engine spark\n")
+        assert (status, complaint) == (
+            2,
+            f"dcpinspect: {option}: is for Spark; leave it out, or write --engine spark\n",
+        )
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_who_asks_for_settings_of_spark_asks_spark(sql: Sql) -> None:
-    assert sql("select typeof(array(1)) t", "--conf", "spark.sql.shuffle.partitions=2", "-f", "csv") == (0, '"t"\n"array<int>"\n', "")
+    assert sql(
+        "select typeof(array(1)) t", "--conf", "spark.sql.shuffle.partitions=2", "-f", "csv"
+    ) == (0, '"t"\n"array<int>"\n', "")
 
 
 def test_neither_spark_nor_java_is_needed(out: str) -> None:
-    program = "import sys; sys.modules['pyspark'] = None; from dcpinspect.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, "pipeline", "sql", out, "select count(*) n from messages", "-f", "csv"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "JAVA_HOME": "/nosuch"})
+    program = (
+        "import sys; sys.modules['pyspark'] = None; from dcpinspect.cli.main import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "pipeline",
+        "sql",
+        out,
+        "select count(*) n from messages",
+        "-f",
+        "csv",
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "JAVA_HOME": "/nosuch"},
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, '"n"\n450\n', "")
 
 

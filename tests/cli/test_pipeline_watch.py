@@ -1,4 +1,6 @@
-"""``pipeline watch``: captures become tables as they come, findings are told once, also over restarts."""
+"""``pipeline watch``: captures become tables as they come, findings are told once, also over
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def _always_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def alarms(out: Path, output: Kept, known: Told | None = None) -> Alarms:
     known = kept_told(str(out)) if known is None else known
-    tells = Teller(output, Manner(is_text=False, severity="warning", patience_ns=60 * SECOND), known=known)
+    tells = Teller(
+        output, Manner(is_text=False, severity="warning", patience_ns=60 * SECOND), known=known
+    )
     return Alarms(str(out), tells, known, ORDINARY)
 
 
@@ -56,7 +60,17 @@ def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> No
     watching.run(Options([str(last)], str(tmp_path / "out")), here)
     watching.look()
     records = [json.loads(line) for line in output.lines]
-    said = [(one["rule"], one["cause"], one["connections"], one["vbuckets"], one["severity"], one["count"]) for one in records]
+    said = [
+        (
+            one["rule"],
+            one["cause"],
+            one["connections"],
+            one["vbuckets"],
+            one["severity"],
+            one["count"],
+        )
+        for one in records
+    ]
     assert "rollback-loop" in {rule for rule, *_ in said}
     assert all(said.count(one) == 1 for one in said)
     again = alarms(tmp_path / "out", output)
@@ -76,7 +90,9 @@ def test_what_a_program_did_not_come_to_tell_is_told_by_the_next(tmp_path: Path)
     assert "rollback-loop" in {json.loads(line)["rule"] for line in output.lines}
 
 
-def test_what_was_told_is_kept_and_damage_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_told_is_kept_and_damage_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "_manifest").mkdir()
     keep_told(str(tmp_path), Told.from_rows([["gap", None, [1], [2, 3], None, 0, 7]]))
     assert kept_told(str(tmp_path)).rows() == [["gap", None, (1,), (2, 3), None, 0, 7]]
@@ -87,7 +103,9 @@ def test_what_was_told_is_kept_and_damage_is_said(tmp_path: Path, capsys: pytest
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_ring_that_grows_becomes_the_tables_of_a_reading(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_ring_that_grows_becomes_the_tables_of_a_reading(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert spark.version
     packets = packets_of(SAMPLES / "tour.pcapng")
     *first, last = cut(tmp_path / "later", packets, [150, 320])
@@ -105,9 +123,25 @@ def test_a_ring_that_grows_becomes_the_tables_of_a_reading(spark: SparkSession, 
 
     thread = threading.Thread(target=writer)
     thread.start()
-    before = signal.signal(signal.SIGTERM, lambda *_: interrupts._state.stop and interrupts._state.stop())
+    before = signal.signal(
+        signal.SIGTERM, lambda *_: interrupts._state.stop and interrupts._state.stop()
+    )
     try:
-        status = main(["pipeline", "watch", str(ring), "-o", str(out), "--every", "100ms", "--rested", "300ms", "--settle", "0s"])
+        status = main(
+            [
+                "pipeline",
+                "watch",
+                str(ring),
+                "-o",
+                str(out),
+                "--every",
+                "100ms",
+                "--rested",
+                "300ms",
+                "--settle",
+                "0s",
+            ]
+        )
     finally:
         signal.signal(signal.SIGTERM, before)
     thread.join()
@@ -117,9 +151,14 @@ def test_a_ring_that_grows_becomes_the_tables_of_a_reading(spark: SparkSession, 
     equal(stored(out, cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
     assert text
     assert all(line.split()[1] in ("error", "warning", "note") for line in text.splitlines())
-    lines = [line for line in said.splitlines() if "ending once this run is over" not in line]  # the signal may come within the second run
+    lines = [
+        line for line in said.splitlines() if "ending once this run is over" not in line
+    ]  # the signal may come within the second run
     assert [line.split(",")[0] for line in lines[:4]] == [
-        f"dcpinspect: watching {ring} until Ctrl-C; Spark starts with the first capture that has rested",
+        (
+            f"dcpinspect: watching {ring} until Ctrl-C; Spark starts with the first capture that "
+            "has rested"
+        ),
         "dcpinspect: starting Spark",
         "dcpinspect: read 2 captures",
         "dcpinspect: read 1 capture",
@@ -143,26 +182,58 @@ def until(is_so: Callable[[], bool], seconds: float = 60) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{tmp}/nowhere", "-o", "{tmp}/out"], "nowhere: is missing; name directories that captures will come to, or patterns"),
+        (
+            ["{tmp}/nowhere", "-o", "{tmp}/out"],
+            "nowhere: is missing; name directories that captures will come to, or patterns",
+        ),
         (
             ["s3://bucket/x", "-o", "{tmp}/out"],
             "s3://bucket/x: captures are watched at paths that every process sees, and not by URI; "
             "mount that storage, and name the path, or file:///PATH",
         ),
-        (["{tmp}", "-o", "{tmp}/out", "--every", "0s"], "--every 0s: write a length of time above 0"),
-        (["{tmp}", "-o", "{tmp}/out", "--exec-every", "5s"], "--exec-every: is for --exec; name a program"),
+        (
+            ["{tmp}", "-o", "{tmp}/out", "--every", "0s"],
+            "--every 0s: write a length of time above 0",
+        ),
+        (
+            ["{tmp}", "-o", "{tmp}/out", "--exec-every", "5s"],
+            "--exec-every: is for --exec; name a program",
+        ),
     ],
 )
-def test_bad_usage_is_one_line(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["pipeline", "watch", *(one.format(tmp=tmp_path) for one in arguments)]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"dcpinspect: {said}" if not said.startswith("nowhere") else f"dcpinspect: {tmp_path}/{said}"
+        f"dcpinspect: {said}"
+        if not said.startswith("nowhere")
+        else f"dcpinspect: {tmp_path}/{said}"
     ]
     assert not (tmp_path / "out").exists()
 
 
 def test_what_spark_lacks_is_said_before_the_first_capture(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dcpinspect", "pipeline", "watch", str(tmp_path), "-o", str(tmp_path / "out")]
-    done = subprocess.run(command, env={**os.environ, "JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "watch",
+        str(tmp_path),
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 2
-    assert done.stderr == f"dcpinspect: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or unset it\n"
+    assert (
+        done.stderr
+        == f"dcpinspect: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or unset it\n"
+    )

@@ -25,7 +25,10 @@ BAR = re.compile(rb"reading .*?[\d.]+/\S+ [kM]?B")
 
 def program(patience: float) -> str:
     """The program for a shell, with less patience before it shows a bar, or more."""
-    code = f"import sys; from dcpinspect.cli import main, progress; progress.PATIENCE = {patience}; sys.exit(main.main(sys.argv[1:]))"
+    code = (
+        "import sys; from dcpinspect.cli import main, progress; progress.PATIENCE = "
+        f"{patience}; sys.exit(main.main(sys.argv[1:]))"
+    )
     return shlex.join([sys.executable, "-c", code])
 
 
@@ -36,7 +39,10 @@ def fed(path: Path, wait: Callable[[], object]) -> Iterator[Path]:
 
     def feed() -> None:
         data = TOUR.read_bytes()
-        with suppress(BrokenPipeError), path.open("wb", buffering=0) as pipe:  # who is interrupted reads no more
+        with (
+            suppress(BrokenPipeError),
+            path.open("wb", buffering=0) as pipe,
+        ):  # who is interrupted reads no more
             pipe.write(data[:50_000])
             wait()
             pipe.write(data[50_000:])
@@ -56,7 +62,9 @@ def slow(tmp_path: Path) -> Iterator[Path]:
 
 def shown(command: str) -> bytes:
     """What a terminal is sent while a command runs in a shell; it must succeed."""
-    child = pexpect.spawn("bash", ["-c", f"set -o pipefail; {command}"], dimensions=(24, 100), timeout=60)
+    child = pexpect.spawn(
+        "bash", ["-c", f"set -o pipefail; {command}"], dimensions=(24, 100), timeout=60
+    )
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0, child.before
@@ -68,7 +76,11 @@ def shown(command: str) -> bytes:
 def test_what_takes_long_has_a_bar_that_leaves_nothing(how: str, tmp_path: Path) -> None:
     more = threading.Event()
     with fed(tmp_path / "slow.pcapng", lambda: more.wait(60)) as slow:
-        child = pexpect.spawn("bash", ["-c", f"{program(0.1)} read {slow} {how.format(out=tmp_path / 'out')}"], timeout=60)
+        child = pexpect.spawn(
+            "bash",
+            ["-c", f"{program(0.1)} read {slow} {how.format(out=tmp_path / 'out')}"],
+            timeout=60,
+        )
         child.expect(BAR)
         more.set()
         child.expect(pexpect.EOF)
@@ -103,7 +115,8 @@ def test_what_is_quick_has_none(tmp_path: Path) -> None:
 
 def test_it_tells_how_much_of_a_file_how_fast_and_how_much_longer() -> None:
     code = (
-        "import time; from dcpinspect.cli import progress as p; p.PATIENCE = 0; steps = iter(range(0, 100_000_001, 1_000_000))\n"
+        "import time; from dcpinspect.cli import progress as p; p.PATIENCE = 0; steps = "
+        "iter(range(0, 100_000_001, 1_000_000))\n"
         "with p.progress('reading', lambda: next(steps), 100_000_000, wanted=True): time.sleep(3)"
     )
     printed = shown(f'{sys.executable} -c "{code}"')
@@ -115,7 +128,13 @@ def test_ctrl_c_takes_the_bar_away(tmp_path: Path) -> None:
     more = threading.Event()
     with fed(tmp_path / "slow.pcapng", lambda: more.wait(60)) as slow:
         arguments = ["-m", "dcpinspect", "read", str(slow), "-o", str(path)]
-        child = pexpect.spawn(sys.executable, arguments, dimensions=(24, 400), timeout=60, env={**os.environ, "COLUMNS": "400"})
+        child = pexpect.spawn(
+            sys.executable,
+            arguments,
+            dimensions=(24, 400),
+            timeout=60,
+            env={**os.environ, "COLUMNS": "400"},
+        )
         child.expect(rb"reading ")
         child.sendintr()
         child.expect(pexpect.EOF)
@@ -126,7 +145,10 @@ def test_ctrl_c_takes_the_bar_away(tmp_path: Path) -> None:
 
 
 def test_steps_that_somebody_else_counts_are_shown_by_what_they_are() -> None:
-    code = "from dcpinspect.cli.progress import Steps\nwith Steps() as steps: steps.show('reading', 1, 4); steps.show('following', 2, 3)"
+    code = (
+        "from dcpinspect.cli.progress import Steps\nwith Steps() as steps: "
+        "steps.show('reading', 1, 4); steps.show('following', 2, 3)"
+    )
     printed = shown(f'{sys.executable} -c "{code}"')
     assert re.search(rb"following .*2/3", printed)
     assert shown(f'TERM=dumb {sys.executable} -c "{code}"') == b""

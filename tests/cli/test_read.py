@@ -45,11 +45,24 @@ def talk(tmp_path: Path) -> str:
     one.stream(True, encode("hello", opaque=1, features=[{"feature": 0x12}]))
     one.stream(False, encode("hello", "response", opaque=1, features=[{"feature": 0x12}]))
     one.stream(True, encode("dcp_stream_req", vbucket=7, opaque=0x11))
-    one.stream(False, encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}]))
-    one.stream(False, encode("dcp_snapshot_marker", vbucket=7, opaque=0x11, end_seqno=9, snapshot_type=["memory"]))
-    one.stream(False, builders.mutation(1, key=b"\x08user::1", value=b'{"n":"' + b"x" * 300 + b'"}'))
+    one.stream(
+        False,
+        encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}]),
+    )
+    one.stream(
+        False,
+        encode(
+            "dcp_snapshot_marker", vbucket=7, opaque=0x11, end_seqno=9, snapshot_type=["memory"]
+        ),
+    )
+    one.stream(
+        False, builders.mutation(1, key=b"\x08user::1", value=b'{"n":"' + b"x" * 300 + b'"}')
+    )
     one.stream(False, builders.mutation(2, key=b"\x09user::\x1b[2J"))
-    one.stream(False, encode("dcp_deletion", vbucket=7, opaque=0x11, by_seqno=3, collection=8, key="order::1"))
+    one.stream(
+        False,
+        encode("dcp_deletion", vbucket=7, opaque=0x11, by_seqno=3, collection=8, key="order::1"),
+    )
     one.stream(True, encode("get", vbucket=9, opaque=2, collection=8, key="user::9"))
     one.stream(False, encode("get", "response", opaque=2, status=1))
     one.close()
@@ -60,14 +73,21 @@ def talk(tmp_path: Path) -> str:
 
 @pytest.fixture
 def read(capsysbinary: pytest.CaptureFixture[bytes]) -> Read:
-    """Lines that the command prints; it must succeed and complain of nothing but bytes that the capture does not hold."""
+    """Lines that the command prints; it must succeed and complain of nothing but bytes that the
+    capture does not hold.
+    """
 
     def run(*arguments: str) -> list[str]:
         status = main(["read", *arguments])
         printed = capsysbinary.readouterr()
         assert status == 0
-        assert all(line.startswith(b"dcpinspect: connection 1, 10.11.0.") for line in printed.err.splitlines())
-        assert not printed.err or any(name in arguments[0] for name in ("capture-loss", "midstream"))
+        assert all(
+            line.startswith(b"dcpinspect: connection 1, 10.11.0.")
+            for line in printed.err.splitlines()
+        )
+        assert not printed.err or any(
+            name in arguments[0] for name in ("capture-loss", "midstream")
+        )
         return printed.out.decode().splitlines()
 
     return run
@@ -96,14 +116,19 @@ def validator() -> Any:  # jsonschema's own type
     return jsonschema.Draft202012Validator(message_schema())
 
 
-# -- text --------------------------------------------------------------------------------------------
+# -- text
+# --------------------------------------------------------------------------------------------
 
 
-def test_a_line_a_message_under_a_heading(talk: str, read: Read, golden: Callable[[str, str], None]) -> None:
+def test_a_line_a_message_under_a_heading(
+    talk: str, read: Read, golden: Callable[[str, str], None]
+) -> None:
     golden("read/lines.txt", "\n".join(read(talk)) + "\n")
 
 
-def test_field_tables_and_grids_follow_their_lines(talk: str, read: Read, golden: Callable[[str, str], None]) -> None:
+def test_field_tables_and_grids_follow_their_lines(
+    talk: str, read: Read, golden: Callable[[str, str], None]
+) -> None:
     golden("read/details.txt", "\n".join(read(talk, "-V", "-xx", "--opcode", "deletion")) + "\n")
 
 
@@ -113,7 +138,9 @@ def test_no_control_character_from_the_wire_reaches_the_terminal(talk: str, read
 
 
 def test_values_bounds_what_is_shown_of_a_value(talk: str, read: Read) -> None:
-    table = [line for line in read(talk, "-V", "--values", "10", "--key", "user::1") if "Value" in line]
+    table = [
+        line for line in read(talk, "-V", "--values", "10", "--key", "user::1") if "Value" in line
+    ]
     assert table == ['    Value        (63-370): {"n":"xxxx… (308 bytes) (json)']
 
 
@@ -122,11 +149,15 @@ def test_values_full_shows_all_of_it(talk: str, read: Read) -> None:
 
 
 def test_values_none_shows_none_of_it(talk: str, read: Read) -> None:
-    assert not any("xx" in line.partition("0x")[0] for line in read(talk, "-V", "-xx", "--values", "none"))
+    assert not any(
+        "xx" in line.partition("0x")[0] for line in read(talk, "-V", "-xx", "--values", "none")
+    )
 
 
 @pytest.mark.parametrize("values", ["all", "-1", "", "1.5", "٣"])
-def test_another_amount_of_values_is_refused(values: str, talk: str, fails: Callable[..., tuple[int, str]]) -> None:
+def test_another_amount_of_values_is_refused(
+    values: str, talk: str, fails: Callable[..., tuple[int, str]]
+) -> None:
     status, line = fails(talk, "-V", f"--values={values}")
     assert status == 2
     assert line.startswith("dcpinspect: --values ")
@@ -138,18 +169,42 @@ def test_another_amount_of_values_is_refused(values: str, talk: str, fails: Call
     [
         (["--format", "csv", "-V"], "--verbose: csv does not use it; it is for --format text"),
         (["--format", "json", "-x"], "--hex: json does not use it; it is for --format text"),
-        (["--format", "ndjson", "--time", "relative"], "--time: ndjson does not use it; it is for --format text"),
-        (["--columns", "name", "-V"], "--verbose: is for whole messages, and --columns shows columns; leave one of them out"),
-        (["--columns", "name", "-x"], "--hex: is for whole messages, and --columns shows columns; leave one of them out"),
-        (["--columns", "name", "--time", "delta"], "--time: is for whole messages, and --columns shows columns; leave one of them out"),
+        (
+            ["--format", "ndjson", "--time", "relative"],
+            "--time: ndjson does not use it; it is for --format text",
+        ),
+        (
+            ["--columns", "name", "-V"],
+            "--verbose: is for whole messages, and --columns shows columns; leave one of them out",
+        ),
+        (
+            ["--columns", "name", "-x"],
+            "--hex: is for whole messages, and --columns shows columns; leave one of them out",
+        ),
+        (
+            ["--columns", "name", "--time", "delta"],
+            "--time: is for whole messages, and --columns shows columns; leave one of them out",
+        ),
         (
             ["--format", "json", "--columns", "name", "--no-fields"],
-            "--no-fields: is for whole messages, and --columns shows columns; leave one of them out",
+            (
+                "--no-fields: is for whole messages, and --columns shows columns; leave one of "
+                "them out"
+            ),
         ),
         (["--no-fields"], "--no-fields: text does not use it; it is for --format json or ndjson"),
-        (["--format", "csv", "--fields"], "--fields: csv does not use it; it is for --format json or ndjson"),
-        (["--format", "csv", "--values", "10"], "--values: csv does not use it; it is for --format text, json or ndjson"),
-        (["--format", "parquet", "--no-csv-guard"], "--no-csv-guard: parquet does not use it; it is for --format csv"),
+        (
+            ["--format", "csv", "--fields"],
+            "--fields: csv does not use it; it is for --format json or ndjson",
+        ),
+        (
+            ["--format", "csv", "--values", "10"],
+            "--values: csv does not use it; it is for --format text, json or ndjson",
+        ),
+        (
+            ["--format", "parquet", "--no-csv-guard"],
+            "--no-csv-guard: parquet does not use it; it is for --format csv",
+        ),
         (["--values", "10"], "--values: lines show no values; add -V or -x"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -164,7 +219,9 @@ def test_options_of_the_config_file_are_for_the_formats_that_use_them(
     talk: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "config.toml"
-    config.write_text('[read]\nverbose = true\nno-fields = true\ncolumns = "row"\nvalues = "none"\ntime = "delta"')
+    config.write_text(
+        '[read]\nverbose = true\nno-fields = true\ncolumns = "row"\nvalues = "none"\ntime = "delta"'
+    )
     monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
     assert read(talk, "--format", "csv", "-n", "1") == ['"row"', "1"]
     assert "fields" not in json.loads(read(talk, "--format", "ndjson", "-n", "1")[0])
@@ -185,7 +242,8 @@ def test_absolute_times_are_utc_with_nine_digits(talk: str, read: Read) -> None:
     assert read(talk, "--time", "absolute")[1].split()[1:3] == ["2023-11-14", "22:13:20.000030000"]
 
 
-# -- which messages ----------------------------------------------------------------------------------
+# -- which messages
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,26 +276,46 @@ def test_absolute_times_are_utc_with_nine_digits(talk: str, read: Read) -> None:
     ],
     ids=str,
 )
-def test_rows_keep_their_numbers_under(arguments: list[str], rows: list[int], talk: str, read: Read) -> None:
+def test_rows_keep_their_numbers_under(
+    arguments: list[str], rows: list[int], talk: str, read: Read
+) -> None:
     assert shown(read(talk, *arguments)) == rows
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--opcode", "noop"], "--opcode noop may mean noop (0x0a) or dcp_noop (0x5c); write the number or dcp_noop"),
+        (
+            ["--opcode", "noop"],
+            "--opcode noop may mean noop (0x0a) or dcp_noop (0x5c); write the number or dcp_noop",
+        ),
         (["--opcode", "mutaton"], "--opcode mutaton: no command has this name; did you mean "),
-        (["--vbucket", "x"], "--vbucket 'x': 'x' is no number; write numbers and ranges, such as 1,5-9"),
-        (["--vbucket", ""], "--vbucket '': '' is no number; write numbers and ranges, such as 1,5-9"),
+        (
+            ["--vbucket", "x"],
+            "--vbucket 'x': 'x' is no number; write numbers and ranges, such as 1,5-9",
+        ),
+        (
+            ["--vbucket", ""],
+            "--vbucket '': '' is no number; write numbers and ranges, such as 1,5-9",
+        ),
         (["--vbucket", "70000"], "--vbucket '70000': '70000' is not within 0-65535"),
-        (["--status", "rolback"], "--status rolback: no status has this name; did you mean rollback?"),
+        (
+            ["--status", "rolback"],
+            "--status rolback: no status has this name; did you mean rollback?",
+        ),
         (
             ["--format", "csv", "--columns", "@nothing"],
-            "--columns @nothing: no set of columns has this name; there are @keys, @place, @requests, @seqnos",
+            (
+                "--columns @nothing: no set of columns has this name; there are @keys, @place, "
+                "@requests, @seqnos"
+            ),
         ),
         (
             ["--collection", "8,be er"],
-            "--collection 8,be er: be er is neither an id nor a name; write ids or names, as in 0x8,fruit,produce.fruit",
+            (
+                "--collection 8,be er: be er is neither an id nor a name; write ids or names, as "
+                "in 0x8,fruit,produce.fruit"
+            ),
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -250,44 +328,83 @@ def test_a_wrong_condition_is_one_line_and_status_2(
     assert line.startswith(f"dcpinspect: {says}")
 
 
-def test_a_wrong_filter_is_a_line_and_its_place_below(talk: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_filter_is_a_line_and_its_place_below(
+    talk: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["read", talk, "--filter", "row = 1 and vbucket = 70000"]) == 2
     assert capsys.readouterr() == (
         "",
-        "dcpinspect: --filter: vbucket is from 0 to 65535\n  row = 1 and vbucket = 70000\n                        ^\n",
+        (
+            "dcpinspect: --filter: vbucket is from 0 to 65535\n  row = 1 and vbucket = 70000\n     "
+            "                   ^\n"
+        ),
     )
 
 
-def test_a_filter_saved_in_the_config_file_has_a_name(talk: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_saved_in_the_config_file_has_a_name(
+    talk: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "config.toml"
-    config.write_text("[filters]\nlate = 'by_seqno > 1'\n[columns]\nmine = ['key', 'row']\n[read]\nfilter = '@late'\n")
+    config.write_text(
+        "[filters]\nlate = 'by_seqno > 1'\n[columns]\nmine = ['key', 'row']\n[read]\nfilter = "
+        "'@late'\n"
+    )
     monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
     assert shown(read(talk)) == [7, 8]
     assert shown(read(talk, "--filter", "not @late")) == [6]
     assert read(talk, "--format", "csv", "--columns", "@mine")[0] == '"key","row"'
 
 
-@pytest.mark.parametrize("arguments", [["--columns"], ["--columns="], ["--columns", "-n", "1"], ["a.pcap", "--columns"]], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [["--columns"], ["--columns="], ["--columns", "-n", "1"], ["a.pcap", "--columns"]],
+    ids=str,
+)
 def test_columns_alone_lists_them(arguments: list[str], read: Read) -> None:
-    assert read(*arguments)[0] == "row                    i64      number of the message in the reading, from 1"
+    assert (
+        read(*arguments)[0]
+        == "row                    i64      number of the message in the reading, from 1"
+    )
 
 
 def test_a_filter_finds_the_same_in_a_pipe(talk: str) -> None:
-    done = run("-", "--filter", "by_seqno = 2", "--format", "csv", "--columns", "row", input=Path(talk).read_bytes())
+    done = run(
+        "-",
+        "--filter",
+        "by_seqno = 2",
+        "--format",
+        "csv",
+        "--columns",
+        "row",
+        input=Path(talk).read_bytes(),
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b'"row"\n7\n', b"")
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--vbucket", "1000"], ["--vbucket", "1000", "--skip", "1"], ["--connection", "2"], ["--key", "nobody*"], ["--filter", "false"]],
+    [
+        ["--vbucket", "1000"],
+        ["--vbucket", "1000", "--skip", "1"],
+        ["--connection", "2"],
+        ["--key", "nobody*"],
+        ["--filter", "false"],
+    ],
 )
-def test_conditions_that_nothing_meets_are_told(arguments: list[str], talk: str, fails: Callable[..., tuple[int, str]]) -> None:
+def test_conditions_that_nothing_meets_are_told(
+    arguments: list[str], talk: str, fails: Callable[..., tuple[int, str]]
+) -> None:
     assert fails(talk, *arguments) == (0, "dcpinspect: none of 10 messages met the conditions")
 
 
-def test_skipping_all_there_is_to_show_is_told(talk: str, fails: Callable[..., tuple[int, str]]) -> None:
+def test_skipping_all_there_is_to_show_is_told(
+    talk: str, fails: Callable[..., tuple[int, str]]
+) -> None:
     assert fails(talk, "--skip", "100") == (0, "dcpinspect: --skip left out all 10 messages")
-    assert fails(talk, "--skip", "100", "--filter", "row < 4") == (0, "dcpinspect: --skip left out all 3 messages")
+    assert fails(talk, "--skip", "100", "--filter", "row < 4") == (
+        0,
+        "dcpinspect: --skip left out all 3 messages",
+    )
 
 
 def test_another_port_is_read_when_it_is_named(tmp_path: Path, read: Read) -> None:
@@ -299,11 +416,14 @@ def test_another_port_is_read_when_it_is_named(tmp_path: Path, read: Read) -> No
     assert shown(read(str(path), "--port", "12000")) == [1]
 
 
-# -- JSON --------------------------------------------------------------------------------------------
+# -- JSON
+# --------------------------------------------------------------------------------------------
 
 
 def test_ndjson_is_an_object_a_line(talk: str, read: Read) -> None:
-    assert [json.loads(line)["row"] for line in read(talk, "--format", "ndjson")] == list(range(1, 11))
+    assert [json.loads(line)["row"] for line in read(talk, "--format", "ndjson")] == list(
+        range(1, 11)
+    )
 
 
 def test_json_is_an_array_of_the_same_objects(talk: str, read: Read) -> None:
@@ -316,7 +436,9 @@ def test_json_of_no_message_is_an_empty_array(talk: str, read: Read) -> None:
 
 
 def test_no_fields_leaves_the_tables_out(talk: str, read: Read) -> None:
-    assert all("fields" not in json.loads(line) for line in read(talk, "--format", "ndjson", "--no-fields"))
+    assert all(
+        "fields" not in json.loads(line) for line in read(talk, "--format", "ndjson", "--no-fields")
+    )
 
 
 def test_json_shows_all_of_a_value_unless_told_otherwise(talk: str, read: Read) -> None:
@@ -327,7 +449,9 @@ def test_json_shows_all_of_a_value_unless_told_otherwise(talk: str, read: Read) 
 
 
 def _shape(value: Any) -> Any:
-    """The structure of a JSON value; two values of one shape are both valid, or break a rule about one number or text."""
+    """The structure of a JSON value; two values of one shape are both valid, or break a rule about
+    one number or text.
+    """
     if isinstance(value, dict):
         return tuple((key, _shape(inner)) for key, inner in sorted(value.items()))
     if isinstance(value, list):
@@ -366,19 +490,27 @@ def test_every_message_of_a_sample_is_printed_whole(path: Path, read: Read) -> N
     assert titles == len(read(str(path))) - 1
 
 
-# -- captures that are not as one would wish ---------------------------------------------------------
+# -- captures that are not as one would wish
+# ---------------------------------------------------------
 
 
-def test_a_capture_without_dcp_is_one_line_and_no_failure(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_capture_without_dcp_is_one_line_and_no_failure(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     one = Conversation(server=("10.0.0.2", 443))
     one.handshake()
     path = tmp_path / "web.pcap"
     path.write_bytes(builders.pcap(builders.recorded(one.segments)))
     assert main(["read", str(path)]) == 0
-    assert capsysbinary.readouterr().err.decode() == f"dcpinspect: {path}: no DCP in 3 packets; it has TCP ports 443; try --port 443\n"
+    assert (
+        capsysbinary.readouterr().err.decode()
+        == f"dcpinspect: {path}: no DCP in 3 packets; it has TCP ports 443; try --port 443\n"
+    )
 
 
-def test_auto_finds_a_port_and_stats_end_on_standard_error(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_auto_finds_a_port_and_stats_end_on_standard_error(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     one = Conversation(server=("10.0.0.2", 9999))
     one.handshake()
     one.stream(False, b"".join(builders.mutations(5)))
@@ -392,7 +524,11 @@ def test_auto_finds_a_port_and_stats_end_on_standard_error(tmp_path: Path, capsy
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("empty.pcap", b""), ("text.pcap", b"not a capture\n"), ("short.pcap", b"\xd4\xc3\xb2\xa1\x02")],
+    [
+        ("empty.pcap", b""),
+        ("text.pcap", b"not a capture\n"),
+        ("short.pcap", b"\xd4\xc3\xb2\xa1\x02"),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_file_that_is_no_capture_is_one_line_and_status_2(
@@ -405,7 +541,9 @@ def test_a_file_that_is_no_capture_is_one_line_and_status_2(
     assert line.startswith(f"dcpinspect: {path}")
 
 
-@pytest.mark.parametrize("form", [[], ["--format", "json"], ["--format", "ndjson"]], ids=["text", "json", "ndjson"])
+@pytest.mark.parametrize(
+    "form", [[], ["--format", "json"], ["--format", "ndjson"]], ids=["text", "json", "ndjson"]
+)
 def test_nothing_is_printed_of_a_file_that_cannot_be_read(
     form: list[str], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -413,9 +551,17 @@ def test_nothing_is_printed_of_a_file_that_cannot_be_read(
     assert capsysbinary.readouterr().out == b""
 
 
-def test_a_directory_without_captures_is_one_line_and_status_2(tmp_path: Path, fails: Callable[..., tuple[int, str]]) -> None:
+def test_a_directory_without_captures_is_one_line_and_status_2(
+    tmp_path: Path, fails: Callable[..., tuple[int, str]]
+) -> None:
     status, line = fails(str(tmp_path))
-    assert (status, line) == (2, f"dcpinspect: {tmp_path}: is a directory without captures; name one that has pcap or pcapng files")
+    assert (status, line) == (
+        2,
+        (
+            f"dcpinspect: {tmp_path}: is a directory without captures; name one that has pcap or "
+            "pcapng files"
+        ),
+    )
 
 
 @pytest.mark.parametrize("form", [[], ["--format", "json"]], ids=["text", "json"])
@@ -431,11 +577,18 @@ def test_a_cut_last_record_is_status_3_after_all_that_could_be_read(
     assert len(json.loads(out) if form else out.splitlines()[1:]) == 10
 
 
-# -- as a program ------------------------------------------------------------------------------------
+# -- as a program
+# ------------------------------------------------------------------------------------
 
 
 def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "dcpinspect", "read", *arguments], capture_output=True, check=False, timeout=60, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "dcpinspect", "read", *arguments],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        **options,
+    )
 
 
 def test_standard_input_is_a_capture(talk: str) -> None:
@@ -485,27 +638,56 @@ def test_text_with_columns_is_a_table_of_them(talk: str, read: Read) -> None:
 
 
 def test_json_with_columns_has_these_keys(talk: str, read: Read) -> None:
-    arguments = (talk, "--columns", "row,time,key,key_bytes,by_seqno,datatype", "-n", "1", "--opcode", "mutation")
-    record = {"row": 6, "time": "2023-11-14T22:13:20.000170000Z", "key": "user::1", "key_bytes": b"user::1".hex(), "by_seqno": 1}
+    arguments = (
+        talk,
+        "--columns",
+        "row,time,key,key_bytes,by_seqno,datatype",
+        "-n",
+        "1",
+        "--opcode",
+        "mutation",
+    )
+    record = {
+        "row": 6,
+        "time": "2023-11-14T22:13:20.000170000Z",
+        "key": "user::1",
+        "key_bytes": b"user::1".hex(),
+        "by_seqno": 1,
+    }
     (line,) = read(*arguments, "--format", "ndjson")
     assert json.loads(line) == {**record, "datatype": ["json"]}
-    assert json.loads("".join(read(*arguments, "--format", "json"))) == [{**record, "datatype": ["json"]}]
+    assert json.loads("".join(read(*arguments, "--format", "json"))) == [
+        {**record, "datatype": ["json"]}
+    ]
 
 
 def test_csv_stops_where_it_is_told_to(talk: str, read: Read) -> None:
-    assert read(talk, "--format", "csv", "--columns", "row", "-n", "2", "--skip", "3") == ['"row"', "4", "5"]
+    assert read(talk, "--format", "csv", "--columns", "row", "-n", "2", "--skip", "3") == [
+        '"row"',
+        "4",
+        "5",
+    ]
 
 
 def test_a_column_is_asked_for_once(talk: str, fails: Callable[..., tuple[int, str]]) -> None:
-    assert fails(talk, "--format", "csv", "--columns", "name,name") == (2, "dcpinspect: --columns name,name: name is there twice")
+    assert fails(talk, "--format", "csv", "--columns", "name,name") == (
+        2,
+        "dcpinspect: --columns name,name: name is there twice",
+    )
 
 
-def test_counts_of_a_reading_that_stopped_early_say_so(talk: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_of_a_reading_that_stopped_early_say_so(
+    talk: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["read", talk, "-n", "1", "--stats"]) == 0
-    assert capsys.readouterr().err.startswith("dcpinspect: reading stopped before the end; --stats counts what was read so far\n")
+    assert capsys.readouterr().err.startswith(
+        "dcpinspect: reading stopped before the end; --stats counts what was read so far\n"
+    )
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at what the program has loaded")
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="looks at what the program has loaded"
+)
 def test_a_filter_is_ready_before_the_first_message_of_a_pipe() -> None:
     command = [
         sys.executable,
@@ -529,7 +711,8 @@ def test_a_filter_is_ready_before_the_first_message_of_a_pipe() -> None:
         assert len(process.stdout.read().splitlines()) > 10
 
 
-# -- time and order ----------------------------------------------------------------------------------
+# -- time and order
+# ----------------------------------------------------------------------------------
 
 
 def times(lines: list[str]) -> list[float]:
@@ -539,8 +722,12 @@ def times(lines: list[str]) -> list[float]:
 def test_since_and_until_choose_messages_by_their_time(read: Read) -> None:
     path = str(SAMPLES / "rollback.pcap")
     everything = times(read(path))
-    assert times(read(path, "--since", "5ms", "--until", "6ms")) == [at for at in everything if 0.005 <= at < 0.006]
-    assert times(read(path, "--since", "12:01:00.94")) == [at for at in everything if at >= 0.010457]
+    assert times(read(path, "--since", "5ms", "--until", "6ms")) == [
+        at for at in everything if 0.005 <= at < 0.006
+    ]
+    assert times(read(path, "--since", "12:01:00.94")) == [
+        at for at in everything if at >= 0.010457
+    ]
     latest = times(read(path, "--since", "-1ms"))
     assert 0 < len(latest) < len(everything)
     assert latest == everything[-len(latest) :]
@@ -552,7 +739,13 @@ def test_since_and_until_choose_messages_by_their_time(read: Read) -> None:
 def test_what_is_not_over_has_no_end_to_count_from(fails: Callable[..., tuple[int, str]]) -> None:
     for arguments in (["-"], [str(SAMPLES / "rollback.pcap"), "--follow"]):
         status, line = fails(*arguments, "--since", "-3m")
-        assert (status, line) == (2, "dcpinspect: --since -3m: the end is not known before it comes; count from the start, as in 10m")
+        assert (status, line) == (
+            2,
+            (
+                "dcpinspect: --since -3m: the end is not known before it comes; count from the "
+                "start, as in 10m"
+            ),
+        )
 
 
 @pytest.mark.parametrize(
@@ -571,7 +764,14 @@ def test_times_say_what_they_count_from(form: str, heading: str, first: str, rea
 
 def test_relative_times_are_a_column_for_filters(read: Read) -> None:
     path = str(SAMPLES / "rollback.pcap")
-    arguments = ("--format", "csv", "--columns", "relative_ns,time_ns", "--filter", "relative_ns >= 5000000")
+    arguments = (
+        "--format",
+        "csv",
+        "--columns",
+        "relative_ns,time_ns",
+        "--filter",
+        "relative_ns >= 5000000",
+    )
     cells = [tuple(map(int, line.split(","))) for line in read(path, *arguments)[1:]]
     with Reading([path]) as reading:
         list(reading)
@@ -581,12 +781,26 @@ def test_relative_times_are_a_column_for_filters(read: Read) -> None:
 
 def test_the_slowest_answers_come_with_the_keys_of_their_requests(read: Read) -> None:
     path = str(SAMPLES / "large.pcapng.gz")
-    gets = ("--filter", "name = 'get' and side = 'response'", "--sort", "rtt_ns", "--reverse", "-n", "3")
+    gets = (
+        "--filter",
+        "name = 'get' and side = 'response'",
+        "--sort",
+        "rtt_ns",
+        "--reverse",
+        "-n",
+        "3",
+    )
     rows = read(path, *gets, "--columns", "request_key,rtt_ns", "--format", "csv")
-    assert [int(row.split(",")[1]) for row in rows[1:]] == sorted((int(row.split(",")[1]) for row in rows[1:]), reverse=True)
+    assert [int(row.split(",")[1]) for row in rows[1:]] == sorted(
+        (int(row.split(",")[1]) for row in rows[1:]), reverse=True
+    )
     keys = [row.split(",")[0].strip('"') for row in rows[1:]]
     assert all(key.startswith("basket::") for key in keys)
-    assert [key for key, line in zip(keys, read(path, *gets)[1:], strict=True) if f"  {key}  " not in line] == []
+    assert [
+        key
+        for key, line in zip(keys, read(path, *gets)[1:], strict=True)
+        if f"  {key}  " not in line
+    ] == []
 
 
 @pytest.mark.parametrize("batch", [4 << 10, 1 << 24])
@@ -595,9 +809,15 @@ def test_a_response_has_the_key_of_its_request_wherever_batches_end(batch: int) 
         keys: dict[int, str | None] = {}
         told: dict[int, str | None] = {}
         for messages in reading:
-            columns = record_batch(messages, np.arange(len(messages)), ["row", "key", "request_row", "request_key"]).to_pydict()
+            columns = record_batch(
+                messages, np.arange(len(messages)), ["row", "key", "request_row", "request_key"]
+            ).to_pydict()
             keys |= dict(zip(columns["row"], columns["key"], strict=True))
-            told |= {row: key for row, key in zip(columns["request_row"], columns["request_key"], strict=True) if row is not None}
+            told |= {
+                row: key
+                for row, key in zip(columns["request_row"], columns["request_key"], strict=True)
+                if row is not None
+            }
     assert told
     assert told == {row: keys[row] for row in told}
 
@@ -606,7 +826,12 @@ def test_all_messages_in_order_are_all_messages(read: Read) -> None:
     path = str(SAMPLES / "tour.pcapng")
     assert read(path, "--sort", "row") == read(path)
     assert read(path, "--sort", "row", "--reverse")[1:] == read(path)[:0:-1]
-    lengths = [int(line) for line in read(path, "--sort", "length", "--columns", "length", "--format", "csv", "--skip", "5")[1:]]
+    lengths = [
+        int(line)
+        for line in read(
+            path, "--sort", "length", "--columns", "length", "--format", "csv", "--skip", "5"
+        )[1:]
+    ]
     assert lengths == sorted(lengths)
     assert len(lengths) == len(read(path)) - 6
 
@@ -614,14 +839,28 @@ def test_all_messages_in_order_are_all_messages(read: Read) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--sort", "datatype"], "--sort datatype: lists and bytes have no order; name a column of numbers, texts or times"),
+        (
+            ["--sort", "datatype"],
+            (
+                "--sort datatype: lists and bytes have no order; name a column of numbers, texts "
+                "or times"
+            ),
+        ),
         (["--sort", "rtt"], "--sort rtt: messages have no such column; did you mean rtt_ns"),
         (["--reverse"], "--reverse: is for --sort; name the column, as in --sort rtt_ns"),
         (["--sort", "row", "-w", "x.pcapng"], "-w: --sort does not use it; leave one of them out"),
-        (["--sort", "row", "--follow"], "--sort: needs the end of the capture, and a followed or live one has no end; record it first"),
+        (
+            ["--sort", "row", "--follow"],
+            (
+                "--sort: needs the end of the capture, and a followed or live one has no end; "
+                "record it first"
+            ),
+        ),
     ],
 )
-def test_what_cannot_be_put_in_order_is_said(arguments: list[str], says: str, fails: Callable[..., tuple[int, str]]) -> None:
+def test_what_cannot_be_put_in_order_is_said(
+    arguments: list[str], says: str, fails: Callable[..., tuple[int, str]]
+) -> None:
     status, line = fails(str(SAMPLES / "rollback.pcap"), *arguments)
     assert status == 2
     assert line.startswith(f"dcpinspect: {says}")
@@ -634,8 +873,9 @@ def test_x_prints_16_bytes_a_line_and_twice_the_grid_of_the_specification(read: 
         "    00000000  80 57 00 0c 1f 00 01 a1  00 00 00 50 00 00 00 14  .W.........P....",
         "    00000010  17 c3 af 17 ca a7 00 00  00 00 00 00 00 00 00 05  ................",
     ]
-    assert "    " + " " * 6 + "Byte/     0       |       1       |       2       |       3       |" in read(
-        path, "--opcode", "dcp_mutation", "-n", "1", "-xx"
+    assert (
+        "    " + " " * 6 + "Byte/     0       |       1       |       2       |       3       |"
+        in read(path, "--opcode", "dcp_mutation", "-n", "1", "-xx")
     )
 
 
@@ -653,7 +893,9 @@ def named(tmp_path: Path) -> str:
     stream = talk.stream(7)
     stream.mutation(1, "early", collection=9)
     stream.system_event(2, "create-scope", "produce", manifest_uid=2, scope_id=8)
-    stream.system_event(3, "begin-collection", "fruit\x1b[2J", manifest_uid=3, scope_id=8, collection_id=10)
+    stream.system_event(
+        3, "begin-collection", "fruit\x1b[2J", manifest_uid=3, scope_id=8, collection_id=10
+    )
     stream.system_event(4, "begin-collection", "fruit", manifest_uid=3, scope_id=8, collection_id=9)
     stream.mutation(5, "late", collection=9)
     stream.mutation(6, "other", collection=8)
@@ -675,7 +917,9 @@ def test_lines_name_collections_where_the_capture_did(read: Read, named: str) ->
 
 def test_narrow_lines_name_collections_without_their_ids(named: str) -> None:
     with Reading(named) as reading:
-        lines = [Lines(width=80).line(batch, index) for batch in reading for index in range(len(batch))]
+        lines = [
+            Lines(width=80).line(batch, index) for batch in reading for index in range(len(batch))
+        ]
     (late,) = (line for line in lines if line.endswith("late"))
     assert late.endswith(" produce.fruit:late")
 
@@ -696,13 +940,20 @@ def test_narrow_lines_name_collections_without_their_ids(named: str) -> None:
 def test_messages_are_chosen_by_the_name_of_their_collection(
     capsys: pytest.CaptureFixture[str], named: str, choice: tuple[str, str], keys: list[str]
 ) -> None:
-    assert main(["read", named, "--opcode", "mutation", *choice, "--columns", "key", "--format", "csv"]) == 0
+    assert (
+        main(
+            ["read", named, "--opcode", "mutation", *choice, "--columns", "key", "--format", "csv"]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.split()[1:] == [f'"{key}"' for key in keys]
 
 
 @pytest.mark.parametrize("form", ["ndjson", "json"])
 @pytest.mark.parametrize("fields", ["--fields", "--no-fields"])
-def test_json_names_collections_beside_their_ids(capsys: pytest.CaptureFixture[str], named: str, form: str, fields: str) -> None:
+def test_json_names_collections_beside_their_ids(
+    capsys: pytest.CaptureFixture[str], named: str, form: str, fields: str
+) -> None:
     assert main(["read", named, "--opcode", "mutation", "--format", form, fields]) == 0
     text = capsys.readouterr().out
     found = json.loads(text) if form == "json" else [json.loads(line) for line in text.splitlines()]
@@ -716,21 +967,44 @@ def test_json_names_collections_beside_their_ids(capsys: pytest.CaptureFixture[s
     for one in found:
         validate(one, message_schema())
     if fields == "--fields":
-        meanings = [next(field["meaning"] for field in one["fields"] if field["name"] == "key") for one in found]
+        meanings = [
+            next(field["meaning"] for field in one["fields"] if field["name"] == "key")
+            for one in found
+        ]
         assert meanings[:2] == ["collection 0x9", "produce.fruit (0x9)"]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
 def test_files_have_the_names_of_collections(tmp_path: Path, named: str, ending: str) -> None:
     path = tmp_path / f"out.{ending}"
-    assert main(["read", named, "--opcode", "mutation", "--columns", "key,collection", "-o", str(path)]) == 0
+    assert (
+        main(
+            ["read", named, "--opcode", "mutation", "--columns", "key,collection", "-o", str(path)]
+        )
+        == 0
+    )
     table = dataset(path, format=ending).to_table().to_pydict()
     assert table["key"] == ["early", "late", "other", "hostile", "plain"]
-    assert table["collection"] == ["?0x9", "produce.fruit", "?0x8", "produce.fruit\x1b[2J", "_default._default"]
+    assert table["collection"] == [
+        "?0x9",
+        "produce.fruit",
+        "?0x8",
+        "produce.fruit\x1b[2J",
+        "_default._default",
+    ]
 
 
 def test_messages_in_another_order_keep_the_names_of_their_rows(read: Read, named: str) -> None:
-    shown = read(named, "--filter", "key is not null and collection_id = 9", "--sort", "row", "--reverse", "--columns", "row,collection")
+    shown = read(
+        named,
+        "--filter",
+        "key is not null and collection_id = 9",
+        "--sort",
+        "row",
+        "--reverse",
+        "--columns",
+        "row,collection",
+    )
     assert [line.split()[1] for line in shown[1:]] == ["produce.fruit", "produce.fruit", "?0x9"]
 
 
@@ -739,18 +1013,28 @@ def test_lines_have_the_colours_of_the_kinds_and_of_the_users_rules(
 ) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
-        '[colors]\n"vbucket = 8 and by_seqno > 31" = "#ff8800"\n"vbucket = 8 and name = \'dcp_mutation\'" = "green"\n', "utf-8"
+        (
+            '[colors]\n"vbucket = 8 and by_seqno > 31" = "#ff8800"\n"vbucket = 8 and name = '
+            '\'dcp_mutation\'" = "green"\n'
+        ),
+        "utf-8",
     )
     monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
     monkeypatch.setenv("COLORTERM", "truecolor")
     written = {}
     for time in ("relative", "local"):  # by the kernel, and by Python
         for color in ("always", "never"):
-            assert main(["read", "--color", color, "--time", time, str(SAMPLES / "rollback.pcap")]) == 0
+            assert (
+                main(["read", "--color", color, "--time", time, str(SAMPLES / "rollback.pcap")])
+                == 0
+            )
             written[time, color] = capfd.readouterr().out.splitlines()
         plain = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in written[time, "always"]]
         assert plain == written[time, "never"]
-        colours = [found[0] if (found := re.findall("^\x1b\\[([0-9;]*)m", line)) else "" for line in written[time, "always"]]
+        colours = [
+            found[0] if (found := re.findall("^\x1b\\[([0-9;]*)m", line)) else ""
+            for line in written[time, "always"]
+        ]
         assert colours[100] == "35", "a rollback"
         assert colours[107:110] == ["94", "32", "38;2;255;136;0"], "a marker, and two changes"
 
@@ -764,33 +1048,46 @@ def test_a_colour_of_the_config_file_that_is_none_is_said_where_it_is_used(
     assert main(["read", str(SAMPLES / "rollback.pcap")]) == 0
     capfd.readouterr()
     assert main(["read", "--color", "always", str(SAMPLES / "rollback.pcap")]) == 2
-    assert capfd.readouterr().err == f"dcpinspect: {config}: [colors] vbucket = 8: grene is no colour; did you mean green?\n"
+    assert (
+        capfd.readouterr().err
+        == f"dcpinspect: {config}: [colors] vbucket = 8: grene is no colour; did you mean green?\n"
+    )
 
 
-def test_pasted_hex_is_read_and_what_is_made_up_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pasted_hex_is_read_and_what_is_made_up_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "paste\x1b.txt"
     path.write_text("80 0a 00 00 00 00 00 00 00 00 00 00 00 00 00 01\n00 00 00 00 00 00 00 00\n")
     assert main(["read", "--from", "hex", str(path)]) == 0
     out = capsys.readouterr()
     assert "noop" in out.out
     assert out.err == (
-        f"dcpinspect: {tmp_path}/paste\\x1b.txt: hex digits; one side alone; addresses are made up; it has no times, so packets are 1 us"
+        f"dcpinspect: {tmp_path}/paste\\x1b.txt: hex digits; one side alone; addresses are "
+        "made up; it has no times, so packets are 1 us"
         " apart from 1970 on\n"
     )
 
 
-def test_a_damaged_place_of_pasted_hex_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_place_of_pasted_hex_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "paste.txt"
     path.write_text(f"Follow: tcp,raw\n800a{'00' * 22}\n801\n")
     assert main(["read", str(path)]) == 3
     assert f"{path}: line 3: half a byte; all that is readable was read" in capsys.readouterr().err
 
 
-def test_what_is_no_hex_is_refused_where_hex_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_hex_is_refused_where_hex_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "paste.txt"
     path.write_text("no hex\n")
     assert main(["read", "--from", "hex", str(path)]) == 2
-    assert "is no text in a form that stands for packets; docs/logs.md has the forms" in capsys.readouterr().err
+    assert (
+        "is no text in a form that stands for packets; docs/logs.md has the forms"
+        in capsys.readouterr().err
+    )
 
 
 def test_damage_of_a_followed_capture_is_told_when_it_is_met_and_once(tmp_path: Path) -> None:
@@ -798,7 +1095,9 @@ def test_damage_of_a_followed_capture_is_told_when_it_is_met_and_once(tmp_path: 
     path = tmp_path / "x.pcap"
     path.write_bytes(data[:5000] + bytes(16) + b"\xff" * 64 + data[5000:])
     command = [sys.executable, "-m", "dcpinspect", "read", str(path), "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         line = process.stderr.readline()  # it comes, or this waits for ever
         process.send_signal(signal.SIGINT)

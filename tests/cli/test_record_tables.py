@@ -1,4 +1,6 @@
-"""The commands that write one table of streams: same options, every format, their rows those of the tracker."""
+"""The commands that write one table of streams: same options, every format, their rows those of the
+tracker.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +46,23 @@ def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFix
         expected = json.loads(json.dumps(reading.by_name()[name].records()))
     found = ndjson(capsys, name, capture)
     assert found == expected
-    assert found or (name, capture) in (("gaps", LOSSY), ("rollbacks", LOSSY))  # what it lost, it lost of a plain conversation
+    assert found or (name, capture) in (
+        ("gaps", LOSSY),
+        ("rollbacks", LOSSY),
+    )  # what it lost, it lost of a plain conversation
     for record in found:
         validate(record, table_schema(BY_TABLE[name]))
     assert main([name, capture, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == found
 
 
-@pytest.mark.parametrize(("command", "column"), [("vbuckets", "behind"), ("diff", "delay_median_ns"), ("check", "rule"), ("log", "reason")])
-def test_columns_alone_lists_them(command: str, column: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "column"),
+    [("vbuckets", "behind"), ("diff", "delay_median_ns"), ("check", "rule"), ("log", "reason")],
+)
+def test_columns_alone_lists_them(
+    command: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([command, "--columns"]) == 0
     assert any(line.split()[0] == column for line in capsys.readouterr().out.splitlines())
 
@@ -60,18 +70,28 @@ def test_columns_alone_lists_them(command: str, column: str, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["vbuckets", ROLLBACK, "--filter", "verdict = 'behind'"], "none of 4 vbuckets met the conditions"),
-        (["streams", ROLLBACK, "--connection", "9"], "connection 9: there are 2; 'dcpinspect connections' lists them"),
+        (
+            ["vbuckets", ROLLBACK, "--filter", "verdict = 'behind'"],
+            "none of 4 vbuckets met the conditions",
+        ),
+        (
+            ["streams", ROLLBACK, "--connection", "9"],
+            "connection 9: there are 2; 'dcpinspect connections' lists them",
+        ),
         (["rollbacks", LOSSY], "the capture shows no rollbacks"),
     ],
 )
-def test_an_empty_table_says_why(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_table_says_why(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 0
     assert capsys.readouterr().err == f"dcpinspect: {told}\n"
 
 
 @pytest.mark.parametrize("name", BY_TABLE)
-def test_every_format_has_as_many_rows(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_format_has_as_many_rows(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = len(ndjson(capsys, name, ROLLBACK))
     assert main([name, ROLLBACK]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + rows
@@ -83,10 +103,25 @@ def test_every_format_has_as_many_rows(name: str, tmp_path: Path, capsys: pytest
 
 
 def test_conditions_choose_rows_and_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    found = ndjson(capsys, "gaps", ROLLBACK, "--filter", "cause = 'rollback'", "--vbucket", "7,9", "--columns", "vbucket,width")
-    assert found == [{"schema": "dcpinspect.gap/1", "vbucket": 7, "width": 10}, {"schema": "dcpinspect.gap/1", "vbucket": 9, "width": 25}]
+    found = ndjson(
+        capsys,
+        "gaps",
+        ROLLBACK,
+        "--filter",
+        "cause = 'rollback'",
+        "--vbucket",
+        "7,9",
+        "--columns",
+        "vbucket,width",
+    )
+    assert found == [
+        {"schema": "dcpinspect.gap/1", "vbucket": 7, "width": 10},
+        {"schema": "dcpinspect.gap/1", "vbucket": 9, "width": 25},
+    ]
     assert len(ndjson(capsys, "gaps", ROLLBACK, "-n", "3")) == 3
-    assert {one["connection"] for one in ndjson(capsys, "streams", ROLLBACK, "--connection", "2")} == {2}
+    assert {
+        one["connection"] for one in ndjson(capsys, "streams", ROLLBACK, "--connection", "2")
+    } == {2}
 
 
 def text(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
@@ -96,7 +131,9 @@ def text(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("name", BY_TABLE)
 @pytest.mark.parametrize("sample", ["rollback.pcap", "tour.pcapng", "orphans.pcap", "upr.pcap"])
-def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(name: str, sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
+    name: str, sample: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = text(capsys, name, str(SAMPLES / sample), "--width", "80")
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)
@@ -115,7 +152,9 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(name: str, 
 
 def test_at_200_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     lines = text(capsys, "rollbacks", ROLLBACK, "--width", "200")
-    assert lines[1].endswith("the consumer is ahead of the branch point 50, so resume there with that branch's uuid")
+    assert lines[1].endswith(
+        "the consumer is ahead of the branch point 50, so resume there with that branch's uuid"
+    )
 
 
 def test_what_does_not_fit_is_below_each_row_with_v(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,18 +164,31 @@ def test_what_does_not_fit_is_below_each_row_with_v(capsys: pytest.CaptureFixtur
     assert max(map(len, lines)) <= 80
 
 
-def test_a_stream_without_an_end_says_so_in_lines_and_has_its_number_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_without_an_end_says_so_in_lines_and_has_its_number_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert "no end" in text(capsys, "streams", ROLLBACK)[1]
     assert ndjson(capsys, "streams", ROLLBACK, "-n", "1")[0]["requested_end"] == 2**64 - 1
-    assert main(["streams", ROLLBACK, "--format", "csv", "--columns", "requested_end", "-n", "1"]) == 0
+    assert (
+        main(["streams", ROLLBACK, "--format", "csv", "--columns", "requested_end", "-n", "1"]) == 0
+    )
     assert capsys.readouterr().out.splitlines()[1] == "18446744073709551615"
 
 
-def test_seqnos_of_gaps_are_counted_by_stream_and_by_vbucket_and_cause(capsys: pytest.CaptureFixture[str]) -> None:
+def test_seqnos_of_gaps_are_counted_by_stream_and_by_vbucket_and_cause(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     gaps = ndjson(capsys, "gaps", ROLLBACK)
     for stream in ndjson(capsys, "streams", ROLLBACK):
-        own = [gap for gap in gaps if all(gap[name] == stream[name] for name in ("connection", "vbucket", "sid", "stream"))]
-        assert (stream["gaps"], stream["gap_seqnos"]) == (len(own), sum(int(str(gap["width"])) for gap in own))
+        own = [
+            gap
+            for gap in gaps
+            if all(gap[name] == stream[name] for name in ("connection", "vbucket", "sid", "stream"))
+        ]
+        assert (stream["gaps"], stream["gap_seqnos"]) == (
+            len(own),
+            sum(int(str(gap["width"])) for gap in own),
+        )
     for vbucket in ndjson(capsys, "vbuckets", ROLLBACK):
         by_cause: dict[object, int] = {}
         for gap in gaps:
@@ -146,24 +198,34 @@ def test_seqnos_of_gaps_are_counted_by_stream_and_by_vbucket_and_cause(capsys: p
 
 
 def test_a_vbucket_that_its_client_forgot_is_orphaned(capsys: pytest.CaptureFixture[str]) -> None:
-    found = {one["vbucket"]: one["verdict"] for one in ndjson(capsys, "vbuckets", str(SAMPLES / "orphans.pcap"))}
+    found = {
+        one["vbucket"]: one["verdict"]
+        for one in ndjson(capsys, "vbuckets", str(SAMPLES / "orphans.pcap"))
+    }
     assert [vbucket for vbucket, verdict in found.items() if verdict == "orphaned"] == [42, 45]
     assert found[40] == "ended"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_TABLE)
-def test_every_column_of_the_lines_can_be_filtered_and_sorted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_column_of_the_lines_can_be_filtered_and_sorted(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     heading = text(capsys, name, ROLLBACK)[0].split()
     rows = len(text(capsys, name, ROLLBACK)) - 1
     for column in heading:
         has_order = column not in ("connections", "failover_log")  # lists have none
         by = ["--sort", column] if has_order else []
-        filtered = [len(text(capsys, name, ROLLBACK, *by, "--filter", f"{column} {what} null")) - 1 for what in ("is", "is not")]
+        filtered = [
+            len(text(capsys, name, ROLLBACK, *by, "--filter", f"{column} {what} null")) - 1
+            for what in ("is", "is not")
+        ]
         assert sum(filtered) == rows, column
 
 
-def test_counts_are_filtered_and_sorted_by_their_sum_or_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_are_filtered_and_sorted_by_their_sum_or_one_by_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def vbuckets(*arguments: str) -> list[object]:
         return [one["vbucket"] for one in ndjson(capsys, "vbuckets", ROLLBACK, *arguments)]
 
@@ -177,12 +239,17 @@ def test_counts_are_filtered_and_sorted_by_their_sum_or_one_by_one(capsys: pytes
 
 def test_rows_without_a_value_come_last_either_way(capsys: pytest.CaptureFixture[str]) -> None:
     for more in ([], ["--reverse"]):
-        rows = [one["rollback_seqno"] for one in ndjson(capsys, "streams", ROLLBACK, "--sort", "rollback_seqno", *more)]
+        rows = [
+            one["rollback_seqno"]
+            for one in ndjson(capsys, "streams", ROLLBACK, "--sort", "rollback_seqno", *more)
+        ]
         assert [one for one in rows[:3] if one is None] == []
         assert set(rows[3:]) == {None}
 
 
-def test_columns_without_any_value_are_left_out_of_lines_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_without_any_value_are_left_out_of_lines_unless_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["streams", ROLLBACK]) == 0
     assert "sid" not in capsys.readouterr().out.splitlines()[0].split()
     assert main(["streams", ROLLBACK, "--columns", "vbucket,sid"]) == 0
@@ -192,24 +259,49 @@ def test_columns_without_any_value_are_left_out_of_lines_unless_asked_for(capsys
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["gaps", "--columns", "vbukcet"], "--columns vbukcet: gaps have no such column; did you mean vbucket?"),
+        (
+            ["gaps", "--columns", "vbukcet"],
+            "--columns vbukcet: gaps have no such column; did you mean vbucket?",
+        ),
         (["connections", "--vbucket", "5"], "--vbucket: a connection has no vbucket"),
         (["streams", "--filter", "verdict = 'done'"], "--filter: verdict is never 'done'"),
-        (["vbuckets", "--sort", "connections"], "--sort connections: vbuckets have no such column to sort by; "),
-        (["vbuckets", "--filter", "findings.eror > 0"], "--filter: no column is called findings.eror; did you mean findings.error or"),
-        (["vbuckets", "--filter", "connections > 1"], "--filter: connections is a list of numbers: it has a number (= 5) or not (<> 5)"),
-        (["vbuckets", "--filter", "connections = 'x'"], "--filter: connections is a list of numbers"),
-        (["streams", "--format", "csv", "--width", "90"], "--width: csv does not use it; it is for --format text"),
-        (["streams", "--columns", ","], "--columns: name at least one column; there are connection, vbucket"),
+        (
+            ["vbuckets", "--sort", "connections"],
+            "--sort connections: vbuckets have no such column to sort by; ",
+        ),
+        (
+            ["vbuckets", "--filter", "findings.eror > 0"],
+            "--filter: no column is called findings.eror; did you mean findings.error or",
+        ),
+        (
+            ["vbuckets", "--filter", "connections > 1"],
+            "--filter: connections is a list of numbers: it has a number (= 5) or not (<> 5)",
+        ),
+        (
+            ["vbuckets", "--filter", "connections = 'x'"],
+            "--filter: connections is a list of numbers",
+        ),
+        (
+            ["streams", "--format", "csv", "--width", "90"],
+            "--width: csv does not use it; it is for --format text",
+        ),
+        (
+            ["streams", "--columns", ","],
+            "--columns: name at least one column; there are connection, vbucket",
+        ),
         (["streams", "--format", "json", "--no-csv-guard"], "--no-csv-guard: json does not use it"),
     ],
 )
-def test_what_a_table_does_not_have_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_table_does_not_have_is_said(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([arguments[0], ROLLBACK, *arguments[1:]]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")
 
 
-def test_a_capture_without_dcp_is_an_empty_table_and_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_without_dcp_is_an_empty_table_and_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "empty.pcap"
     path.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
     assert main(["streams", str(path)]) == 0
@@ -217,7 +309,9 @@ def test_a_capture_without_dcp_is_an_empty_table_and_a_line(tmp_path: Path, caps
     assert (len(out.splitlines()), err) == (1, f"dcpinspect: {path}: no packets\n")
 
 
-def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_captures_every_record_says_in_which_one_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = Path(ROLLBACK).read_bytes()
     places, offset = [], 24
     while offset < len(data):
@@ -230,17 +324,24 @@ def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: 
     begins = {str(one["row"]): one["file"] for one in ndjson(capsys, "read", *parts, "--no-fields")}
     for name, row in (("streams", "open_row"), ("snapshots", "row"), ("gaps", "rows")):
         whole, told = ndjson(capsys, name, ROLLBACK), ndjson(capsys, name, *parts)
-        assert [{key: value for key, value in one.items() if key != "file"} for one in told] == whole
+        assert [
+            {key: value for key, value in one.items() if key != "file"} for one in told
+        ] == whole
         assert {one["file"] for one in told} == set(parts)
         for one in told:
             place = one[row]
             assert isinstance(place, list) or one["file"] == begins[str(place)]
             validate(one, table_schema(BY_TABLE[name]))
     gaps = [one for one in ndjson(capsys, "gaps", *parts) if one["cause"] == "rollback"]
-    assert [one["file"] for one in gaps] == [begins[str(rows[0])] for one in gaps if isinstance(rows := one["rows"], list)]
+    assert [one["file"] for one in gaps] == [
+        begins[str(rows[0])] for one in gaps if isinstance(rows := one["rows"], list)
+    ]
     assert [one["file"] for one in ndjson(capsys, "connections", *parts)] == parts
     assert {one["file"] for one in ndjson(capsys, "vbuckets", *parts)} == {parts[0]}
-    assert ndjson(capsys, "streams", *parts, "--filter", f"file = '{parts[1]}'", "-n", "1")[0]["file"] == parts[1]
+    assert (
+        ndjson(capsys, "streams", *parts, "--filter", f"file = '{parts[1]}'", "-n", "1")[0]["file"]
+        == parts[1]
+    )
     assert main(["streams", *parts, "--format", "csv"]) == 0
     assert capsys.readouterr().out.splitlines()[0].endswith(',"file"')
     assert main(["streams", *parts]) == 0
@@ -249,14 +350,22 @@ def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["gaps", "vbuckets", "check"])
-def test_ctrl_c_ends_a_pipe_and_the_table_of_what_came_is_whole(command: str, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_pipe_and_the_table_of_what_came_is_whole(
+    command: str, tmp_path: Path
+) -> None:
     """The writer of the pipe stops in the middle, and Ctrl-C comes."""
     path, out = tmp_path / "pipe", tmp_path / "out.ndjson"
     os.mkfifo(path)
     capture = (SAMPLES / "rollback.pcap").read_bytes()
     program = [sys.executable, "-m", "dcpinspect", command, str(path), "-o", str(out)]
-    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process, path.open("wb") as pipe:
-        for piece in (capture[:-800], capture[-800:-400]):  # who takes the second has handed on the first
+    with (
+        subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process,
+        path.open("wb") as pipe,
+    ):
+        for piece in (
+            capture[:-800],
+            capture[-800:-400],
+        ):  # who takes the second has handed on the first
             pipe.write(piece)
             pipe.flush()
             while struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]:
@@ -272,32 +381,51 @@ def test_saved_filters_and_defaults_of_the_config_file_are_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "config.toml"
-    config.write_text("[filters]\ntold = 'rollback_seqno is not null'\n[rollbacks]\nfilter = '@told'\n")
-    expected = [one for one in ndjson(capsys, "streams", ROLLBACK) if one["rollback_seqno"] is not None]
+    config.write_text(
+        "[filters]\ntold = 'rollback_seqno is not null'\n[rollbacks]\nfilter = '@told'\n"
+    )
+    expected = [
+        one for one in ndjson(capsys, "streams", ROLLBACK) if one["rollback_seqno"] is not None
+    ]
     monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
-    assert ndjson(capsys, "streams", ROLLBACK, "--filter", "@told and vbucket >= 0") == expected != []
+    assert (
+        ndjson(capsys, "streams", ROLLBACK, "--filter", "@told and vbucket >= 0") == expected != []
+    )
     assert ndjson(capsys, "rollbacks", ROLLBACK)
     assert main(["streams", ROLLBACK, "--filter", "@errors"]) == 2
-    assert capsys.readouterr().err.startswith("dcpinspect: --filter: no filter is saved as @errors; there are @told")
+    assert capsys.readouterr().err.startswith(
+        "dcpinspect: --filter: no filter is saved as @errors; there are @told"
+    )
 
 
-def test_bytes_of_names_are_escaped_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bytes_of_names_are_escaped_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     opening = encode("dcp_open", key=b"foo\xff\x1b\n", flags=["producer"])
-    path = str(builders.capture(tmp_path / "x.pcap", client=opening, server=encode("dcp_open", side="response")))
+    path = str(
+        builders.capture(
+            tmp_path / "x.pcap", client=opening, server=encode("dcp_open", side="response")
+        )
+    )
     assert main(["connections", path, "--columns", "name"]) == 0
     assert capsys.readouterr().out == "name\nfoo\\xff\\x1b\\x0a\n"
     assert [one["name"] for one in ndjson(capsys, "connections", path)] == ["foo\\xff\x1b\n"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets"])
+@pytest.mark.parametrize(
+    "name", ["connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets"]
+)
 @pytest.mark.parametrize("sample", ["rollback.pcap", "tour.pcapng"])
 def test_since_and_until_leave_what_goes_on_between_them_and_change_nothing_of_it(
     name: str, sample: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(SAMPLES / sample)
     every = ndjson(capsys, name, path)
-    times = [[str(value) for key, value in one.items() if key == "time" or key.endswith("_time")] for one in every]
+    times = [
+        [str(value) for key, value in one.items() if key == "time" or key.endswith("_time")]
+        for one in every
+    ]
     known = sorted(time for pair in times for time in pair)
     middle = known[len(known) // 2]
     since = [one for one, pair in zip(every, times, strict=True) if pair[-1] >= middle]
@@ -305,12 +433,30 @@ def test_since_and_until_leave_what_goes_on_between_them_and_change_nothing_of_i
     assert ndjson(capsys, name, path, "--since", middle) == since != []
     assert ndjson(capsys, name, path, "--until", middle) == until
     assert until != [] or len(every) == 1
-    assert ndjson(capsys, name, path, "--since", "1d") == ndjson(capsys, name, path, "--until", "-1d") == []
+    assert (
+        ndjson(capsys, name, path, "--since", "1d")
+        == ndjson(capsys, name, path, "--until", "-1d")
+        == []
+    )
     assert ndjson(capsys, name, path, "--since", "-1d", "--until", "1d") == every
 
 
-def test_the_end_that_times_count_from_is_known_of_what_comes_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_end_that_times_count_from_is_known_of_what_comes_through_a_pipe(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     expected = ndjson(capsys, "streams", ROLLBACK, "--since", "-3ms")
-    command = [sys.executable, "-m", "dcpinspect", "streams", "-", "--since", "-3ms", "-f", "ndjson"]
-    piped = subprocess.run(command, input=Path(ROLLBACK).read_bytes(), stdout=subprocess.PIPE, check=True).stdout
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "streams",
+        "-",
+        "--since",
+        "-3ms",
+        "-f",
+        "ndjson",
+    ]
+    piped = subprocess.run(
+        command, input=Path(ROLLBACK).read_bytes(), stdout=subprocess.PIPE, check=True
+    ).stdout
     assert [json.loads(line) for line in piped.splitlines()] == expected != []

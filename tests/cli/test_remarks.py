@@ -31,14 +31,19 @@ def conversations(path: Path, *ports: int) -> Path:
     return path
 
 
-def test_a_capture_with_messages_and_without_damage_needs_no_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_with_messages_and_without_damage_needs_no_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     reading = read(builders.capture(tmp_path / "a.pcap", server=builders.mutation()))
     assert (remarks(reading), capsys.readouterr().err) == (0, "")
 
 
 def test_a_capture_without_dcp_names_its_ports(tmp_path: Path) -> None:
     path = conversations(tmp_path / "web.pcap", 443, 22, 443)
-    assert nothing_found(read(path)) == f"{path}: no DCP in 9 packets; it has TCP ports 443, 22; try --port 443"
+    assert (
+        nothing_found(read(path))
+        == f"{path}: no DCP in 9 packets; it has TCP ports 443, 22; try --port 443"
+    )
 
 
 def test_many_ports_are_not_all_named(tmp_path: Path) -> None:
@@ -70,14 +75,23 @@ def test_tls_is_named_and_what_to_do_about_it(tmp_path: Path) -> None:
 
 def test_memcached_text_is_named(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "text.pcap", client=b"get a\r\n", server=b"END\r\n")
-    assert nothing_found(read(path)).endswith("; they carry memcached's text protocol, which has no DCP")
+    assert nothing_found(read(path)).endswith(
+        "; they carry memcached's text protocol, which has no DCP"
+    )
 
 
-def test_lost_bytes_are_told_once_a_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reading = read(builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(60)), loss={4}))
+def test_lost_bytes_are_told_once_a_direction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading = read(
+        builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(60)), loss={4})
+    )
     assert remarks(reading) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("dcpinspect: connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 1,448 bytes are not in the capture")
+    assert line.startswith(
+        "dcpinspect: connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 1,448 bytes are not "
+        "in the capture"
+    )
 
 
 def test_captures_of_the_same_connection_are_to_be_merged_if_each_lacks_bytes(
@@ -93,7 +107,8 @@ def test_captures_of_the_same_connection_are_to_be_merged_if_each_lacks_bytes(
     assert remarks(reading) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:] == [
-        "dcpinspect: captures that overlap in time are read one after the other; to fill the holes of one from another, "
+        "dcpinspect: captures that overlap in time are read one after the other; to fill the "
+        "holes of one from another, "
         "first: mergecap -w OUT 'a one.pcap' b.pcap"
     ]
     for names in (["a one.pcap"], ["whole.pcap", "b.pcap"]):
@@ -103,7 +118,9 @@ def test_captures_of_the_same_connection_are_to_be_merged_if_each_lacks_bytes(
         assert "mergecap" not in capsys.readouterr().err
 
 
-def test_losses_of_many_connections_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_losses_of_many_connections_are_summed_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     packets = []
     for number in range(MAX_LINES + 3):
         made = Conversation(client=("10.0.0.1", 40_000 + number))
@@ -119,7 +136,10 @@ def test_losses_of_many_connections_are_summed_up(tmp_path: Path, capsys: pytest
 
 
 def test_stats_follow_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert remarks(read(builders.capture(tmp_path / "a.pcap", server=builders.mutation())), stats=True) == 0
+    assert (
+        remarks(read(builders.capture(tmp_path / "a.pcap", server=builders.mutation())), stats=True)
+        == 0
+    )
     assert capsys.readouterr().err.splitlines()[0].endswith("packets read")
 
 
@@ -134,12 +154,16 @@ def test_nothing_found_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_reading_that_stopped_early_is_not_called_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reading_that_stopped_early_is_not_called_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert remarks(read(conversations(tmp_path / "web.pcap", 443)), is_whole=False) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_damage_is_status_3_and_a_line_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_status_3_and_a_line_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = builders.capture(tmp_path / "cut.pcap", server=builders.mutation())
     path.write_bytes(path.read_bytes()[:-3])
     assert remarks(read(path)) == 3
@@ -150,7 +174,9 @@ def test_damage_is_status_3_and_a_line_with_its_place(tmp_path: Path, capsys: py
 
 def test_much_damage_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reading = read(builders.capture(tmp_path / "a.pcap", server=builders.mutation()))
-    reading.capture.files[0].problems += [FileDamage("a.pcap", place, "is garbage") for place in range(MAX_LINES + 5)]
+    reading.capture.files[0].problems += [
+        FileDamage("a.pcap", place, "is garbage") for place in range(MAX_LINES + 5)
+    ]
     assert remarks(reading) == 3
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == MAX_LINES + 1

@@ -28,7 +28,13 @@ def test_markdown_goes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_redacted_reports_have_no_keys_and_say_so(tmp_path: Path) -> None:
-    path, out = capture(tmp_path / "a.pcap", server=mutation(5, key=b"hush-key", value=b"hush-value") + mutation(4, key=b"hush-key")), []
+    path, out = (
+        capture(
+            tmp_path / "a.pcap",
+            server=mutation(5, key=b"hush-key", value=b"hush-value") + mutation(4, key=b"hush-key"),
+        ),
+        [],
+    )
     for name, options in (("a.html", ["--redact"]), ("a.md", ["--redact"]), ("b.html", [])):
         assert main(["report", str(path), "-o", str(tmp_path / name), *options]) == 0
         out.append((tmp_path / name).read_text())
@@ -45,12 +51,16 @@ def test_redacted_reports_have_no_keys_and_say_so(tmp_path: Path) -> None:
         ([ORPHANS, "-o", ORPHANS, "-f", "html"], "is the capture that is read"),
     ],
 )
-def test_bad_usage_is_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_one_line(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", *arguments]) == 2
     assert told in capsys.readouterr().err
 
 
-def test_a_damaged_capture_is_reported_as_far_as_it_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_capture_is_reported_as_far_as_it_can_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes((SAMPLES / "orphans.pcap").read_bytes()[:9_000])
     assert main(["report", str(path), "-o", str(tmp_path / "r.html")]) == 3

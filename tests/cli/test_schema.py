@@ -10,7 +10,9 @@ from dcpinspect.cli.schema import known_tables
 
 
 @pytest.mark.parametrize("table", known_tables())
-def test_every_schema_is_printed_and_is_a_json_schema(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_schema_is_printed_and_is_a_json_schema(
+    table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["schema", table]) == 0
     out, err = capsys.readouterr()
     schema = json.loads(out)
@@ -23,7 +25,14 @@ def test_messages_have_a_schema() -> None:
     assert "message" in known_tables()
 
 
-@pytest.mark.parametrize(("table", "shown"), [("mesage", "mesage"), ("../message", "../message"), ("\x1b", r"\x1b")])
-def test_an_unknown_table_is_answered_with_the_known_ones(table: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("table", "shown"), [("mesage", "mesage"), ("../message", "../message"), ("\x1b", r"\x1b")]
+)
+def test_an_unknown_table_is_answered_with_the_known_ones(
+    table: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["schema", table]) == 2
-    assert capsys.readouterr() == ("", f"dcpinspect: no schema for '{shown}'; there is one for {', '.join(known_tables())}\n")
+    assert capsys.readouterr() == (
+        "",
+        f"dcpinspect: no schema for '{shown}'; there is one for {', '.join(known_tables())}\n",
+    )

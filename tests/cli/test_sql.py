@@ -1,4 +1,6 @@
-"""``dcpinspect sql``: a query and its result in every format, and one line for whatever is wrong with it."""
+"""``dcpinspect sql``: a query and its result in every format, and one line for whatever is wrong
+with it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from tests.findings.logs.written import rollback
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 TOUR = str(SAMPLES / "tour.pcapng")
 COUNTS = (
-    "select name, count(*) n, max(by_seqno) top from messages where vbucket = 417 and connection = 2 group by name order by n desc, name"
+    "select name, count(*) n, max(by_seqno) top from messages where vbucket = 417 and "
+    "connection = 2 group by name order by n desc, name"
 )
 EXAMPLE = 'as in dcpinspect sql CAPTURE… "select name, count(*) from messages group by name"'
 
@@ -46,10 +49,17 @@ def sql(capsysbinary: pytest.CaptureFixture[bytes]) -> Sql:
 
 
 def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "dcpinspect", "sql", *arguments], capture_output=True, check=False, timeout=60, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "dcpinspect", "sql", *arguments],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        **options,
+    )
 
 
-# -- results -------------------------------------------------------------------------------------------
+# -- results
+# -------------------------------------------------------------------------------------------
 
 
 def test_a_table_for_people(sql: Sql, golden: Callable[[str, str], None]) -> None:
@@ -69,12 +79,20 @@ def test_every_format_has_the_same_rows(sql: Sql, tmp_path: Path) -> None:
     assert pyarrow.parquet.read_table(written("x.parquet")).to_pylist() == rows
     assert pyarrow.feather.read_table(written("x.arrow")).to_pylist() == rows
     with written("x.csv").open(newline="") as file:
-        assert list(csv.DictReader(file)) == [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
+        assert list(csv.DictReader(file)) == [
+            {name: "" if value is None else str(value) for name, value in row.items()}
+            for row in rows
+        ]
     assert sql(TOUR, COUNTS, "--format", "json")[1].encode() == (tmp_path / "x.json").read_bytes()
 
 
 def test_parquet_keeps_the_types_of_the_table(sql: Sql, tmp_path: Path) -> None:
-    sql(TOUR, "select by_seqno, cas, key, key_bytes, datatype, time from messages", "-o", str(tmp_path / "x.parquet"))
+    sql(
+        TOUR,
+        "select by_seqno, cas, key, key_bytes, datatype, time from messages",
+        "-o",
+        str(tmp_path / "x.parquet"),
+    )
     schema = pyarrow.parquet.read_schema(tmp_path / "x.parquet")
     assert [str(kind) for kind in schema.types] == [
         "uint64",
@@ -91,9 +109,13 @@ def test_a_result_without_rows_is_its_heading_and_no_complaint(sql: Sql) -> None
 
 
 def test_keys_cannot_steer_the_terminal(sql: Sql, tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "keys.pcap", server=encode("dcp_mutation", key=b"\x1b]0;x\x07\xe2\x80\xae"))
+    path = builders.capture(
+        tmp_path / "keys.pcap", server=encode("dcp_mutation", key=b"\x1b]0;x\x07\xe2\x80\xae")
+    )
     for form in ("text", "json", "ndjson"):
-        status, printed, _ = sql(str(path), 'select key, key as "\x1b[2J" from messages', "--format", form)
+        status, printed, _ = sql(
+            str(path), 'select key, key as "\x1b[2J" from messages', "--format", form
+        )
         assert status == 0
         assert all(line.isprintable() for line in printed.splitlines())
 
@@ -104,7 +126,9 @@ def test_several_captures_and_ports_are_read(sql: Sql, tmp_path: Path) -> None:
     one.stream(False, builders.mutation())
     path = tmp_path / "other.pcap"
     path.write_bytes(builders.pcap(builders.recorded(one.segments)))
-    assert sql(TOUR, str(path), "--port", "9999", "select count(*) n from messages", "-f", "ndjson") == (0, '{"n":451}\n', "")
+    assert sql(
+        TOUR, str(path), "--port", "9999", "select count(*) n from messages", "-f", "ndjson"
+    ) == (0, '{"n":451}\n', "")
 
 
 def test_stats_are_those_of_the_reading(sql: Sql) -> None:
@@ -113,7 +137,8 @@ def test_stats_are_those_of_the_reading(sql: Sql) -> None:
     assert complaint.split()[1:3] == ["packets", "read"]
 
 
-# -- what was read -------------------------------------------------------------------------------------
+# -- what was read
+# -------------------------------------------------------------------------------------
 
 
 def test_a_damaged_capture_is_status_3_after_the_result(sql: Sql, tmp_path: Path) -> None:
@@ -141,7 +166,9 @@ def test_a_query_that_needs_no_message_says_nothing_of_the_capture(sql: Sql) -> 
 
 
 def test_standard_input_is_a_capture() -> None:
-    done = run("-", "select count(*) n from messages", "--format", "csv", input=Path(TOUR).read_bytes())
+    done = run(
+        "-", "select count(*) n from messages", "--format", "csv", input=Path(TOUR).read_bytes()
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b'"n"\n450\n', b"")
 
 
@@ -155,7 +182,8 @@ def test_standard_input_is_the_query() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b'"n"\n450\n', b"")
 
 
-# -- what is refused -----------------------------------------------------------------------------------
+# -- what is refused
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,19 +193,45 @@ def test_standard_input_is_the_query() -> None:
         (["-"], f"the query is missing: write it last, {EXAMPLE}"),
         (["select 1"], f"the capture is missing: write it before the query, {EXAMPLE}"),
         ([TOUR, TOUR], f"{TOUR}: is a file; the query comes last and in quotes, {EXAMPLE}"),
-        ([TOUR, "select", "name", "from", "messages"], f"messages: is no query; the query comes last and in quotes, {EXAMPLE}"),
-        ([TOUR, "\x1b[2J"], f"\\x1b[2J: is no query; the query comes last and in quotes, {EXAMPLE}"),
-        (["-", "-"], "-: standard input is either a capture or the query; put one of them in a file"),
+        (
+            [TOUR, "select", "name", "from", "messages"],
+            f"messages: is no query; the query comes last and in quotes, {EXAMPLE}",
+        ),
+        (
+            [TOUR, "\x1b[2J"],
+            f"\\x1b[2J: is no query; the query comes last and in quotes, {EXAMPLE}",
+        ),
+        (
+            ["-", "-"],
+            "-: standard input is either a capture or the query; put one of them in a file",
+        ),
         (["missing.pcap", "select 1"], "missing.pcap: there is no such file; check the name"),
-        ([TOUR, "select 1", "--no-csv-guard"], "--no-csv-guard: text does not use it; it is for --format csv"),
-        ([TOUR, "select 1; select 2"], "query: only the rows of the last statement are printed; give each select to a command of its own"),
-        ([TOUR, "select 1 a, 2 a", "-f", "json"], "--format json: two columns are called a; give one of them another name"),
+        (
+            [TOUR, "select 1", "--no-csv-guard"],
+            "--no-csv-guard: text does not use it; it is for --format csv",
+        ),
+        (
+            [TOUR, "select 1; select 2"],
+            (
+                "query: only the rows of the last statement are printed; give each select to a "
+                "command of its own"
+            ),
+        ),
+        (
+            [TOUR, "select 1 a, 2 a", "-f", "json"],
+            "--format json: two columns are called a; give one of them another name",
+        ),
         ([TOUR, "select 1", "-o", "x.xyz"], "x.xyz: no format has names in .xyz; end it in "),
-        ([TOUR, "select 1", "-o", "/no/x.csv"], "/no/x.csv: cannot be written (No such file or directory); name a file in a folder"),
+        (
+            [TOUR, "select 1", "-o", "/no/x.csv"],
+            "/no/x.csv: cannot be written (No such file or directory); name a file in a folder",
+        ),
     ],
     ids=lambda value: " ".join(value).replace(TOUR, "TOUR") if isinstance(value, list) else "",
 )
-def test_wrong_arguments_are_one_line_and_status_2(arguments: list[str], says: str, sql: Sql) -> None:
+def test_wrong_arguments_are_one_line_and_status_2(
+    arguments: list[str], says: str, sql: Sql
+) -> None:
     status, printed, complaint = sql(*arguments)
     assert (status, printed) == (2, "")
     assert complaint.startswith(f"dcpinspect: {says}")
@@ -196,22 +250,35 @@ def test_a_wrong_query_is_a_line_and_its_place_below(sql: Sql) -> None:
 
 def test_a_query_that_fails_leaves_no_file(sql: Sql, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("before")
-    status, _, complaint = sql(TOUR, "select error('never') from messages", "-o", str(tmp_path / "x.csv"))
+    status, _, complaint = sql(
+        TOUR, "select error('never') from messages", "-o", str(tmp_path / "x.csv")
+    )
     assert (status, complaint) == (2, "dcpinspect: query: never\n")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x.csv", "before")]
 
 
 def test_a_query_that_is_no_text_is_refused() -> None:
     done = run(TOUR, "-", input=b"select '\xff'")
-    assert (done.returncode, done.stderr) == (2, b"dcpinspect: -: the query is not UTF-8 at offset 8\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"dcpinspect: -: the query is not UTF-8 at offset 8\n",
+    )
 
 
-# -- as a program --------------------------------------------------------------------------------------
+# -- as a program
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_a_closed_pipe_is_silent() -> None:
-    command = [sys.executable, "-m", "dcpinspect", "sql", str(SAMPLES / "large.pcapng.gz"), "select * from messages"]
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "sql",
+        str(SAMPLES / "large.pcapng.gz"),
+        "select * from messages",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -220,7 +287,9 @@ def test_a_closed_pipe_is_silent() -> None:
         assert process.stderr.read() == b""
 
 
-WATCHED = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="watches the program through /proc")
+WATCHED = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="watches the program through /proc"
+)
 
 
 @pytest.mark.slow
@@ -229,7 +298,9 @@ def test_ctrl_c_ends_a_pipe_and_gives_the_result_of_what_came() -> None:
     """A pipe from which no more comes, as of a program that records."""
     query = "select count(*) > 100 as many, max(row) = count(*) as whole from messages"
     command = [sys.executable, "-m", "dcpinspect", "sql", "-", query]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         process.stdin.write(Path(TOUR).read_bytes()[:60_000])
         process.stdin.flush()
@@ -239,7 +310,10 @@ def test_ctrl_c_ends_a_pipe_and_gives_the_result_of_what_came() -> None:
         assert process.stderr is not None
         out, err = process.stdout.read(), process.stderr.read()
     assert out == b"many  whole\ntrue  true\n"
-    assert err == b"dcpinspect: interrupted: what was read until now makes the result; Ctrl-C again ends at once\n"
+    assert err == (
+        b"dcpinspect: interrupted: what was read until now makes the result; Ctrl-C again ends "
+        b"at once\n"
+    )
     assert process.returncode == 0
 
 
@@ -256,18 +330,28 @@ def wait_until_it_computes(process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.slow
 @WATCHED
 def test_ctrl_c_ends_a_query_that_computes_and_reads_nothing() -> None:
-    query = "select count(*) from range(100000000) a join range(100000000) b on hash(a.range) < hash(b.range)"
+    query = (
+        "select count(*) from range(100000000) a join range(100000000) b on hash(a.range) < "
+        "hash(b.range)"
+    )
     with subprocess.Popen(
-        [sys.executable, "-m", "dcpinspect", "sql", TOUR, query], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "dcpinspect", "sql", TOUR, query],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         wait_until_it_computes(process)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == (b"", b"dcpinspect: interrupted; nothing was written\n")
+        assert process.communicate(timeout=60) == (
+            b"",
+            b"dcpinspect: interrupted; nothing was written\n",
+        )
     assert process.returncode == 130
 
 
 @pytest.mark.slow
-def test_since_and_until_leave_of_every_table_what_its_command_shows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_since_and_until_leave_of_every_table_what_its_command_shows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     times = ("--since", "12:01:00.59", "--until", "12:01:00.6")
 
     def shown(*arguments: str) -> list[str]:
@@ -275,22 +359,39 @@ def test_since_and_until_leave_of_every_table_what_its_command_shows(capsys: pyt
         return capsys.readouterr().out.splitlines()
 
     for name in ("streams", "gaps", "connections", "snapshots", "vbuckets"):
-        expected = shown(name, TOUR, "-f", "csv", "--columns", "vbucket" if name != "connections" else "connection")
-        assert shown("sql", TOUR, f"from {name} select {expected[0]}", "-f", "csv") == expected != expected[:1]
+        expected = shown(
+            name,
+            TOUR,
+            "-f",
+            "csv",
+            "--columns",
+            "vbucket" if name != "connections" else "connection",
+        )
+        assert (
+            shown("sql", TOUR, f"from {name} select {expected[0]}", "-f", "csv")
+            == expected
+            != expected[:1]
+        )
     expected = shown("check", TOUR, "-f", "csv", "--columns", "rule", "--fail-on", "never")
     assert shown("sql", TOUR, "select rule from findings", "-f", "csv") == expected != expected[:1]
     expected = shown("read", TOUR, "-f", "csv", "--columns", "row")
     assert shown("sql", TOUR, "select row from messages", "-f", "csv") == expected != expected[:1]
 
 
-def test_records_of_a_log_are_a_table_beside_those_of_the_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_of_a_log_are_a_table_beside_those_of_the_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "memcached.log"
     log.write_text(rollback(7, to=50))
     query = "select cause, reason from rollbacks join log_events using (vbucket, rollback_seqno)"
-    assert main(["sql", str(SAMPLES / "rollback.pcap"), "--log", str(log), query, "-f", "ndjson"]) == 0
+    assert (
+        main(["sql", str(SAMPLES / "rollback.pcap"), "--log", str(log), query, "-f", "ndjson"]) == 0
+    )
     assert json.loads(capsys.readouterr().out) == {
         "cause": "leading-consumer",
         "reason": "consumer ahead of producer - producer upper at 900",
     }
-    assert main(["sql", str(SAMPLES / "rollback.pcap"), "--log", str(tmp_path / "none"), query]) == 2
+    assert (
+        main(["sql", str(SAMPLES / "rollback.pcap"), "--log", str(tmp_path / "none"), query]) == 2
+    )
     assert "No such file" in capsys.readouterr().err

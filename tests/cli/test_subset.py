@@ -23,7 +23,13 @@ from tests.cli.test_output import wait_until_it_waits
 from tests.peers.truth import SAMPLES
 
 TOUR = SAMPLES / "tour.pcapng"
-COUCHBASE = ("couchbase.magic", "couchbase.opcode", "couchbase.opaque", "couchbase.vbucket", "couchbase.total_bodylength")
+COUCHBASE = (
+    "couchbase.magic",
+    "couchbase.opcode",
+    "couchbase.opaque",
+    "couchbase.vbucket",
+    "couchbase.total_bodylength",
+)
 
 
 @pytest.fixture
@@ -38,7 +44,9 @@ def fails(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return run
 
 
-def test_the_rows_are_shown_as_without_it(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_the_rows_are_shown_as_without_it(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     assert main(["read", str(TOUR), "--vbucket", "417"]) == 0
     lines = capsysbinary.readouterr().out
     assert main(["read", str(TOUR), "--vbucket", "417", "-w", str(tmp_path / "x.pcapng")]) == 0
@@ -48,11 +56,21 @@ def test_the_rows_are_shown_as_without_it(tmp_path: Path, capsysbinary: pytest.C
 
 @pytest.mark.slow
 @pytest.mark.requires("tshark")
-@pytest.mark.parametrize("condition", [["--opcode", "dcp_snapshot_marker"], ["--connection", "2"], ["--vbucket", "417", "-n", "20"]])
+@pytest.mark.parametrize(
+    "condition",
+    [["--opcode", "dcp_snapshot_marker"], ["--connection", "2"], ["--vbucket", "417", "-n", "20"]],
+)
 def test_wireshark_decodes_the_same_messages(condition: list[str], tmp_path: Path) -> None:
-    """Where a packet begins with a message; what precedes it in the stream may not be in the subset."""
+    """Where a packet begins with a message; what precedes it in the stream may not be in the
+    subset.
+    """
     subset, rows = tmp_path / "x.pcapng", tmp_path / "x.parquet"
-    assert main(["read", str(TOUR), *condition, "-w", str(subset), "--with-handshakes", "-o", str(rows)]) == 0
+    assert (
+        main(
+            ["read", str(TOUR), *condition, "-w", str(subset), "--with-handshakes", "-o", str(rows)]
+        )
+        == 0
+    )
     fields = ("frame.time_epoch", "tcp.srcport", "tcp.seq_raw", *COUCHBASE)
     whole = {tuple(row[:3]): row[3:] for row in tshark(TOUR, *fields)}
     part = {tuple(row[:3]): row[3:] for row in tshark(subset, *fields)}
@@ -70,7 +88,12 @@ def test_wireshark_decodes_the_same_messages(condition: list[str], tmp_path: Pat
 @pytest.mark.requires("capinfos")
 def test_it_is_an_ordinary_capture(tmp_path: Path) -> None:
     assert main(["read", str(TOUR), "-n", "10", "-w", str(tmp_path / "x.pcapng")]) == 0
-    done = subprocess.run(["capinfos", "-t", "-c", "-S", tmp_path / "x.pcapng"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["capinfos", "-t", "-c", "-S", tmp_path / "x.pcapng"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "Wireshark/... - pcapng" in done.stdout
     assert packets_in(tmp_path / "x.pcapng")
 
@@ -79,7 +102,23 @@ def test_a_subset_with_handshakes_reads_as_what_it_was_taken_from(tmp_path: Path
     path = builders.capture(tmp_path / "x.pcap", server=b"".join(builders.mutations(50)))
     subset = tmp_path / "y.pcapng"
     columns = ["--columns", "name,vbucket,opaque,by_seqno,key,time_ns"]
-    assert main(["read", str(path), "-n", "20", "-w", str(subset), "--with-handshakes", "-o", str(tmp_path / "a.csv"), *columns]) == 0
+    assert (
+        main(
+            [
+                "read",
+                str(path),
+                "-n",
+                "20",
+                "-w",
+                str(subset),
+                "--with-handshakes",
+                "-o",
+                str(tmp_path / "a.csv"),
+                *columns,
+            ]
+        )
+        == 0
+    )
     assert main(["read", str(subset), "-n", "20", "-o", str(tmp_path / "b.csv"), *columns]) == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
@@ -100,24 +139,41 @@ def test_conditions_that_nothing_meets_leave_a_capture_without_packets(tmp_path:
         ),
         (
             ["-w", "x.pcap", "--with-secrets"],
-            "--with-secrets: x.pcap has the name of a classic pcap file, which holds no secrets; name it .pcapng",
+            (
+                "--with-secrets: x.pcap has the name of a classic pcap file, which holds no "
+                "secrets; name it .pcapng"
+            ),
         ),
         (
             ["-w", "x.pcapng", "--redact"],
-            "--write: packets have what --redact replaces; with --decrypted packets are made that do not have it",
+            (
+                "--write: packets have what --redact replaces; with --decrypted packets are made "
+                "that do not have it"
+            ),
         ),
         (["--decrypted"], "--decrypted: is for the packets of -w FILE"),
         (
             ["-w", "x.pcapng", "--with-secrets", "--decrypted"],
             "--with-secrets: what --decrypted writes needs none; leave out one of the two",
         ),
-        (["-w", "-"], "--write -: name a file; a program takes the packets as in -w >(wireshark -k -i -)"),
+        (
+            ["-w", "-"],
+            "--write -: name a file; a program takes the packets as in -w >(wireshark -k -i -)",
+        ),
         (["-w", "x.json", "-o", "x.json"], "--write and --output name the same file"),
         (["-w", str(TOUR)], f"{TOUR}: is the capture that is read; name another file"),
-        (["-w", "/missing/x"], "/missing/x: cannot be written (No such file or directory); name a file in a folder that can be"),
+        (
+            ["-w", "/missing/x"],
+            (
+                "/missing/x: cannot be written (No such file or directory); name a file in a "
+                "folder that can be"
+            ),
+        ),
     ],
 )
-def test_what_cannot_be_is_one_line(arguments: list[str], says: str, fails: Callable[..., str]) -> None:
+def test_what_cannot_be_is_one_line(
+    arguments: list[str], says: str, fails: Callable[..., str]
+) -> None:
     assert fails(*arguments) == f"dcpinspect: {says}"
     assert not Path("x.pcapng").exists()
 
@@ -125,15 +181,33 @@ def test_what_cannot_be_is_one_line(arguments: list[str], says: str, fails: Call
 @pytest.mark.parametrize("command", ["live", "watch"])
 def test_a_recorder_has_no_secrets(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "-i", "lo", "-w", "x.pcapng", "--with-secrets"]) == 2
-    says = "--with-secrets: packets are recorded as they come; afterwards use 'dcpinspect read FILE -w OUT --with-secrets'"
+    says = (
+        "--with-secrets: packets are recorded as they come; afterwards use 'dcpinspect read "
+        "FILE -w OUT --with-secrets'"
+    )
     assert capsys.readouterr().err == f"dcpinspect: {says}\n"
     assert not Path("x.pcapng").exists()
 
 
-def test_a_pipe_is_written_as_a_file_is_and_the_format_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_is_written_as_a_file_is_and_the_format_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "x.pcapng"
-    with TOUR.open("rb") as capture, subprocess.Popen(["cat"], stdin=capture, stdout=subprocess.PIPE) as pipe:
-        command = [sys.executable, "-m", "dcpinspect", "read", "-", "--vbucket", "417", "-w", str(path)]
+    with (
+        TOUR.open("rb") as capture,
+        subprocess.Popen(["cat"], stdin=capture, stdout=subprocess.PIPE) as pipe,
+    ):
+        command = [
+            sys.executable,
+            "-m",
+            "dcpinspect",
+            "read",
+            "-",
+            "--vbucket",
+            "417",
+            "-w",
+            str(path),
+        ]
         subprocess.run(command, stdin=pipe.stdout, capture_output=True, check=True)
     other = tmp_path / "y.pcap"
     assert main(["read", str(TOUR), "--vbucket", "417", "-w", str(other)]) == 0
@@ -141,11 +215,15 @@ def test_a_pipe_is_written_as_a_file_is_and_the_format_is_said(tmp_path: Path, c
     assert packets_in(path) == packets_in(other)
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="watches the program through /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="watches the program through /proc"
+)
 def test_ctrl_c_ends_a_pipe_and_the_packets_of_what_came_are_written(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     command = [sys.executable, "-m", "dcpinspect", "read", "-", "-w", str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
         process.stdin.write(TOUR.read_bytes()[:60_000])
@@ -154,13 +232,24 @@ def test_ctrl_c_ends_a_pipe_and_the_packets_of_what_came_are_written(tmp_path: P
         process.send_signal(signal.SIGINT)
         said = process.stderr.read().decode()
     assert process.returncode == 0
-    assert said == "dcpinspect: interrupted: what was read until now makes the result; Ctrl-C again ends at once\n"
+    assert said == (
+        "dcpinspect: interrupted: what was read until now makes the result; Ctrl-C again ends "
+        "at once\n"
+    )
     assert 50 < len(packets_in(path)) < len(packets_in(TOUR))
 
 
 def test_a_closed_pipe_leaves_the_packets_of_what_was_read(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    command = [sys.executable, "-m", "dcpinspect", "read", str(SAMPLES / "large.pcapng.gz"), "-w", str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "read",
+        str(SAMPLES / "large.pcapng.gz"),
+        "-w",
+        str(path),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -168,7 +257,9 @@ def test_a_closed_pipe_leaves_the_packets_of_what_was_read(tmp_path: Path) -> No
         process.stdout.close()
         said = process.stderr.read().decode()
     assert process.returncode == 141
-    assert said == f"dcpinspect: the output was closed; {path} has the packets of what was read until then\n"
+    assert said == (
+        f"dcpinspect: the output was closed; {path} has the packets of what was read until then\n"
+    )
     with Reading([str(path)]) as part:
         messages = sum(map(len, part))
     assert 500 < messages < 20_000
@@ -185,7 +276,12 @@ def test_redacted_packets_have_no_comment_of_the_capture(command: str, tmp_path:
     for more, is_there in ((["--decrypted"], True), (["--decrypted", "--redact"], False)):
         assert main([command, str(given), "-w", str(path), *more]) in (0, 1)
         with open_capture(path) as capture:
-            comments = [text for batch in capture for index in range(len(batch)) for text in comments_of(batch, index)]
+            comments = [
+                text
+                for batch in capture
+                for index in range(len(batch))
+                for text in comments_of(batch, index)
+            ]
             comments += capture.files[0].notes
         assert any(b"alice" in text for text in comments) == is_there
         assert any(b"redacted messages" in text for text in comments) != is_there
@@ -208,15 +304,31 @@ def test_comments_on_packets_and_on_the_capture_are_carried(command: str, tmp_pa
             writer.write(batch, comments=dict.fromkeys(range(len(batch)), "seen before"))
     if command == "pipe":
         with given.open("rb") as file:
-            subprocess.run([sys.executable, "-m", "dcpinspect", "read", "-", "-w", str(path)], stdin=file, capture_output=True, check=True)
+            subprocess.run(
+                [sys.executable, "-m", "dcpinspect", "read", "-", "-w", str(path)],
+                stdin=file,
+                capture_output=True,
+                check=True,
+            )
     else:
         main([command, str(given), "-w", str(path)])
-    shown = subprocess.run(["tshark", "-r", path, "-T", "fields", "-e", "frame.comment"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        ["tshark", "-r", path, "-T", "fields", "-e", "frame.comment"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     comments = shown.stdout.splitlines()
     assert {comment[:11] for comment in comments} == {"seen before"}
     assert any(len(comment) > 11 for comment in comments) == (command == "check")
-    told = subprocess.run(["capinfos", "-k", path], capture_output=True, text=True, check=True).stdout
-    assert [line.partition(": ")[2].strip() for line in told.splitlines() if line.startswith("Capture comment")] == [
+    told = subprocess.run(
+        ["capinfos", "-k", path], capture_output=True, text=True, check=True
+    ).stdout
+    assert [
+        line.partition(": ")[2].strip()
+        for line in told.splitlines()
+        if line.startswith("Capture comment")
+    ] == [
         "taken at node 1",
         "by hand",
     ]

@@ -67,7 +67,11 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
     assert tells.waiting_since_ns is None
     assert "rollback-loop" in {json.loads(line)["rule"] for line in out.lines}
     assert sum(tells.counts.values()) == len(out.lines)
-    again = Teller(out, Manner(is_text=False, severity="warning"), known=Told.from_rows(json.loads(json.dumps(known.rows()))))
+    again = Teller(
+        out,
+        Manner(is_text=False, severity="warning"),
+        known=Told.from_rows(json.loads(json.dumps(known.rows()))),
+    )
     again.end(seen, 7, is_whole=False)
     assert not again.counts
 
@@ -93,7 +97,9 @@ def test_lines_of_a_kind_are_few_within_an_hour(tmp_path: Path) -> None:
     assert b"; 2 more like it were not told; " in out.lines[-1]
 
 
-def test_a_finding_is_remembered_with_its_severity_and_how_often_it_had_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_is_remembered_with_its_severity_and_how_often_it_had_happened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (one,) = findings(1)
     known = Told()
     assert known.is_worse(one)
@@ -101,7 +107,11 @@ def test_a_finding_is_remembered_with_its_severity_and_how_often_it_had_happened
     known.add(replace(one, severity="warning", count=3))
     assert not known.is_worse(replace(one, severity="note"))
     assert known.is_worse(one)
-    assert [known.has_grown(replace(one, count=count)) for count in (3, 29, 30)] == [False, False, True]
+    assert [known.has_grown(replace(one, count=count)) for count in (3, 29, 30)] == [
+        False,
+        False,
+        True,
+    ]
     known.add(replace(one, count=30))
     assert not known.is_worse(one)
     assert not known.has_grown(replace(one, count=299))

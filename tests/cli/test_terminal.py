@@ -12,7 +12,9 @@ from dcpinspect.cli.terminal import complain, folded, painter, put, wants_color,
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard output is a terminal 72 columns wide."""
     stdout = SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr("dcpinspect.cli.terminal.sys", SimpleNamespace(stdout=stdout))  # pytest exchanges sys.stdout itself
+    monkeypatch.setattr(
+        "dcpinspect.cli.terminal.sys", SimpleNamespace(stdout=stdout)
+    )  # pytest exchanges sys.stdout itself
     monkeypatch.setenv("COLUMNS", "72")
 
 
@@ -27,7 +29,11 @@ def test_details_stand_below_a_complaint(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_long_line_is_folded_between_words_below_its_last_cell() -> None:
-    assert folded("caught-up  the stream has all seqnos", 24) == ["caught-up  the stream", "           has all", "           seqnos"]
+    assert folded("caught-up  the stream has all seqnos", 24) == [
+        "caught-up  the stream",
+        "           has all",
+        "           seqnos",
+    ]
     assert folded("rows: 12 connections, 4 streams", 22) == ["rows: 12 connections,", "  4 streams"]
     assert folded("rows: 12 connections, 4 streams", None) == ["rows: 12 connections, 4 streams"]
 

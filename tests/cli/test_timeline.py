@@ -1,4 +1,6 @@
-"""``dcpinspect timeline``: the picture and the story of one vbucket, and what it says of bad usage."""
+"""``dcpinspect timeline``: the picture and the story of one vbucket, and what it says of bad
+usage.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,23 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("sample", "vbucket"), [("rollback.pcap", 7), ("tour.pcapng", 9), ("capture-loss.pcap", 103), ("tour.pcapng", 33)])
+@pytest.mark.parametrize(
+    ("sample", "vbucket"),
+    [("rollback.pcap", 7), ("tour.pcapng", 9), ("capture-loss.pcap", 103), ("tour.pcapng", 33)],
+)
 def test_the_timeline_of_a_sample(
-    sample: str, vbucket: int, capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]
+    sample: str,
+    vbucket: int,
+    capsys: pytest.CaptureFixture[str],
+    golden: Callable[[str, str], None],
 ) -> None:
     text = shown(capsys, str(SAMPLES / sample), "--vbucket", str(vbucket))
     golden(f"timeline/{Path(sample).stem}-{vbucket}.txt", text)
 
 
-def test_colours_are_those_of_the_palette_and_change_no_letter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_colours_are_those_of_the_palette_and_change_no_letter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     plain = shown(capsys, ROLLBACK, "--vbucket", "7", "--color", "never")
     coloured = shown(capsys, ROLLBACK, "--vbucket", "7", "--color", "always")
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
@@ -42,21 +52,48 @@ def test_colours_are_those_of_the_palette_and_change_no_letter(capsys: pytest.Ca
     assert "\x1b" not in plain
 
 
-def test_messages_stand_under_their_events_as_read_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_stand_under_their_events_as_read_prints_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     text = shown(capsys, ROLLBACK, "--vbucket", "7", "--messages")
     told = [line for line in text.splitlines() if line.startswith(" " * 8)]
     assert main(["read", ROLLBACK, "--vbucket", "7"]) == 0
     read = capsys.readouterr().out.splitlines()[1:]
-    assert [line.removeprefix("    ") for line in text.splitlines() if line.removeprefix("    ") in read] == read
-    rows = [int(line.split()[0]) for line in told if line.split()[0].isdecimal() and "." in line.split()[1]]
+    assert [
+        line.removeprefix("    ") for line in text.splitlines() if line.removeprefix("    ") in read
+    ] == read
+    rows = [
+        int(line.split()[0])
+        for line in told
+        if line.split()[0].isdecimal() and "." in line.split()[1]
+    ]
     assert rows == sorted(rows)
 
 
 def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, ROLLBACK, "--vbucket", "7", "--connection", "2", "--seqnos", "45-60", "--ascii", "--width", "90", "--messages")
+    text = shown(
+        capsys,
+        ROLLBACK,
+        "--vbucket",
+        "7",
+        "--connection",
+        "2",
+        "--seqnos",
+        "45-60",
+        "--ascii",
+        "--width",
+        "90",
+        "--messages",
+    )
     assert text.isascii()
-    assert all(len(line) <= 90 for line in text.splitlines() if not line.startswith(("d dedup", "Q request")))
-    assert text.splitlines()[0] == "vb 7 - 1 connection - 2 streams - seqnos 45-60 - a cell is 1 seqno"
+    assert all(
+        len(line) <= 90
+        for line in text.splitlines()
+        if not line.startswith(("d dedup", "Q request"))
+    )
+    assert (
+        text.splitlines()[0] == "vb 7 - 1 connection - 2 streams - seqnos 45-60 - a cell is 1 seqno"
+    )
     assert "connection 1" not in text
 
 
@@ -68,7 +105,9 @@ def test_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
             assert main([table, sample, "--vbucket", vbucket, "--format", "json"]) == 0
             own = json.loads(capsys.readouterr().out)
             assert sorted(map(json.dumps, told[table])) == sorted(map(json.dumps, own))
-        assert [event["row"] for event in told["events"]] == sorted(event["row"] for event in told["events"])
+        assert [event["row"] for event in told["events"]] == sorted(
+            event["row"] for event in told["events"]
+        )
         assert sum(event["event"] == "gap" for event in told["events"]) == len(told["gaps"])
 
 
@@ -90,17 +129,31 @@ def test_a_file_has_whole_lines(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ("arguments", "says"),
     [
         (["--vbucket", "5"], "--vbucket 5: no stream of this vbucket was captured; there are 7–10"),
-        (["--vbucket", "7", "--connection", "9"], "--connection 9: no stream of vbucket 7 is on it; streams --vbucket 7 lists all"),
-        (["--vbucket", "7", "--seqnos", "9-5"], "--seqnos 9-5: write the first and the last seqno, as in 100-2000"),
-        (["--vbucket", "7", "--seqnos", "0-18446744073709551616"], "--seqnos 0-18446744073709551616: write the first"),
+        (
+            ["--vbucket", "7", "--connection", "9"],
+            "--connection 9: no stream of vbucket 7 is on it; streams --vbucket 7 lists all",
+        ),
+        (
+            ["--vbucket", "7", "--seqnos", "9-5"],
+            "--seqnos 9-5: write the first and the last seqno, as in 100-2000",
+        ),
+        (
+            ["--vbucket", "7", "--seqnos", "0-18446744073709551616"],
+            "--seqnos 0-18446744073709551616: write the first",
+        ),
         (["--vbucket", "7", "--width", "9"], "--width 9: write a number from 60 to 1000"),
-        (["--vbucket", "7", "--format", "csv"], "--format csv: a timeline is text or one JSON object"),
+        (
+            ["--vbucket", "7", "--format", "csv"],
+            "--format csv: a timeline is text or one JSON object",
+        ),
         (["--vbucket", "7", "--format", "json", "--messages"], "--messages: json does not use it"),
         (["--vbucket", "70000"], "--vbucket 70000: write a whole number from 0 to 65535"),
         ([], "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"),
     ],
 )
-def test_bad_usage_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_one_line(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["timeline", ROLLBACK, *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -116,7 +169,18 @@ def test_a_capture_without_dcp_is_said(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_filter_tells_of_some_streams_only(capsys: pytest.CaptureFixture[str]) -> None:
-    told = json.loads(shown(capsys, ROLLBACK, "--vbucket", "7", "--filter", "answer = 'accepted' and gaps > 0", "--format", "json"))
+    told = json.loads(
+        shown(
+            capsys,
+            ROLLBACK,
+            "--vbucket",
+            "7",
+            "--filter",
+            "answer = 'accepted' and gaps > 0",
+            "--format",
+            "json",
+        )
+    )
     whole = json.loads(shown(capsys, ROLLBACK, "--vbucket", "7", "--format", "json"))
     wanted = [one for one in whole["streams"] if one["answer"] == "accepted" and one["gaps"]]
     assert told["streams"] == wanted
@@ -126,11 +190,16 @@ def test_a_filter_tells_of_some_streams_only(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ("items > 1000", "--filter items > 1000: true for no stream of vbucket 7; streams --vbucket 7 lists all"),
+        (
+            "items > 1000",
+            "--filter items > 1000: true for no stream of vbucket 7; streams --vbucket 7 lists all",
+        ),
         ("itemz > 1", "--filter: no column is called itemz; did you mean items?"),
     ],
 )
-def test_a_filter_that_leaves_nothing_is_refused(condition: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_filter_that_leaves_nothing_is_refused(
+    condition: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["timeline", ROLLBACK, "--vbucket", "7", "--filter", condition]) == 2
     assert capsys.readouterr().err.splitlines()[0] == f"dcpinspect: {message}"
 
@@ -141,7 +210,11 @@ def test_several_captures_are_one_story(tmp_path: Path, capsys: pytest.CaptureFi
     packets = [
         Recorded(batch.data[at : at + size].tobytes(), wire, time_ns)
         for at, size, wire, time_ns in zip(
-            batch.offset.tolist(), batch.captured.tolist(), batch.wire.tolist(), batch.time_ns.tolist(), strict=True
+            batch.offset.tolist(),
+            batch.captured.tolist(),
+            batch.wire.tolist(),
+            batch.time_ns.tolist(),
+            strict=True,
         )
     ]
     for name, part in (("a.pcap", packets[:60]), ("b.pcap", packets[60:])):
@@ -151,12 +224,17 @@ def test_several_captures_are_one_story(tmp_path: Path, capsys: pytest.CaptureFi
     assert seconds.sub("", parts) == seconds.sub("", shown(capsys, ROLLBACK, "--vbucket", "7"))
 
 
-def test_since_and_until_leave_the_streams_that_go_on_then_and_what_happens_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_since_and_until_leave_the_streams_that_go_on_then_and_what_happens_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     arguments = (TOUR, "--vbucket", "417", "--format", "json")
     whole = json.loads(shown(capsys, *arguments))
     timed = [one["time"] for one in whole["events"] if one["time"] is not None]
     middle = timed[len(timed) // 2]
-    since, until = [time for time in timed if time >= middle], [time for time in timed if time < middle]
+    since, until = (
+        [time for time in timed if time >= middle],
+        [time for time in timed if time < middle],
+    )
     for option, expected in (("--since", since), ("--until", until)):
         told = json.loads(shown(capsys, *arguments, option, middle))
         assert [one["time"] for one in told["events"] if one["time"] is not None] == expected != []
@@ -164,4 +242,6 @@ def test_since_and_until_leave_the_streams_that_go_on_then_and_what_happens_then
     text = shown(capsys, TOUR, "--vbucket", "417", "--since", middle)
     assert text.splitlines()[0].endswith(" UTC on")
     assert main(["timeline", TOUR, "--vbucket", "417", "--since", "1d"]) == 2
-    assert capsys.readouterr().err.startswith("dcpinspect: no stream of vbucket 417 is to be shown from ")
+    assert capsys.readouterr().err.startswith(
+        "dcpinspect: no stream of vbucket 417 is to be shown from "
+    )

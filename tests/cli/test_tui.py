@@ -22,7 +22,9 @@ def test_without_a_terminal_it_says_what_to_use(capsys: pytest.CaptureFixture[st
 
 def test_it_starts_shows_and_leaves_in_a_real_terminal() -> None:
     command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap")]
-    terminal = pexpect.spawn(command[0], command[1:], dimensions=(36, 120), encoding="utf-8", timeout=60)
+    terminal = pexpect.spawn(
+        command[0], command[1:], dimensions=(36, 120), encoding="utf-8", timeout=60
+    )
     terminal.expect("mirror/7.6")
     terminal.send("4")
     terminal.expect("Evidence")
@@ -43,31 +45,59 @@ def test_a_capture_that_is_none_is_said_before_the_screen_changes() -> None:
     assert "README.md" in terminal.before
 
 
-def test_options_that_looking_has_no_use_for_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_looking_has_no_use_for_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["live", "-i", "lo", "--tui", "-f", "csv"]) == 2
-    assert capsys.readouterr().err == "dcpinspect: --format: --tui does not use it; leave one of them out\n"
+    assert (
+        capsys.readouterr().err
+        == "dcpinspect: --format: --tui does not use it; leave one of them out\n"
+    )
     assert main(["live", "-i", "lo", "--keep", "16"]) == 2
-    assert capsys.readouterr().err == "dcpinspect: --keep: is for --tui; printed messages are not kept\n"
+    assert (
+        capsys.readouterr().err
+        == "dcpinspect: --keep: is for --tui; printed messages are not kept\n"
+    )
     assert main(["live", "-i", "lo", "--tui"]) == 2
     assert "must be a terminal" in capsys.readouterr().err
 
 
-def test_a_theme_of_the_config_file_that_there_is_not_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_theme_of_the_config_file_that_there_is_not_is_refused_in_one_line(
+    tmp_path: Path,
+) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[tui]\ntheme = "nrod"\n', "utf-8")
     command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap")]
     terminal = pexpect.spawn(
-        command[0], command[1:], encoding="utf-8", timeout=60, env={**os.environ, "DCPINSPECT_CONFIG": str(config), "COLUMNS": "400"}
+        command[0],
+        command[1:],
+        encoding="utf-8",
+        timeout=60,
+        env={**os.environ, "DCPINSPECT_CONFIG": str(config), "COLUMNS": "400"},
     )
     terminal.expect(pexpect.EOF)
     terminal.close()
     assert terminal.exitstatus == 2
-    assert terminal.before == f"dcpinspect: {config} [tui] --theme nrod: no theme has this name; did you mean nord?\r\n"
+    assert terminal.before == (
+        f"dcpinspect: {config} [tui] --theme nrod: no theme has this name; did you mean nord?\r\n"
+    )
 
 
 def test_a_span_of_time_is_the_filter_that_it_opens_with() -> None:
-    command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap"), "--filter", "vbucket = 7", "--since", "-1ms"]
-    terminal = pexpect.spawn(command[0], command[1:], dimensions=(36, 160), encoding="utf-8", timeout=60)
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "tui",
+        str(SAMPLES / "rollback.pcap"),
+        "--filter",
+        "vbucket = 7",
+        "--since",
+        "-1ms",
+    ]
+    terminal = pexpect.spawn(
+        command[0], command[1:], dimensions=(36, 160), encoding="utf-8", timeout=60
+    )
     terminal.expect(r"\(vbucket = 7\) and time >= '2024-04-06T12:01:00\.9")
     terminal.send("q")
     terminal.expect(pexpect.EOF)

@@ -1,4 +1,6 @@
-"""``dcpinspect watch``: real programs that watch pipes, files that grow and interfaces, and what they say at which moment."""
+"""``dcpinspect watch``: real programs that watch pipes, files that grow and interfaces, and what
+they say at which moment.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = [sys.executable, "-m", "dcpinspect", "watch"]
 HEADER = 24
-LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (error|warning|note) ([a-z-]+): (.*)")
+LINE = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (error|warning|note) ([a-z-]+): (.*)"
+)
 BACKWARDS = "seqno-not-increasing"
 
 
@@ -61,7 +65,9 @@ class Watching:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.told: list[str] = []
         """What it said on standard error."""
-        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._read_out, self._read_err)]
+        self._threads = [
+            threading.Thread(target=one, daemon=True) for one in (self._read_out, self._read_err)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -112,10 +118,18 @@ class Watching:
 
 
 @contextmanager
-def watching(*arguments: str, namespace: str | None = None, environment: dict[str, str] | None = None) -> Iterator[Watching]:
-    command = [*([] if namespace is None else ["ip", "netns", "exec", namespace]), *PROGRAM, *arguments]
+def watching(
+    *arguments: str, namespace: str | None = None, environment: dict[str, str] | None = None
+) -> Iterator[Watching]:
+    command = [
+        *([] if namespace is None else ["ip", "netns", "exec", namespace]),
+        *PROGRAM,
+        *arguments,
+    ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env={**os.environ, "TZ": "Asia/Kolkata", **(environment or {})}, **pipes) as process:  # type: ignore[call-overload] # pipes
+    with subprocess.Popen(
+        command, env={**os.environ, "TZ": "Asia/Kolkata", **(environment or {})}, **pipes
+    ) as process:  # type: ignore[call-overload] # pipes
         try:
             yield Watching(process)
         finally:
@@ -134,7 +148,9 @@ def test_a_pipe_is_told_what_check_says_of_it_once_it_ends() -> None:
     with watching("-", "-f", "ndjson") as running:
         running.put(data)
         found = [json.loads(line) for line in running.end()]
-    done = subprocess.run([*PROGRAM[:-1], "check", "-", "-f", "ndjson"], input=data, capture_output=True, check=False)
+    done = subprocess.run(
+        [*PROGRAM[:-1], "check", "-", "-f", "ndjson"], input=data, capture_output=True, check=False
+    )
     checked = [json.loads(line) for line in done.stdout.splitlines()]
     for one in found:
         jsonschema.validate(one, table_schema(FINDINGS))
@@ -142,7 +158,10 @@ def test_a_pipe_is_told_what_check_says_of_it_once_it_ends() -> None:
     assert {one[key]: one for one in found} == {one[key]: one for one in checked}
     assert running.process.returncode == 0
     assert re.fullmatch(
-        r"dcpinspect: watched -: 100 packets, 107 messages, 1 connection, 0 streams open, told 2 errors, 1 warning, 5 notes",
+        (
+            r"dcpinspect: watched -: 100 packets, 107 messages, 1 connection, 0 streams open, told "
+            r"2 errors, 1 warning, 5 notes"
+        ),
         running.told[-1],
     )
 
@@ -166,7 +185,9 @@ def test_it_goes_on_when_what_is_told_is_milder() -> None:
 
 
 @pytest.mark.requires("capinfos", "tshark")
-def test_the_packets_around_a_finding_are_saved_and_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_packets_around_a_finding_are_saved_and_show_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     talk = opened()
     for seconds in range(100):
         talk.noop()
@@ -176,14 +197,21 @@ def test_the_packets_around_a_finding_are_saved_and_show_it(tmp_path: Path, caps
     path, folder = tmp_path / "x.pcap", tmp_path / "saved"
     path.write_bytes(capture(talk))
     folder.mkdir()
-    with watching("-", "--save-around", "10s", "--save-to", str(folder), "--rule", BACKWARDS) as running:
+    with watching(
+        "-", "--save-around", "10s", "--save-to", str(folder), "--rule", BACKWARDS
+    ) as running:
         running.put(path.read_bytes())
         (line,) = running.end()
     (saved,) = folder.iterdir()
     assert re.fullmatch(rf"20231114T2214\d\d\.\d{{3}}Z-{BACKWARDS}\.pcapng", saved.name)
     about = subprocess.run(["capinfos", saved], capture_output=True, text=True, check=True).stdout
     assert f"Capture comment:     {line}" in about
-    shown = subprocess.run(["tshark", "-r", saved, "-T", "fields", "-e", "frame.time_epoch"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        ["tshark", "-r", saved, "-T", "fields", "-e", "frame.time_epoch"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     times = [float(time) for time in shown.stdout.split()]
     happened = datetime.fromisoformat(line.partition(" ")[0]).timestamp()
     assert happened - 12 <= times[0] <= happened - 9
@@ -204,7 +232,10 @@ def test_a_program_gets_findings_as_json_and_its_output_is_not_among_them(tmp_pa
     # Nobody waits for the first program, so the second may write before it.
     given = {one["left_out"]: one for one in map(json.loads, got.read_text().splitlines())}
     causes = [one for one in lines if one["effect_of"] is None]
-    assert given[0] == {**next(one for one in lines if one["rule"] == "rollback-loop"), "left_out": 0}
+    assert given[0] == {
+        **next(one for one in lines if one["rule"] == "rollback-loop"),
+        "left_out": 0,
+    }
     assert given.keys() == {0, len(causes) - 2}
     assert "noise" in running.told
     assert running.told[-1].endswith(", 2 programs started")
@@ -231,7 +262,10 @@ def test_a_pipe_that_has_said_nothing_is_watched_until_a_signal(number: int) -> 
             time.sleep(0.05)
         time.sleep(0.5)  # from there to the pipe
         assert running.end(number) == []
-    assert (running.process.returncode, running.told[1:]) == (0, ["dcpinspect: stopped before anything came"])
+    assert (running.process.returncode, running.told[1:]) == (
+        0,
+        ["dcpinspect: stopped before anything came"],
+    )
 
 
 @NEEDS_ROOT
@@ -239,7 +273,17 @@ def test_a_pipe_that_has_said_nothing_is_watched_until_a_signal(number: int) -> 
 def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> None:
     with (
         namespaces("watch") as (namespace,),
-        watching("-i", "lo", "--settle", "1s", "--save-around", "5s", "--save-to", str(tmp_path), namespace=namespace) as running,
+        watching(
+            "-i",
+            "lo",
+            "--settle",
+            "1s",
+            "--save-around",
+            "5s",
+            "--save-to",
+            str(tmp_path),
+            namespace=namespace,
+        ) as running,
     ):
         while not any("capturing" in line for line in running.told):
             time.sleep(0.05)
@@ -248,7 +292,10 @@ def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> 
         rules |= {parsed(line)[1] for line in running.end(number)}
     assert "rollback" in rules
     assert running.process.returncode == 0
-    assert re.fullmatch(r"dcpinspect: watched lo: .*, told .*, 0 dropped by the kernel, 1 file saved", running.told[-1])
+    assert re.fullmatch(
+        r"dcpinspect: watched lo: .*, told .*, 0 dropped by the kernel, 1 file saved",
+        running.told[-1],
+    )
     (saved,) = tmp_path.iterdir()
     with Reading([str(saved)]) as reading:
         assert sum(map(len, reading)) > 0
@@ -260,14 +307,44 @@ def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> 
     [
         ([], "name what to watch: -i eth0, --follow FILE, or - for standard input"),
         (["-", "--follow", "x"], "--follow and -: one thing at a time; leave out all but one"),
-        (["x.pcap"], "x.pcap: --follow FILE watches a file that grows; 'dcpinspect check x.pcap' says what is wrong in a whole one"),
-        (["-", "--stop-on", "rollback-lop"], "--stop-on rollback-lop: no rule or severity has this name; did you mean rollback-loop or "),
-        (["-", "--stop-on", "eror"], "--stop-on eror: no rule or severity has this name; did you mean error"),
-        (["-", "--stop-on", "rollback", "--no-rule", "rollback"], "--stop-on rollback: this rule is not among those that are checked"),
-        (["-", "--save-around", "soon"], "--save-around soon: write a length of time, as in 30s or 10m"),
-        (["-", "--save-around", "1s", "--save-to", "/nowhere"], "--save-to /nowhere: is not a directory; name a directory"),
-        (["-", "--save-max", "3"], "--save-max: is for --save-around; give it a time, as in --save-around 30s"),
-        (["-", "--save-around", "1s", "--redact"], "--save-around: packets have what --redact replaces; leave out one of the two"),
+        (
+            ["x.pcap"],
+            (
+                "x.pcap: --follow FILE watches a file that grows; 'dcpinspect check x.pcap' says "
+                "what is wrong in a whole one"
+            ),
+        ),
+        (
+            ["-", "--stop-on", "rollback-lop"],
+            (
+                "--stop-on rollback-lop: no rule or severity has this name; did you mean "
+                "rollback-loop or "
+            ),
+        ),
+        (
+            ["-", "--stop-on", "eror"],
+            "--stop-on eror: no rule or severity has this name; did you mean error",
+        ),
+        (
+            ["-", "--stop-on", "rollback", "--no-rule", "rollback"],
+            "--stop-on rollback: this rule is not among those that are checked",
+        ),
+        (
+            ["-", "--save-around", "soon"],
+            "--save-around soon: write a length of time, as in 30s or 10m",
+        ),
+        (
+            ["-", "--save-around", "1s", "--save-to", "/nowhere"],
+            "--save-to /nowhere: is not a directory; name a directory",
+        ),
+        (
+            ["-", "--save-max", "3"],
+            "--save-max: is for --save-around; give it a time, as in --save-around 30s",
+        ),
+        (
+            ["-", "--save-around", "1s", "--redact"],
+            "--save-around: packets have what --redact replaces; leave out one of the two",
+        ),
         (["-", "--exec-every", "3s"], "--exec-every: is for --exec; name a program"),
         (["-", "--exec", "no-such-program-x"], "--exec: there is no program no-such-program-x; "),
         (["-", "--summary", "0s"], "--summary 0s: write a length of time above 0"),
@@ -275,7 +352,9 @@ def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> 
         (["-", "--rule", "gapp"], "--rule gapp: no rule has this name"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(arguments: Sequence[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_refused_in_one_line(
+    arguments: Sequence[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["watch", *arguments]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"dcpinspect: {says}")
@@ -284,7 +363,11 @@ def test_what_cannot_be_is_refused_in_one_line(arguments: Sequence[str], says: s
 
 def test_a_standard_output_that_is_closed_ends_it(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {shlex.join(PROGRAM)} - < {SAMPLES / 'loop.pcap'} | true"],
+        [
+            "bash",
+            "-c",
+            f"set -o pipefail; {shlex.join(PROGRAM)} - < {SAMPLES / 'loop.pcap'} | true",
+        ],
         capture_output=True,
         check=False,
         cwd=tmp_path,
@@ -293,7 +376,9 @@ def test_a_standard_output_that_is_closed_ends_it(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_a_file_that_is_no_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_capture_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"no capture at all, and long enough")
     assert main(["watch", "--follow", str(path)]) == 2

@@ -21,7 +21,9 @@ from tests.streams.told import Told, capture, opened
 pytestmark = pytest.mark.slow
 
 
-def test_a_finding_is_a_line_with_when_and_who_and_is_told_once_while_the_file_grows(tmp_path: Path) -> None:
+def test_a_finding_is_a_line_with_when_and_who_and_is_told_once_while_the_file_grows(
+    tmp_path: Path,
+) -> None:
     talk = opened()
     backwards(talk, 7)
     path = tmp_path / "growing.pcap"
@@ -34,7 +36,8 @@ def test_a_finding_is_a_line_with_when_and_who_and_is_told_once_while_the_file_g
     assert (severity, rule) == ("error", BACKWARDS)
     assert rest.startswith(
         "seqno 2 came after seqno 5; "
-        "client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, connection 1, vb 7; the server has to act; next: "
+        "client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, connection 1, vb 7; "
+        "the server has to act; next: "
     )
     assert re.match(r"2023-11-15T03:43:20\.\d{3}\+05:30 ", line)
     assert running.process.returncode == 0
@@ -54,8 +57,13 @@ def test_what_an_answer_contradicts_within_the_time_to_settle_is_not_told(name: 
             at += size
             time.sleep(0.01)
         found = [json.loads(line) for line in running.end()]
-    done = subprocess.run([*PROGRAM[:-1], "check", "-", "-f", "ndjson"], input=data, capture_output=True, check=False)
-    final = {(one["rule"], one["cause"], one["severity"]) for one in map(json.loads, done.stdout.splitlines())}
+    done = subprocess.run(
+        [*PROGRAM[:-1], "check", "-", "-f", "ndjson"], input=data, capture_output=True, check=False
+    )
+    final = {
+        (one["rule"], one["cause"], one["severity"])
+        for one in map(json.loads, done.stdout.splitlines())
+    }
     assert {(one["rule"], one["cause"], one["severity"]) for one in found} == final
     assert ("rollback", "unknown", "note") not in final
 
@@ -74,7 +82,9 @@ def test_what_no_message_shows_has_the_time_of_its_connection() -> None:
 
 
 def waiting(answer: bool) -> tuple[list[bytes], list[bytes]]:
-    """The packets of a connection that goes on while a request waits for ten seconds; and those of the answer, if there is one."""
+    """The packets of a connection that goes on while a request waits for ten seconds; and those of
+    the answer, if there is one.
+    """
     talk = opened()
     talk.send("client", encode("dcp_control", opaque=77, key="enable_noop", value="true"))
     for _ in range(5):
@@ -88,7 +98,9 @@ def waiting(answer: bool) -> tuple[list[bytes], list[bytes]]:
 
 def test_an_answer_that_has_not_come_yet_is_not_told() -> None:
     first, last = waiting(answer=True)
-    with watching("-", "--settle", "0s", "--patience", "20s", "--rule", "missing-response") as running:
+    with watching(
+        "-", "--settle", "0s", "--patience", "20s", "--rule", "missing-response"
+    ) as running:
         running.put(pcap([]) + b"".join(first))
         assert running.is_silent(4)
         running.put(b"".join(last))
@@ -146,7 +158,9 @@ def test_it_is_told_again_when_it_has_grown_a_lot() -> None:
         running.put(b"".join(data[counts[1] : counts[2]]))
         assert running.is_silent(2.5)
         running.put(b"".join(data[counts[2] :]))
-        assert parsed(running.line())[2].startswith("seqno 2 came after seqno 5 (22 times, 1 when told before); ")
+        assert parsed(running.line())[2].startswith(
+            "seqno 2 came after seqno 5 (22 times, 1 when told before); "
+        )
         assert running.end() == []
 
 
@@ -183,7 +197,13 @@ def test_a_line_says_now_and_then_how_much_there_was() -> None:
         while not running.told or "1 stream open" not in running.told[-1]:
             time.sleep(0.05)
         running.end(signal.SIGHUP)
-    assert re.fullmatch(r"dcpinspect: watched -: \d+ packets, \d+ messages, 1 connection, 1 stream open, told nothing", running.told[-1])
+    assert re.fullmatch(
+        (
+            r"dcpinspect: watched -: \d+ packets, \d+ messages, 1 connection, 1 stream open, told "
+            r"nothing"
+        ),
+        running.told[-1],
+    )
     assert running.process.returncode == 0
 
 
@@ -193,7 +213,9 @@ def test_the_line_comes_also_when_nothing_does() -> None:
         while len(running.told) < 3:
             time.sleep(0.05)
         running.end(signal.SIGHUP)
-    assert set(running.told[:3]) == {"dcpinspect: watched -: 0 packets, 0 messages, 0 connections, 0 streams open, told nothing"}
+    assert set(running.told[:3]) == {
+        "dcpinspect: watched -: 0 packets, 0 messages, 0 connections, 0 streams open, told nothing"
+    }
 
 
 def test_the_journal_is_told_the_severity_of_each_line(tmp_path: Path) -> None:
@@ -203,9 +225,19 @@ def test_the_journal_is_told_the_severity_of_each_line(tmp_path: Path) -> None:
         with out.open("wb") as file:
             state = os.fstat(file.fileno())
             stream = f"{state.st_dev}:{state.st_ino if is_journal else 1}"
-            subprocess.run([*PROGRAM, "-"], input=data, stdout=file, env={**os.environ, "JOURNAL_STREAM": stream}, check=True)
+            subprocess.run(
+                [*PROGRAM, "-"],
+                input=data,
+                stdout=file,
+                env={**os.environ, "JOURNAL_STREAM": stream},
+                check=True,
+            )
         for line in out.read_text().splitlines():
-            prefix = {"error": "<3>", "warning": "<4>", "note": "<5>"}[line.split()[1]] if is_journal else ""
+            prefix = (
+                {"error": "<3>", "warning": "<4>", "note": "<5>"}[line.split()[1]]
+                if is_journal
+                else ""
+            )
             assert line.startswith(prefix + "20")
 
 

@@ -1,4 +1,6 @@
-"""Pairs of captures made to be compared: conversations told twice, and what the comparison finds."""
+"""Pairs of captures made to be compared: conversations told twice, and what the comparison
+finds.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.streams.told import Told, capture, opened
 LOG = ((0xABCD, 0),)
 
 
-def compared(a: Path, b: Path, wanted: tuple[Selection, Selection] = (Selection(), Selection())) -> Found:
+def compared(
+    a: Path, b: Path, wanted: tuple[Selection, Selection] = (Selection(), Selection())
+) -> Found:
     """What the comparison of two captures finds."""
     spool = Spool()
     try:
@@ -39,7 +43,11 @@ def told(folder: Path, a: Told, b: Told) -> Found:
 
 
 def streaming(
-    vbucket: int = 7, *flags: str, log: tuple[tuple[int, int], ...] = LOG, start: int = 0, **asked: object
+    vbucket: int = 7,
+    *flags: str,
+    log: tuple[tuple[int, int], ...] = LOG,
+    start: int = 0,
+    **asked: object,
 ) -> tuple[Told, Stream]:
     """A connection with one stream."""
     talk = opened("test:1", *flags)

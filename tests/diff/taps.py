@@ -1,4 +1,6 @@
-"""One conversation captured at two places: near the client (A), and near the server (B), by another clock and with other addresses."""
+"""One conversation captured at two places: near the client (A), and near the server (B), by another
+clock and with other addresses.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,13 @@ def conversation(events: int = 40) -> list[Segment]:
     return wire.segments
 
 
-def taps(segments: list[Segment], *, lost: Collection[int] = (), missed: Collection[int] = ()) -> tuple[list[Segment], list[Segment]]:
+def taps(
+    segments: list[Segment], *, lost: Collection[int] = (), missed: Collection[int] = ()
+) -> tuple[list[Segment], list[Segment]]:
     """The same at both places: by the clock of A and by that of B.
 
-    ``lost``: segments that do not come through and are sent again after 200 ms; ``missed``: those that B's capture lacks.
+    ``lost``: segments that do not come through and are sent again after 200 ms; ``missed``: those
+    that B's capture lacks.
     """
     a: list[Segment] = []
     b: list[Segment] = []
@@ -45,7 +50,9 @@ def taps(segments: list[Segment], *, lost: Collection[int] = (), missed: Collect
             shift = (0, OFFSET) if one.to_server else (OFFSET, 0)
             near.append(replace(one, time_ns=time_ns + shift[0]))
             if comes_through:
-                far.append(replace(one, time_ns=time_ns + (FORTH if one.to_server else BACK) + shift[1]))
+                far.append(
+                    replace(one, time_ns=time_ns + (FORTH if one.to_server else BACK) + shift[1])
+                )
                 last = time_ns + 1_000_000
         if number in missed:
             b.pop()

@@ -16,7 +16,12 @@ def row(kind: str, vbucket: int, lacks: str | None = "b") -> dict[str, Any]:
 
 def test_records_are_in_order_and_counts_too() -> None:
     one = Found({}, 0)
-    one.rows = [row("capture-loss", 2), row("not-sent", 5), row("capture-loss", 1), row("differs", 7, None)]
+    one.rows = [
+        row("capture-loss", 2),
+        row("not-sent", 5),
+        row("capture-loss", 1),
+        row("differs", 7, None),
+    ]
     for kind in ("capture-loss", "not-sent", "differs"):
         one.count(kind, "b", 1, 1)
     one.in_order()
@@ -30,7 +35,9 @@ def test_records_are_in_order_and_counts_too() -> None:
     assert one.is_different
 
 
-def test_of_too_many_records_the_first_stay_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_records_the_first_stay_and_the_rest_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(difference_records, "MOST", 2)
     one = Found({}, 0)
     one.rows = [row("not-sent", vbucket) for vbucket in (4, 3, 2, 1)]
@@ -39,8 +46,12 @@ def test_of_too_many_records_the_first_stay_and_the_rest_is_counted(monkeypatch:
     assert ([each["vbucket"] for each in one.rows], one.left_out) == ([1, 2], 2)
 
 
-@pytest.mark.parametrize(("shows", "alike"), [(set(), True), ({5}, True), ({5, 6}, False), ({-1}, False)])
-def test_values_are_compared_where_both_sides_are_shown_them_alike(shows: set[int], alike: bool) -> None:
+@pytest.mark.parametrize(
+    ("shows", "alike"), [(set(), True), ({5}, True), ({5, 6}, False), ({-1}, False)]
+)
+def test_values_are_compared_where_both_sides_are_shown_them_alike(
+    shows: set[int], alike: bool
+) -> None:
     one = Found({}, 0)
     one.shows = shows
     assert one.are_shown_alike == alike

@@ -41,12 +41,32 @@ def test_every_kind_is_a_short_sentence(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "more", "told"),
     [
-        ("differs", {}, "both sides have it: CAS 0x0000000000000001 and 0x0000000000000002, another value"),
+        (
+            "differs",
+            {},
+            "both sides have it: CAS 0x0000000000000001 and 0x0000000000000002, another value",
+        ),
         ("filter", {}, "A asked for x; B for y and z"),
-        ("not-sent", {"high": 10}, "connection 2 of B goes from 5 to 9 in a snapshot that ends at 10"),
-        ("not-sent", {"cause": w.UNEXPLAINED}, "connection 2 of B goes from 5 to 9, and nothing explains the gap"),
-        ("not-reached", RANGE | {"is_lost": True}, "B's streams cover 4–8, with capture loss behind that"),
-        ("other-history", {"snapshot_start": 7}, "B's failover log has another branch there, which left this one at 7"),
+        (
+            "not-sent",
+            {"high": 10},
+            "connection 2 of B goes from 5 to 9 in a snapshot that ends at 10",
+        ),
+        (
+            "not-sent",
+            {"cause": w.UNEXPLAINED},
+            "connection 2 of B goes from 5 to 9, and nothing explains the gap",
+        ),
+        (
+            "not-reached",
+            RANGE | {"is_lost": True},
+            "B's streams cover 4–8, with capture loss behind that",
+        ),
+        (
+            "other-history",
+            {"snapshot_start": 7},
+            "B's failover log has another branch there, which left this one at 7",
+        ),
     ],
 )
 def test_numbers_are_told(kind: str, more: dict[str, Any], told: str) -> None:

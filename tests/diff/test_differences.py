@@ -33,7 +33,9 @@ def pair(a: Callable[[Stream], None], b: Callable[[Stream], None], **asked: obje
     return found[0], found[1]
 
 
-def documents(*seqnos: int, end: int = 9, keys: str = "k{}", lost: tuple[int, ...] = (), kind: str = "memory") -> Callable[[Stream], None]:
+def documents(
+    *seqnos: int, end: int = 9, keys: str = "k{}", lost: tuple[int, ...] = (), kind: str = "memory"
+) -> Callable[[Stream], None]:
     """A first snapshot up to 3 that is over, then one up to ``end`` with these seqnos."""
 
     def tell(stream: Stream) -> None:
@@ -54,17 +56,35 @@ def documents(*seqnos: int, end: int = 9, keys: str = "k{}", lost: tuple[int, ..
 ALL = documents(4, 5, 6, 7, 8, 9)
 
 
-@pytest.mark.parametrize("path", ["rollback.pcap", "snapshots.pcap", "tour.pcapng", "upr.pcap", "capture-loss.pcap", "orphans.pcap"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "rollback.pcap",
+        "snapshots.pcap",
+        "tour.pcapng",
+        "upr.pcap",
+        "capture-loss.pcap",
+        "orphans.pcap",
+    ],
+)
 def test_a_capture_does_not_differ_from_itself(path: str) -> None:
     found = compared(SAMPLES / path, SAMPLES / path)
     assert (found.rows, found.is_different, found.common > 0) == ([], False, True)
 
 
-def test_an_event_that_did_not_come_although_its_snapshot_is_complete_was_not_sent(tmp_path: Path) -> None:
+def test_an_event_that_did_not_come_although_its_snapshot_is_complete_was_not_sent(
+    tmp_path: Path,
+) -> None:
     found = told(tmp_path, *pair(ALL, documents(4, 5, 7, 8, 9)))
     assert brief(found) == [("not-sent", "b", 6, 6, 1)]
     (row,) = found.rows
-    assert (row["key"], row["a_name"], row["b_name"], row["vbucket"], row["vbucket_uuid"]) == ("k6", "dcp_mutation", None, 7, 0xABCD)
+    assert (row["key"], row["a_name"], row["b_name"], row["vbucket"], row["vbucket_uuid"]) == (
+        "k6",
+        "dcp_mutation",
+        None,
+        7,
+        0xABCD,
+    )
     assert row["evidence"] == "connection 1 of B goes from 5 to 7 in a snapshot that ends at 9"
     assert found.is_different
 
@@ -128,8 +148,12 @@ def test_a_stream_that_asked_for_less_is_no_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_what_was_lost_between_two_streams_is_capture_loss(tmp_path: Path, *, is_lost: bool) -> None:
-    """The end of the first stream was captured, and its last event before that was not, or was never sent."""
+def test_what_was_lost_between_two_streams_is_capture_loss(
+    tmp_path: Path, *, is_lost: bool
+) -> None:
+    """The end of the first stream was captured, and its last event before that was not, or was
+    never sent.
+    """
     whole, _ = pair(ALL, ALL)
     talk, stream = streaming()
     documents(4, 5)(stream)
@@ -145,7 +169,9 @@ def test_what_was_lost_between_two_streams_is_capture_loss(tmp_path: Path, *, is
     found = told(tmp_path, whole, talk)
     kind = "capture-loss" if is_lost else "not-asked"
     assert [one for one in brief(found) if one[0] != "snapshot"] == [(kind, "b", 6, 7, 2)]
-    assert [row["evidence"] for row in found.rows] == [f"B's streams cover 1–9{', with capture loss within that' if is_lost else ''}"]
+    assert [row["evidence"] for row in found.rows] == [
+        f"B's streams cover 1–9{', with capture loss within that' if is_lost else ''}"
+    ]
 
 
 def test_who_is_ahead_is_told(tmp_path: Path) -> None:
@@ -171,7 +197,10 @@ def test_a_filter_tells_what_is_lacking_and_differs_itself(tmp_path: Path) -> No
     one(b[1])
     found = told(tmp_path, a[0], b[0])
     assert brief(found) == [("filter", None, None, None, None), ("filtered", "b", 2, 2, 1)]
-    assert found.rows[0]["evidence"] == "A asked for all collections (opened with producer); B for collections 8 (opened with producer)"
+    assert found.rows[0]["evidence"] == (
+        "A asked for all collections (opened with producer); B for collections 8 (opened with "
+        "producer)"
+    )
 
 
 def test_branches_that_parted_are_another_history(tmp_path: Path) -> None:
@@ -190,7 +219,9 @@ def test_a_newer_branch_of_who_had_come_no_further_is_the_same_history(tmp_path:
     for seqno in (1, 2, 3):
         a[1].mutation(seqno, f"first{seqno}")
     ALL(b[1])
-    assert [one for one in brief(told(tmp_path, a[0], b[0])) if one[0] != "snapshot"] == [("not-reached", "a", 4, 9, 6)]
+    assert [one for one in brief(told(tmp_path, a[0], b[0])) if one[0] != "snapshot"] == [
+        ("not-reached", "a", 4, 9, 6)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +233,9 @@ def test_a_newer_branch_of_who_had_come_no_further_is_the_same_history(tmp_path:
         (lambda stream: stream._event("dcp_mutation", 4, "k4", b"", 1, 0, 1), ["datatype"]),
     ],
 )
-def test_what_differs_is_named(change: Callable[[Stream], None], fields: list[str], tmp_path: Path) -> None:
+def test_what_differs_is_named(
+    change: Callable[[Stream], None], fields: list[str], tmp_path: Path
+) -> None:
     def tell(stream: Stream) -> None:
         stream.snapshot(0, 4, "memory", "checkpoint")
         for seqno in (1, 2, 3):
@@ -217,7 +250,9 @@ def test_what_differs_is_named(change: Callable[[Stream], None], fields: list[st
         stream.mutation(4, "k4", b"")
 
     found = told(tmp_path, *pair(same, other))
-    assert [(row["kind"], row["first_seqno"], row["fields"]) for row in found.rows] == [("differs", 4, fields)]
+    assert [(row["kind"], row["first_seqno"], row["fields"]) for row in found.rows] == [
+        ("differs", 4, fields)
+    ]
     assert (found.rows[0]["a_datatype"] == found.rows[0]["b_datatype"]) == (fields != ["datatype"])
 
 
@@ -289,7 +324,9 @@ def test_a_backfill_without_a_document_did_not_send_it(live: bool, tmp_path: Pat
     assert brief(told(tmp_path, *pair(a, b))) == [("not-sent", "b", 4, 4, 1)]
 
 
-def test_a_backfill_that_goes_further_than_the_other_side_may_lack_what_was_deleted_there(tmp_path: Path) -> None:
+def test_a_backfill_that_goes_further_than_the_other_side_may_lack_what_was_deleted_there(
+    tmp_path: Path,
+) -> None:
     def live(stream: Stream) -> None:
         stream.snapshot(0, 5, "memory", "checkpoint")
         for seqno in (1, 2, 3, 4, 5):
@@ -310,4 +347,6 @@ def test_a_backfill_that_goes_further_than_the_other_side_may_lack_what_was_dele
 def test_every_kind_has_a_verdict_and_records_fit_the_contract(tmp_path: Path) -> None:
     assert list(VERDICT_OF) == list(KINDS)
     records = told(tmp_path, *pair(ALL, documents(4, 5, 7, 8, 9))).records().records()
-    assert [list(record) for record in records] == [["schema", *(column.name for column in DIFFERENCES.columns)]]
+    assert [list(record) for record in records] == [
+        ["schema", *(column.name for column in DIFFERENCES.columns)]
+    ]

@@ -25,14 +25,18 @@ def test_every_event_is_there_with_the_stream_that_counts_it(name: str) -> None:
         items = reading.tracker.state.known.streams.items.tolist()
     assert sum(counted.values()) > 0
     assert all(counted[number] <= count for number, count in enumerate(items))
-    assert sum(counted.values()) >= 0.9 * sum(items)  # prepares that were lost in part are events of no seqno
+    assert sum(counted.values()) >= 0.9 * sum(
+        items
+    )  # prepares that were lost in part are events of no seqno
 
 
 def test_keys_may_be_replaced_and_events_chosen() -> None:
     def keys(redactor: Redactor | None, wanted: Selection) -> list[str]:
         with Reading([str(SAMPLES / "rollback.pcap")], track=True) as reading:
             assert reading.tracker is not None
-            batches = [event_batch(batch, reading.tracker.state, wanted, redactor) for batch in reading]
+            batches = [
+                event_batch(batch, reading.tracker.state, wanted, redactor) for batch in reading
+            ]
         return [key for batch in batches for key in batch.column("key_text").to_pylist()]
 
     plain, hidden = keys(None, Selection()), keys(Redactor(b"salt"), Selection())

@@ -23,12 +23,19 @@ def test_a_branch_begins_above_its_seqno() -> None:
     assert named(LOG, 0) == [0xA]
 
 
-@given(st.lists(st.integers(0, GREATEST), min_size=1, max_size=6, unique=True), st.lists(st.integers(1, GREATEST), max_size=20))
-def test_each_event_is_of_the_branch_whose_range_has_it(starts: list[int], seqnos: list[int]) -> None:
+@given(
+    st.lists(st.integers(0, GREATEST), min_size=1, max_size=6, unique=True),
+    st.lists(st.integers(1, GREATEST), max_size=20),
+)
+def test_each_event_is_of_the_branch_whose_range_has_it(
+    starts: list[int], seqnos: list[int]
+) -> None:
     starts = [*sorted(starts, reverse=True)[:-1], 0] if len(starts) > 1 else [0]
     log = tuple((100 + place, start) for place, start in enumerate(starts))
     found = branches(np.zeros(1, dtype=np.int64), {0: log})
-    expected = [next(one.uuid for one in found if one.above < seqno <= one.upto) for seqno in seqnos]
+    expected = [
+        next(one.uuid for one in found if one.above < seqno <= one.upto) for seqno in seqnos
+    ]
     assert named(log, *seqnos) == expected
 
 

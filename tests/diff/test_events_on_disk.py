@@ -19,24 +19,35 @@ from dcpinspect.reading.store.spool import Spool
 
 def batch(*events: tuple[int, int]) -> pa.RecordBatch:
     """Events by vbucket and row."""
-    rows = [{field.name: 0 for field in SCHEMA} | {"vbucket": vbucket, "row": row, "key_text": "k"} for vbucket, row in events]
+    rows = [
+        {field.name: 0 for field in SCHEMA} | {"vbucket": vbucket, "row": row, "key_text": "k"}
+        for vbucket, row in events
+    ]
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-def test_events_come_back_in_order_by_vbucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_come_back_in_order_by_vbucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(events_on_disk, "_FLUSH", 3)
     with closing(Spool(tmp_path)) as spool:
         with Shelves("a", spool) as written:
             for first in range(0, 40, 4):
-                written.put(batch(*((row % 3 + 32 * (row % 2), row) for row in range(first, first + 4))))
+                written.put(
+                    batch(*((row % 3 + 32 * (row % 2), row) for row in range(first, first + 4)))
+                )
             written.put(batch())
         for number in range(SHELVES):
-            rows = [row for one in written.batches([number]) for row in one.column("row").to_pylist()]
+            rows = [
+                row for one in written.batches([number]) for row in one.column("row").to_pylist()
+            ]
             assert rows == [row for row in range(40) if row % 3 == number]
         assert sum(written.counts) == 40
 
 
-def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_that_names_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -51,4 +62,6 @@ def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path: Path, monkeypat
 def test_groups_have_every_file_once_and_are_not_too_large(counts: list[int], most: int) -> None:
     found = list(groups(counts, most))
     assert [number for group in found for number in group] == list(range(len(counts)))
-    assert all(len(group) == 1 or sum(counts[number] for number in group) <= most for group in found)
+    assert all(
+        len(group) == 1 or sum(counts[number] for number in group) <= most for group in found
+    )

@@ -1,4 +1,6 @@
-"""One connection in two captures: matched in spite of address translation, with what was lost and how long it took in between."""
+"""One connection in two captures: matched in spite of address translation, with what was lost and
+how long it took in between.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +40,35 @@ def found(a: Path, b: Path) -> list[dict[str, Any]]:
     return records
 
 
-def test_a_connection_is_found_behind_address_translation_and_clocks_are_compared(tmp_path: Path) -> None:
+def test_a_connection_is_found_behind_address_translation_and_clocks_are_compared(
+    tmp_path: Path,
+) -> None:
     to_server, to_client = found(*written(tmp_path, *taps(conversation())))
     assert (to_server["direction"], to_client["direction"]) == ("c2s", "s2c")
     assert (to_server["a_client"], to_server["b_client"]) == ("10.0.0.1:50000", "192.168.7.7:4242")
     assert (to_server["client_side"], to_server["clock_from"]) == ("a", "handshake")
-    assert abs(to_server["clock_offset_ns"] - OFFSET) <= to_server["clock_error_ns"] == (FORTH + BACK) // 2
+    assert (
+        abs(to_server["clock_offset_ns"] - OFFSET)
+        <= to_server["clock_error_ns"]
+        == (FORTH + BACK) // 2
+    )
     assert to_server["delay_median_ns"] == to_client["delay_median_ns"] == (FORTH + BACK) // 2
-    assert (to_client["lost"], to_client["lost_bytes"], to_client["a_missed_bytes"], to_client["b_missed_bytes"]) == (0, 0, 0, 0)
+    assert (
+        to_client["lost"],
+        to_client["lost_bytes"],
+        to_client["a_missed_bytes"],
+        to_client["b_missed_bytes"],
+    ) == (0, 0, 0, 0)
 
 
 def test_of_two_captures_at_one_place_none_is_nearer(tmp_path: Path) -> None:
     a, _ = taps(conversation())
     to_server, to_client = found(*written(tmp_path, a, a))
-    assert (to_server["client_side"], to_server["clock_offset_ns"], to_client["delay_max_ns"]) == (None, 0, 0)
+    assert (to_server["client_side"], to_server["clock_offset_ns"], to_client["delay_max_ns"]) == (
+        None,
+        0,
+        0,
+    )
 
 
 def test_which_side_is_nearer_to_the_client_does_not_depend_on_its_name(tmp_path: Path) -> None:
@@ -64,8 +81,14 @@ def test_which_side_is_nearer_to_the_client_does_not_depend_on_its_name(tmp_path
 def test_what_was_lost_between_the_taps_is_told_from_what_a_capture_lacks(tmp_path: Path) -> None:
     segments = conversation()
     _, to_client = found(*written(tmp_path, *taps(segments, lost={20, 30}, missed={25})))
-    assert (to_client["lost"], to_client["lost_bytes"]) == (2, sum(len(segments[number].payload) for number in (20, 30)))
-    assert (to_client["a_missed_bytes"], to_client["b_missed_bytes"]) == (0, len(segments[25].payload))
+    assert (to_client["lost"], to_client["lost_bytes"]) == (
+        2,
+        sum(len(segments[number].payload) for number in (20, 30)),
+    )
+    assert (to_client["a_missed_bytes"], to_client["b_missed_bytes"]) == (
+        0,
+        len(segments[25].payload),
+    )
     assert to_client["delay_max_ns"] >= 200_000_000
 
 
@@ -86,7 +109,12 @@ def test_without_a_handshake_the_quickest_packets_tell_the_clocks(tmp_path: Path
 def test_other_connections_are_not_taken_for_one(tmp_path: Path) -> None:
     a, b = taps(conversation())
     near, far = written(
-        tmp_path, a, [replace(one, payload=bytes(len(one.payload))) if number % 3 else one for number, one in enumerate(b[4:])]
+        tmp_path,
+        a,
+        [
+            replace(one, payload=bytes(len(one.payload))) if number % 3 else one
+            for number, one in enumerate(b[4:])
+        ],
     )
     assert found(near, far) == []  # the numbers are the same, the bytes are not
     assert found(near, near) == []  # there is nothing between a capture and itself
@@ -98,18 +126,29 @@ spans = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 10)), max_size=8)
 
 def segments(seen: list[tuple[int, int]]) -> Segments:
     start, size = np.array(seen, dtype=np.int64).reshape(-1, 2).T
-    return Segments(start, start + size, np.arange(len(start)), np.zeros(len(start), np.int64), np.zeros(len(start), np.bool_))
+    return Segments(
+        start,
+        start + size,
+        np.arange(len(start)),
+        np.zeros(len(start), np.int64),
+        np.zeros(len(start), np.bool_),
+    )
 
 
 @given(spans, spans)
-def test_losses_are_those_that_counting_each_byte_finds(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> None:
+def test_losses_are_those_that_counting_each_byte_finds(
+    one: list[tuple[int, int]], two: list[tuple[int, int]]
+) -> None:
     told = losses(segments(one), segments(two), sender="a")
     if not one or not two:
         assert told.between_bytes == 0
         return
     low = max(min(start for start, _ in seen) for seen in (one, two))
     high = min(max(start + size for start, size in seen) for seen in (one, two))
-    times = [[sum(start <= byte < start + size for start, size in seen) for byte in range(low, high)] for seen in (one, two)]
+    times = [
+        [sum(start <= byte < start + size for start, size in seen) for byte in range(low, high)]
+        for seen in (one, two)
+    ]
     assert told.between_bytes == sum(max(0, a - b) for a, b in zip(*times, strict=True) if b)
     assert told.missed == {
         "a": sum(a == 0 and b > 0 for a, b in zip(*times, strict=True)),
@@ -119,4 +158,7 @@ def test_losses_are_those_that_counting_each_byte_finds(one: list[tuple[int, int
 
 @pytest.mark.parametrize("events", [1, 40])
 def test_every_direction_has_one_record(events: int, tmp_path: Path) -> None:
-    assert [one["direction"] for one in found(*written(tmp_path, *taps(conversation(events))))] == ["c2s", "s2c"]
+    assert [one["direction"] for one in found(*written(tmp_path, *taps(conversation(events))))] == [
+        "c2s",
+        "s2c",
+    ]

@@ -39,13 +39,20 @@ def test_events_have_their_branches_and_how_they_are_shown(tmp_path: Path) -> No
         assert batch.column("uuid").to_pylist() == [0xABCD] * 3
         assert batch.column("state").to_pylist() == [1] * 3
         assert batch.column("shows").to_pylist() == [0x1_0000] * 3  # JSON alone
-        assert [one["key_text"] for found in side.keys(range(SHELVES)) for one in found.to_pylist()] == ["k1", "k2", "k5"]
+        assert [
+            one["key_text"] for found in side.keys(range(SHELVES)) for one in found.to_pylist()
+        ] == ["k1", "k2", "k5"]
 
 
 def test_streams_tell_what_they_account_for_and_what_they_ask_for(tmp_path: Path) -> None:
     with read(tmp_path) as side:
         (stream,) = side.stream_table().to_pylist()
-        assert (stream["began"], stream["reached"], stream["asked_end"], stream["is_asked"]) == (0, 5, GREATEST, True)
+        assert (stream["began"], stream["reached"], stream["asked_end"], stream["is_asked"]) == (
+            0,
+            5,
+            GREATEST,
+            True,
+        )
         assert (stream["collections"], stream["has_all"]) == ([8, 9], False)
         assert stream["asks"] == "collections 8 9 (opened with producer)"
         (branch,) = side.branch_table([LOG]).to_pylist()
@@ -56,11 +63,20 @@ def test_gaps_and_snapshots_belong_together(tmp_path: Path) -> None:
     with read(tmp_path) as side:
         (gap,), (snapshot,) = side.gap_table().to_pylist(), side.snapshot_table().to_pylist()
         assert (gap["after"], gap["before"], gap["snapshot"]) == (2, 5, 0)
-        assert (snapshot["low"], snapshot["high"], snapshot["is_complete"], snapshot["runs"]) == (0, 9, False, True)
+        assert (snapshot["low"], snapshot["high"], snapshot["is_complete"], snapshot["runs"]) == (
+            0,
+            9,
+            False,
+            True,
+        )
         assert (snapshot["is_disk"], snapshot["purge"]) == (True, None)
 
 
 def test_streams_of_other_vbuckets_and_connections_are_left_out(tmp_path: Path) -> None:
     for wanted in (Selection(vbuckets=(range(8, 9),)), Selection(connections=(range(2, 3),))):
         with read(tmp_path, wanted) as side:
-            assert (sum(side.events.counts), len(side.stream_table()), len(side.branch_table([LOG]))) == (0, 0, 0)
+            assert (
+                sum(side.events.counts),
+                len(side.stream_table()),
+                len(side.branch_table([LOG])),
+            ) == (0, 0, 0)

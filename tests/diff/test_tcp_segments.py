@@ -23,7 +23,11 @@ def test_places_do_not_wrap_and_count_every_byte(tmp_path: Path) -> None:
         found = segments_of(side, origins)
     for direction in (0, 1):
         way = found[1, direction]
-        own = [one for one in sent if one.to_server == (direction == 0) and (one.payload or one.flags & 2)]
+        own = [
+            one
+            for one in sent
+            if one.to_server == (direction == 0) and (one.payload or one.flags & 2)
+        ]
         assert way.start[0] == -1  # the SYN
         assert (way.end - way.start).tolist() == [len(one.payload) or 1 for one in own]
         assert (way.start[1:] == way.end[:-1]).all()

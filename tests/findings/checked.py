@@ -15,12 +15,16 @@ from tests.damage import PORT, Packet, batches
 from tests.streams.told import Told, packets
 
 
-def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY, snaplen: int = 1 << 18) -> list[Finding]:
+def findings(
+    *talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY, snaplen: int = 1 << 18
+) -> list[Finding]:
     """What is wrong with conversations, one after the other."""
     return found_in([packet.cut(snaplen) for packet in packets(*talks)], sizes, rules)
 
 
-def found_in(captured: Sequence[Packet], sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY) -> list[Finding]:
+def found_in(
+    captured: Sequence[Packet], sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY
+) -> list[Finding]:
     """What is wrong with these packets, of which nothing must contradict itself."""
     checker, engine = checked(captured, sizes, rules)
     found = checker.findings(engine.links, engine.coverage)
@@ -39,7 +43,9 @@ def verdicts_of(captured: Sequence[Packet], rules: Iterable[str] = RULES) -> lis
     return checker.verdicts(engine.links)
 
 
-def checked(captured: Sequence[Packet], sizes: Iterable[int], rules: Iterable[str]) -> tuple[Checker, Engine]:
+def checked(
+    captured: Sequence[Packet], sizes: Iterable[int], rules: Iterable[str]
+) -> tuple[Checker, Engine]:
     """Who has looked at packets, and what read them."""
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True)
     checker = Checker(tracker, rules)

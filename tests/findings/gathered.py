@@ -7,7 +7,10 @@ from dcpinspect.findings.finding import Finding, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 
-RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something", whose="unknown") for name in ("broad", "narrow")}
+RULES = {
+    name: Rule(name, "stream", "warning", "it happens", "", "do something", whose="unknown")
+    for name in ("broad", "narrow")
+}
 
 
 def place(row: int) -> MessagePlace:
@@ -15,9 +18,16 @@ def place(row: int) -> MessagePlace:
 
 
 def once(
-    rule: str, row: int, vbucket: int | None = 7, cause: str | None = None, severity: Severity = "warning", next_: str | None = None
+    rule: str,
+    row: int,
+    vbucket: int | None = 7,
+    cause: str | None = None,
+    severity: Severity = "warning",
+    next_: str | None = None,
 ) -> Occurrence:
-    return Occurrence(rule, severity, f"at {row}", 1, (place(row),), vbucket, cause=cause, next=next_)
+    return Occurrence(
+        rule, severity, f"at {row}", 1, (place(row),), vbucket, cause=cause, next=next_
+    )
 
 
 def collected(*occurrences: Occurrence) -> Collector:
@@ -32,6 +42,10 @@ def several(*messages: str, shared: str | None = None) -> Finding:
     collector = Collector(RULES)
     for number, message in enumerate(messages, 1):
         places = (MessagePlace(number, number, "c2s", 100, 0, number, 1_000 * number),)
-        collector.add(Occurrence("broad", "warning", message, number, places, shared=shared, facts={"told": number}))
+        collector.add(
+            Occurrence(
+                "broad", "warning", message, number, places, shared=shared, facts={"told": number}
+            )
+        )
     (found,) = collector.findings({})
     return found

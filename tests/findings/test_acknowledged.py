@@ -35,7 +35,9 @@ def goes_on(talk: Told) -> None:
 def test_a_snapshot_that_is_not_acknowledged() -> None:
     talk, _ = snapshot("ack")
     goes_on(talk)
-    assert found(talk) == [("ack-missing", "snapshot 0–3 needs an acknowledgement, and has had none for 3.0 s")]
+    assert found(talk) == [
+        ("ack-missing", "snapshot 0–3 needs an acknowledgement, and has had none for 3.0 s")
+    ]
     (whole,) = findings(talk, rules=IDS)
     assert (whole.severity, whole.vbuckets, whole.seqnos) == ("warning", (7,), (0, 3))
 
@@ -72,7 +74,9 @@ def test_an_acknowledgement_that_is_read_before_its_marker_is_one() -> None:
     talk = opened()
     stream = talk.stream(7)
     with talk.lost():
-        talk.send("server", encode("dcp_noop", opaque=1))  # what the server says after it waits for what may still fill the hole
+        talk.send(
+            "server", encode("dcp_noop", opaque=1)
+        )  # what the server says after it waits for what may still fill the hole
     stream.snapshot(0, 3, "memory", "ack")
     stream.mutation(3, "k")
     stream.snapshot_received()
@@ -132,7 +136,8 @@ def test_one_acknowledgement_is_for_a_snapshot_and_its_history() -> None:
     assert found(talk) == []
 
 
-# -- answers that nobody asked for ------------------------------------------------------------------------------------------------------
+# -- answers that nobody asked for
+# --------------------------------------------------------------------------------------------------
 
 
 def unneeded(talk: Told) -> list[tuple[str, str | None, int, str]]:
@@ -149,7 +154,11 @@ def test_a_marker_that_is_answered_although_its_ack_flag_is_not_set() -> None:
     talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
     assert unneeded(talk) == [("warning", "not-asked", 1, NEEDLESS)]
     (whole,) = findings(talk, rules=["unexpected-reply"])
-    assert (whole.vbuckets, whole.seqnos, [place.direction for place in whole.places]) == ((7,), (0, 3), ["c2s", "s2c"])
+    assert (whole.vbuckets, whole.seqnos, [place.direction for place in whole.places]) == (
+        (7,),
+        (0, 3),
+        ["c2s", "s2c"],
+    )
     assert "takeover" in whole.next
 
 
@@ -192,13 +201,17 @@ def test_a_marker_whose_flags_the_snapshot_length_cut() -> None:
         assert len(findings(talk, rules=["unexpected-reply"], snaplen=snaplen)) == expected
 
 
-def test_of_very_many_markers_whose_flags_the_snapshot_length_cut_only_the_connection_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_markers_whose_flags_the_snapshot_length_cut_only_the_connection_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.findings.acknowledged.MOST", 5)
     talk, stream = snapshot()
     for vbucket in range(100, 120):
         talk.stream(vbucket).snapshot(0, 1, "memory")
     talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
-    checker, engine = checked([packet.cut(54 + 24 + 10) for packet in packets(talk)], (), ["unexpected-reply"])
+    checker, engine = checked(
+        [packet.cut(54 + 24 + 10) for packet in packets(talk)], (), ["unexpected-reply"]
+    )
     (watcher,) = [one for one in checker._watchers.values() if isinstance(one, Acknowledged)]
     assert len(watcher._unread) <= 6
     assert checker.findings(engine.links, engine.coverage) == []

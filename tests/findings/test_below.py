@@ -1,4 +1,6 @@
-"""Trouble below DCP: servers that are not reached, ends that take nothing, and connections of probes."""
+"""Trouble below DCP: servers that are not reached, ends that take nothing, and connections of
+probes.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,15 @@ from tests.streams.told import opened, packets
 S = 1_000_000_000
 
 
-def attempt(*steps: tuple[float, bool, int], port: int = 50_000, host: str = "10.0.0.1", server: str = "10.0.0.2") -> list[Recorded]:
-    """Packets without a byte on the way to a server: (seconds, to the server, flags). The client does not count on when it repeats."""
+def attempt(
+    *steps: tuple[float, bool, int],
+    port: int = 50_000,
+    host: str = "10.0.0.1",
+    server: str = "10.0.0.2",
+) -> list[Recorded]:
+    """Packets without a byte on the way to a server: (seconds, to the server, flags). The client
+    does not count on when it repeats.
+    """
     talk = Conversation(client=(host, port), server=(server, 11_210))
     for seconds, to_server, flags in steps:
         talk.time_ns = builders.START_NS + int(seconds * S)
@@ -41,11 +50,19 @@ def error(of: Recorded, kind: int, code: int, *, after: float = 0.001) -> Record
     time_ns = of.time_ns + int(after * S)
     if packet[0] >> 4 == 6:
         body = struct.pack(">BBHI", kind, code, 0, 0) + packet[:48]
-        head = struct.pack(">IHBB", 6 << 28, len(body), 58, 64) + socket.inet_pton(socket.AF_INET6, "fd00::99") + packet[8:24]
+        head = (
+            struct.pack(">IHBB", 6 << 28, len(body), 58, 64)
+            + socket.inet_pton(socket.AF_INET6, "fd00::99")
+            + packet[8:24]
+        )
         data = of.data[:12] + b"\x86\xdd" + head + body
     else:
         body = struct.pack(">BBHI", kind, code, 0, 0) + packet[:28]
-        head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, 1, 0) + socket.inet_aton("10.0.0.99") + packet[12:16]
+        head = (
+            struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, 1, 0)
+            + socket.inet_aton("10.0.0.99")
+            + packet[12:16]
+        )
         data = of.data[:12] + b"\x08\x00" + head + body
     return Recorded(data, len(data), time_ns)
 
@@ -59,7 +76,9 @@ def found(captured: Iterable[Recorded], tmp_path_factory: pytest.TempPathFactory
         return reading.findings()
 
 
-def said(captured: Iterable[Recorded], tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str | None, str]]:
+def said(
+    captured: Iterable[Recorded], tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[str, str | None, str]]:
     return [(one.severity, one.cause, one.message) for one in found(captured, tmp_path_factory)]
 
 
@@ -74,31 +93,54 @@ def healthy(*, seconds: float = 60, port: int = 40_000, server: str = "10.0.0.2"
     return recorded(talk.segments)
 
 
-# -- servers that are not reached -----------------------------------------------------------------------------------------------------
+# -- servers that are not reached
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_syn_that_is_sent_again_was_not_answered(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_syn_that_is_sent_again_was_not_answered(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     (one,) = said(attempt(*UNANSWERED), tmp_path_factory)
-    assert one == ("warning", "unanswered", "10.0.0.1 does not reach 10.0.0.2:11210: no answer to 3 SYNs in 3.0 s")
+    assert one == (
+        "warning",
+        "unanswered",
+        "10.0.0.1 does not reach 10.0.0.2:11210: no answer to 3 SYNs in 3.0 s",
+    )
 
 
-def test_a_syn_that_was_sent_once_has_time_to_be_answered(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_syn_that_was_sent_once_has_time_to_be_answered(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     assert said([*healthy(), *attempt((59, True, SYN))], tmp_path_factory) == []
     (one,) = said([*healthy(), *attempt((20, True, SYN))], tmp_path_factory)
     assert one == ("warning", "unanswered", "10.0.0.1 does not reach 10.0.0.2:11210: no answer")
 
 
-def test_a_capture_of_one_direction_misses_no_answer(tmp_path_factory: pytest.TempPathFactory) -> None:
-    one_way = [*attempt((0, True, SYN), (0.1, True, ACK)), *attempt((0, True, SYN), port=50_001), *attempt((30, True, SYN), port=50_002)]
-    assert [one.rule for one in found(one_way, tmp_path_factory) if one.rule == "server-not-reached"] == []
+def test_a_capture_of_one_direction_misses_no_answer(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    one_way = [
+        *attempt((0, True, SYN), (0.1, True, ACK)),
+        *attempt((0, True, SYN), port=50_001),
+        *attempt((30, True, SYN), port=50_002),
+    ]
+    assert [
+        one.rule for one in found(one_way, tmp_path_factory) if one.rule == "server-not-reached"
+    ] == []
 
 
-def test_a_reset_instead_of_an_answer_is_a_refusal(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_reset_instead_of_an_answer_is_a_refusal(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     (one,) = said(attempt((0, True, SYN), (0.001, False, RST | ACK)), tmp_path_factory)
     assert one == ("warning", "refused", "10.0.0.1 does not reach 10.0.0.2:11210: refused")
 
 
-@pytest.mark.parametrize("captured", [(0, 5), (0, 4, 5), (0, 4)], ids=["the reset", "later bytes and the reset", "later bytes"])
+@pytest.mark.parametrize(
+    "captured",
+    [(0, 5), (0, 4, 5), (0, 4)],
+    ids=["the reset", "later bytes and the reset", "later bytes"],
+)
 def test_a_connection_that_carried_bytes_was_opened_though_the_capture_lacks_how(
     captured: tuple[int, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -113,37 +155,73 @@ def test_a_connection_that_carried_bytes_was_opened_though_the_capture_lacks_how
 @pytest.mark.parametrize(
     ("kind", "code", "cause"),
     [
-        *((3, 0, "net-unreachable"), (3, 1, "host-unreachable"), (3, 3, "port-unreachable"), (3, 9, "administratively-prohibited")),
-        *((3, 10, "administratively-prohibited"), (3, 13, "administratively-prohibited"), (3, 200, "destination-unreachable")),
+        *(
+            (3, 0, "net-unreachable"),
+            (3, 1, "host-unreachable"),
+            (3, 3, "port-unreachable"),
+            (3, 9, "administratively-prohibited"),
+        ),
+        *(
+            (3, 10, "administratively-prohibited"),
+            (3, 13, "administratively-prohibited"),
+            (3, 200, "destination-unreachable"),
+        ),
         (11, 0, "time-exceeded"),
     ],
 )
-def test_an_icmp_error_says_why_a_server_is_not_reached(kind: int, code: int, cause: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_icmp_error_says_why_a_server_is_not_reached(
+    kind: int, code: int, cause: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     (syn,) = attempt((0, True, SYN))
     (one,) = said([syn, error(syn, kind, code)], tmp_path_factory)
-    assert one == ("warning", cause, f"10.0.0.1 does not reach 10.0.0.2:11210: ICMP says {cause.replace('-', ' ')}")
+    assert one == (
+        "warning",
+        cause,
+        f"10.0.0.1 does not reach 10.0.0.2:11210: ICMP says {cause.replace('-', ' ')}",
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "code", "cause"),
-    [(1, 0, "net-unreachable"), (1, 1, "administratively-prohibited"), (1, 3, "host-unreachable"), (1, 4, "port-unreachable")],
+    [
+        (1, 0, "net-unreachable"),
+        (1, 1, "administratively-prohibited"),
+        (1, 3, "host-unreachable"),
+        (1, 4, "port-unreachable"),
+    ],
 )
-def test_so_does_one_of_icmpv6(kind: int, code: int, cause: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_so_does_one_of_icmpv6(
+    kind: int, code: int, cause: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     (syn,) = attempt((0, True, SYN), host="fd00::1", server="fd00::2")
     (one,) = said([syn, error(syn, kind, code)], tmp_path_factory)
-    assert one == ("warning", cause, f"[fd00::1] does not reach [fd00::2]:11210: ICMP says {cause.replace('-', ' ')}")
+    assert one == (
+        "warning",
+        cause,
+        f"[fd00::1] does not reach [fd00::2]:11210: ICMP says {cause.replace('-', ' ')}",
+    )
 
 
-def test_a_packet_that_is_too_long_for_a_link_is_no_server_that_is_not_reached(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_packet_that_is_too_long_for_a_link_is_no_server_that_is_not_reached(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     captured = healthy()
     assert said([*captured, error(captured[3], 3, 4)], tmp_path_factory) == []
 
 
-def test_a_host_that_is_lost_during_a_connection_is_not_reached_any_more(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_host_that_is_lost_during_a_connection_is_not_reached_any_more(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     captured = healthy()
     (one,) = said([*captured, error(captured[-1], 3, 1)], tmp_path_factory)
-    assert one == ("warning", "host-unreachable", "10.0.0.1 does not reach 10.0.0.2:11210 any more: ICMP says host unreachable")
-    assert said([*captured, error(captured[3], 3, 1)], tmp_path_factory) == []  # the server was heard again
+    assert one == (
+        "warning",
+        "host-unreachable",
+        "10.0.0.1 does not reach 10.0.0.2:11210 any more: ICMP says host unreachable",
+    )
+    assert (
+        said([*captured, error(captured[3], 3, 1)], tmp_path_factory) == []
+    )  # the server was heard again
 
 
 def test_a_server_that_is_reached_later_is_a_note(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -154,14 +232,22 @@ def test_a_server_that_is_reached_later_is_a_note(tmp_path_factory: pytest.TempP
 
 @pytest.mark.slow
 def test_a_scan_is_one_finding_and_counts_all(tmp_path_factory: pytest.TempPathFactory) -> None:
-    scan = [packet for port in range(12_000) for packet in attempt((0, True, SYN), (0.001, False, RST | ACK), port=10_000 + port)]
+    scan = [
+        packet
+        for port in range(12_000)
+        for packet in attempt((0, True, SYN), (0.001, False, RST | ACK), port=10_000 + port)
+    ]
     (one,) = found(scan, tmp_path_factory)
     assert (one.rule, one.count) == ("server-not-reached", 12_000)
 
 
 def test_parts_of_a_reading_count_as_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("below") / "x.pcap"
-    captured = [*attempt(*UNANSWERED), *attempt((5, True, SYN), (5.1, False, RST | ACK), port=50_001), *healthy()]
+    captured = [
+        *attempt(*UNANSWERED),
+        *attempt((5, True, SYN), (5.1, False, RST | ACK), port=50_001),
+        *healthy(),
+    ]
     path.write_bytes(builders.pcap(sorted(captured, key=lambda one: one.time_ns)))
     with Reading([str(path)], is_part=True, track=True) as reading:
         reading.check()
@@ -174,22 +260,33 @@ def test_parts_of_a_reading_count_as_the_whole(tmp_path_factory: pytest.TempPath
     assert len(again) == 2
 
 
-# -- ends that take nothing -----------------------------------------------------------------------------------------------------------
+# -- ends that take nothing
+# --------------------------------------------------------------------------------------------------
 
 
-def taking_nothing(captured: Sequence[Packet], since: int, until: int, *, host: str = "10.0.0.1") -> list[Packet]:
-    """The same packets; in those of one end, from one packet on and before another one, the window is 0."""
+def taking_nothing(
+    captured: Sequence[Packet], since: int, until: int, *, host: str = "10.0.0.1"
+) -> list[Packet]:
+    """The same packets; in those of one end, from one packet on and before another one, the window
+    is 0.
+    """
     shut = []
     for number, packet in enumerate(captured):
         is_mine = packet.data[26:30] == socket.inet_aton(host)
         at = packet.payload - 6
-        data = packet.data[:at] + b"\0\0" + packet.data[at + 2 :] if is_mine and since <= number < until else packet.data
+        data = (
+            packet.data[:at] + b"\0\0" + packet.data[at + 2 :]
+            if is_mine and since <= number < until
+            else packet.data
+        )
         shut.append(replace(packet, data=data))
     return shut
 
 
 def stalled(seconds: float, *, then: bool = True) -> list[Packet]:
-    """Packets of two streams that stop for so long, and then go on or not; before the stop, vb 7 was told last."""
+    """Packets of two streams that stop for so long, and then go on or not; before the stop, vb 7
+    was told last.
+    """
     talk = opened()
     seven, eight = talk.stream(7), talk.stream(8)
     for stream in (eight, seven):
@@ -203,23 +300,44 @@ def stalled(seconds: float, *, then: bool = True) -> list[Packet]:
     return packets(talk)
 
 
-def rules_of(captured: Sequence[Packet], sizes: Iterable[int] = ()) -> list[tuple[str, str, str | None, tuple[int, ...]]]:
+def rules_of(
+    captured: Sequence[Packet], sizes: Iterable[int] = ()
+) -> list[tuple[str, str, str | None, tuple[int, ...]]]:
     return [(one.severity, one.rule, one.cause, one.vbuckets) for one in found_in(captured, sizes)]
 
 
 def test_a_reader_that_takes_nothing_to_the_end_is_an_error_at_the_vbucket_that_stopped() -> None:
     captured = stalled(60, then=False)
     (one,) = found_in(taking_nothing(captured, len(captured) - 6, len(captured)))
-    assert (one.severity, one.rule, one.whose, one.vbuckets, one.over) == ("error", "tcp-window-zero", "client", (7,), "open")
-    assert one.message.startswith("the client's TCP window is 0 for 60.0 s: it does not read its socket; the stream stops at vbucket 7")
+    assert (one.severity, one.rule, one.whose, one.vbuckets, one.over) == (
+        "error",
+        "tcp-window-zero",
+        "client",
+        (7,),
+        "open",
+    )
+    assert one.message.startswith(
+        "the client's TCP window is 0 for 60.0 s: it does not read its socket; the stream "
+        "stops at vbucket 7"
+    )
 
 
 @pytest.mark.parametrize("sizes", [(), (1,) * 100, (7,) * 20])
-def test_a_reader_that_goes_on_later_is_a_warning_at_the_vbucket_that_waited(sizes: Sequence[int]) -> None:
+def test_a_reader_that_goes_on_later_is_a_warning_at_the_vbucket_that_waited(
+    sizes: Sequence[int],
+) -> None:
     captured = stalled(20)
     (one,) = found_in(taking_nothing(captured, len(captured) - 4, len(captured) - 2), sizes)
-    assert (one.severity, one.rule, one.vbuckets, one.over) == ("warning", "tcp-window-zero", (8,), "recovered")
-    assert one.message == "the client's TCP window is 0 for 20.0 s: it does not read its socket; the stream stops at vbucket 8"
+    assert (one.severity, one.rule, one.vbuckets, one.over) == (
+        "warning",
+        "tcp-window-zero",
+        (8,),
+        "recovered",
+    )
+    assert one.message == (
+        "the client's TCP window is 0 for 20.0 s: it does not read its socket; the stream "
+        "stops at vbucket 8"
+    )
 
 
 def test_a_reader_that_is_slow_for_a_moment_is_none_of_interest() -> None:
@@ -229,8 +347,15 @@ def test_a_reader_that_is_slow_for_a_moment_is_none_of_interest() -> None:
 
 def test_a_server_that_takes_nothing_is_the_servers() -> None:
     captured = stalled(20)
-    (one,) = found_in(taking_nothing(captured, len(captured) - 4, len(captured) - 1, host="10.0.0.2"))
-    assert (one.rule, one.cause, one.whose, one.vbuckets) == ("tcp-window-zero", "server", "server", ())
+    (one,) = found_in(
+        taking_nothing(captured, len(captured) - 4, len(captured) - 1, host="10.0.0.2")
+    )
+    assert (one.rule, one.cause, one.whose, one.vbuckets) == (
+        "tcp-window-zero",
+        "server",
+        "server",
+        (),
+    )
 
 
 def test_the_same_silence_is_not_told_of_flow_control() -> None:
@@ -242,13 +367,20 @@ def test_the_same_silence_is_not_told_of_flow_control() -> None:
     talk.noop()
     captured = packets(talk)
     assert ("error", "flow-control-stall") in [one[:2] for one in rules_of(captured)]
-    assert [one[1] for one in rules_of(taking_nothing(captured, len(captured) - 6, len(captured)))] == ["tcp-window-zero"]
+    assert [
+        one[1] for one in rules_of(taking_nothing(captured, len(captured) - 6, len(captured)))
+    ] == ["tcp-window-zero"]
 
 
 def test_a_connection_that_is_closed_meanwhile_is_told_with_it() -> None:
     captured = stalled(60, then=False)
     shut = taking_nothing(captured, len(captured) - 6, len(captured))
-    reset = replace(shut[-1], data=shut[-1].data[: shut[-1].payload - 7] + bytes([RST]) + shut[-1].data[shut[-1].payload - 6 :])
+    reset = replace(
+        shut[-1],
+        data=shut[-1].data[: shut[-1].payload - 7]
+        + bytes([RST])
+        + shut[-1].data[shut[-1].payload - 6 :],
+    )
     reset = replace(reset, time_ns=reset.time_ns + S)
     one, *effects = found_in([*shut, reset])
     assert one.rule == "tcp-window-zero"
@@ -256,22 +388,51 @@ def test_a_connection_that_is_closed_meanwhile_is_told_with_it() -> None:
     assert one.message.endswith("then the server reset the connection")
 
 
-# -- probes ---------------------------------------------------------------------------------------------------------------------------
+# -- probes
+# --------------------------------------------------------------------------------------------------
 
 
 def probe(seconds: float, port: int, host: str = "10.0.0.200") -> list[Recorded]:
     """A connection that is opened and closed without a byte."""
-    steps = [(SYN, True), (SYN | ACK, False), (ACK, True), (FIN | ACK, True), (FIN | ACK, False), (ACK, True)]
-    return attempt(*((seconds + 0.001 * place, to_server, flags) for place, (flags, to_server) in enumerate(steps)), port=port, host=host)
+    steps = [
+        (SYN, True),
+        (SYN | ACK, False),
+        (ACK, True),
+        (FIN | ACK, True),
+        (FIN | ACK, False),
+        (ACK, True),
+    ]
+    return attempt(
+        *(
+            (seconds + 0.001 * place, to_server, flags)
+            for place, (flags, to_server) in enumerate(steps)
+        ),
+        port=port,
+        host=host,
+    )
 
 
-def test_probes_without_a_byte_are_counted_in_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
-    probes = [packet for number in range(9) for packet in probe(number, 50_000 + number, f"10.0.0.{200 + number % 3}")]
+def test_probes_without_a_byte_are_counted_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    probes = [
+        packet
+        for number in range(9)
+        for packet in probe(number, 50_000 + number, f"10.0.0.{200 + number % 3}")
+    ]
     (one,) = found([*healthy(), *probes], tmp_path_factory)
-    assert (one.severity, one.rule, one.cause, one.count, one.whose) == ("note", "health-probe", "silent", 9, "normal")
+    assert (one.severity, one.rule, one.cause, one.count, one.whose) == (
+        "note",
+        "health-probe",
+        "silent",
+        9,
+        "normal",
+    )
 
 
-def test_one_connection_without_a_byte_is_no_probe(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_one_connection_without_a_byte_is_no_probe(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     assert found([*healthy(), *probe(1, 50_000)], tmp_path_factory) == []
 
 
@@ -282,16 +443,31 @@ def test_frames_of_errors_are_no_tcp_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HEAD /health HTTP/1.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+    "line",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"HEAD /health HTTP/1.0\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
 )
 @pytest.mark.parametrize("number", [1, 100])
-def test_http_is_named_and_counted_in_one_line(line: bytes, number: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_http_is_named_and_counted_in_one_line(
+    line: bytes, number: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     captured = []
     for port in range(number):
-        talk = Conversation(client=("10.0.0.200", 20_000 + port), time_ns=builders.START_NS + port * S)
+        talk = Conversation(
+            client=("10.0.0.200", 20_000 + port), time_ns=builders.START_NS + port * S
+        )
         talk.handshake()
         talk.stream(True, line)
         talk.close()
         captured += recorded(talk.segments)
     (one,) = found([*healthy(), *captured], tmp_path_factory)
-    assert (one.severity, one.rule, one.cause, one.count, one.whose) == ("note", "health-probe", "http", number, "client")
+    assert (one.severity, one.rule, one.cause, one.count, one.whose) == (
+        "note",
+        "health-probe",
+        "http",
+        number,
+        "client",
+    )

@@ -22,8 +22,12 @@ from tests.findings.gathered import collected, once, several
         (["do a", None], "do something"),
     ],
 )
-def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(advice: list[str | None], expected: str) -> None:
-    (found,) = collected(*(once("broad", row, next_=one) for row, one in enumerate(advice, 1))).findings({})
+def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(
+    advice: list[str | None], expected: str
+) -> None:
+    (found,) = collected(
+        *(once("broad", row, next_=one) for row, one in enumerate(advice, 1))
+    ).findings({})
     assert (found.next, found.count) == (expected, len(advice))
 
 
@@ -36,7 +40,9 @@ def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
     assert found.next == "vb 7, row 1: do a; vb 7, row 3: do c; vb 8: do b"
 
 
-def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others_are_counted() -> None:
+def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others_are_counted() -> (
+    None
+):
     (found,) = collected(*(once("broad", row, row % 2) for row in range(1, 21))).findings({})
     assert ([one.row for one in found.places], found.left_out) == ([1, 3, 5, 19, 2, 4, 6, 20], 12)
     assert [case.left_out for case in found.cases] == [6, 6]
@@ -46,48 +52,91 @@ def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others
 
 
 def test_a_time_that_the_cases_say_is_not_said_again() -> None:
-    assert several("round again in 1 us", "round again in 1 us").message == "round again in 1 us on 2 connections: 1–2"
-    assert several("round again in 5 us", "round again in 5 us").message == "round again in 5 us on 2 connections in 1 us: 1–2"
+    assert (
+        several("round again in 1 us", "round again in 1 us").message
+        == "round again in 1 us on 2 connections: 1–2"
+    )
+    assert (
+        several("round again in 5 us", "round again in 5 us").message
+        == "round again in 5 us on 2 connections in 1 us: 1–2"
+    )
 
 
 def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> None:
     found = several("told 5 in 3 ms", "told 17 in 2.1 s", "told 17 in 1 us")
-    assert (found.connections, found.count, found.what) == ((1, 2, 3), 3, "told 5 or 17 in 1 us, 3 ms or 2.1 s")
+    assert (found.connections, found.count, found.what) == (
+        (1, 2, 3),
+        3,
+        "told 5 or 17 in 1 us, 3 ms or 2.1 s",
+    )
     assert found.message == "told 5 or 17 in 1 us, 3 ms or 2.1 s on 3 connections in 2 us: 1–3"
-    assert [(case.message, case.facts) for case in found.cases][1] == ("told 17 in 2.1 s", {"told": 2})
+    assert [(case.message, case.facts) for case in found.cases][1] == (
+        "told 17 in 2.1 s",
+        {"told": 2},
+    )
 
 
-def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_is_preferred() -> None:
+def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_is_preferred() -> (
+    None
+):
     assert several("1 item of 7", "2 items of 7").what == "1 or 2 items of 7"
-    assert several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what == '"a" or "b" of 10.0.0.1:5 or 10.0.0.2:6'
+    assert (
+        several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what
+        == '"a" or "b" of 10.0.0.1:5 or 10.0.0.2:6'
+    )
     assert several("told 5", "told 6", shared="told much").what == "told much"
 
 
 def test_values_that_differ_are_listed_as_people_do() -> None:
-    assert in_common(["5 missing behind 10", "3 missing behind 10"], None) == "3 or 5 missing behind 10"
+    assert (
+        in_common(["5 missing behind 10", "3 missing behind 10"], None)
+        == "3 or 5 missing behind 10"
+    )
     assert in_common(["5 missing", "3 missing", "12 missing"], None) == "3, 5 or 12 missing"
     assert in_common([f"{count} missing" for count in range(4)], None) == "several missing"
 
 
 def test_numbers_that_count_something_are_added_up() -> None:
-    assert added_up(["1 byte in 1 hole, s2c", "1,999 bytes in 3 holes, s2c"]) == "2,000 bytes in 4 holes, s2c"
+    assert (
+        added_up(["1 byte in 1 hole, s2c", "1,999 bytes in 3 holes, s2c"])
+        == "2,000 bytes in 4 holes, s2c"
+    )
     rule = Rule("broad", "capture", "note", "", "", "", adds_up=True, whose="capture")
     collector = Collector({"broad": rule})
-    for connection, what in ((1, "1 byte in 1 hole"), (2, "5 bytes in 1 hole"), (3, "6 bytes in 8 holes")):
+    for connection, what in (
+        (1, "1 byte in 1 hole"),
+        (2, "5 bytes in 1 hole"),
+        (3, "6 bytes in 8 holes"),
+    ):
         collector.add(replace(once("broad", connection), connection=connection, message=what))
     (found,) = collector.findings({})
     assert found.what == "12 bytes in 10 holes"
-    assert [case.message for case in found.cases] == ["1 byte in 1 hole", "5 bytes in 1 hole", "6 bytes in 8 holes"]
+    assert [case.message for case in found.cases] == [
+        "1 byte in 1 hole",
+        "5 bytes in 1 hole",
+        "6 bytes in 8 holes",
+    ]
 
 
 def test_lengths_of_time_and_ranges() -> None:
-    assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == ["5 us", "250 ms", "9.3 s", "10 min", "2.5 h"]
+    assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == [
+        "5 us",
+        "250 ms",
+        "9.3 s",
+        "10 min",
+        "2.5 h",
+    ]
     assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"
     assert ranges(range(0, 24, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22"
-    assert ranges([*range(0, 24, 2), 30, 31, 40]) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 3 more"
+    assert (
+        ranges([*range(0, 24, 2), 30, 31, 40])
+        == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 3 more"
+    )
 
 
-def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_where_it_differs() -> None:
+def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_where_it_differs() -> (
+    None
+):
     rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
     collector = Collector({"broad": rule})
     for row, connection, what in ((1, 1, "do a"), (2, 2, "do b")):
@@ -103,14 +152,32 @@ def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_wh
             [(1, 7, None, "do a"), (2, 8, None, "do a"), (3, 8, None, "do b")],
             "vb 7, connection 1 and vb 8, connection 2: do a; vb 8, connection 3: do b",
         ),
-        ([(1, 7, 1, "do a"), (1, 7, 2, "do b")], "vb 7 stream-id 1, connection 1: do a; vb 7 stream-id 2, connection 1: do b"),
+        (
+            [(1, 7, 1, "do a"), (1, 7, 2, "do b")],
+            "vb 7 stream-id 1, connection 1: do a; vb 7 stream-id 2, connection 1: do b",
+        ),
         ([*((one, one, None, "do a") for one in range(1, 5)), (6, 1, None, "do b")], "look"),
     ],
     ids=["pairs", "stream-ids", "too many"],
 )
-def test_it_names_no_vbucket_of_a_connection_twice(cases: list[tuple[int, int, int | None, str]], expected: str) -> None:
-    collector = Collector({"broad": Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")})
+def test_it_names_no_vbucket_of_a_connection_twice(
+    cases: list[tuple[int, int, int | None, str]], expected: str
+) -> None:
+    collector = Collector(
+        {
+            "broad": Rule(
+                "broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown"
+            )
+        }
+    )
     for row, (connection, vbucket, sid, what) in enumerate(cases, 1):
-        collector.add(replace(once("broad", row, vbucket, next_=what), connection=connection, sid=sid, message="it stands still"))
+        collector.add(
+            replace(
+                once("broad", row, vbucket, next_=what),
+                connection=connection,
+                sid=sid,
+                message="it stands still",
+            )
+        )
     (found,) = collector.findings({})
     assert found.next == expected

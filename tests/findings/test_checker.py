@@ -37,7 +37,11 @@ def test_a_sound_capture_has_notes_at_most(name: str) -> None:
 def test_the_story_of_three_rollbacks() -> None:
     found = check(SAMPLES / "rollback.pcap")
     assert [one.rule for one in found if one.severity != "note"] == []
-    assert [(one.cause, one.vbuckets, one.message.rpartition("; ")[2]) for one in found if one.rule == "rollback"] == [
+    assert [
+        (one.cause, one.vbuckets, one.message.rpartition("; ")[2])
+        for one in found
+        if one.rule == "rollback"
+    ] == [
         ("leading-consumer", (7,), "followed in row 112"),
         ("unknown-uuid", (9,), "followed in row 114"),
         ("snapshot-mismatch", (10,), "followed in row 116"),
@@ -46,15 +50,30 @@ def test_the_story_of_three_rollbacks() -> None:
 
 def test_the_story_of_a_loop() -> None:
     found = [one for one in check(SAMPLES / "loop.pcap") if one.severity != "note"]
-    loops = [(one.cause, one.vbuckets, one.message.partition(" in ")[0], one.message[-19:]) for one in found if one.rule == "rollback-loop"]
+    loops = [
+        (one.cause, one.vbuckets, one.message.partition(" in ")[0], one.message[-19:])
+        for one in found
+        if one.rule == "rollback-loop"
+    ]
     assert loops == [("purge", (30, 31), "rolled back 4 times to 0", "n 2 vbuckets: 30–31")]
     (loop,) = [one for one in found if one.rule == "rollback-loop"]
-    assert [(case.vbuckets, case.message[-19:], case.facts["items sent again"]) for case in loop.cases] == [
+    assert [
+        (case.vbuckets, case.message[-19:], case.facts["items sent again"]) for case in loop.cases
+    ] == [
         ((30,), "86 items sent again", 86),
         ((31,), "86 items sent again", 86),
     ]
-    assert (loop.severity, loop.whose, loop.over, loop.clients) == ("error", "client", "open", ("10.11.0.1 connector",))
-    effects = [(one.rule, one.cause, one.vbuckets, one.connections) for one in found if one.effect_of == loop.id]
+    assert (loop.severity, loop.whose, loop.over, loop.clients) == (
+        "error",
+        "client",
+        "open",
+        ("10.11.0.1 connector",),
+    )
+    effects = [
+        (one.rule, one.cause, one.vbuckets, one.connections)
+        for one in found
+        if one.effect_of == loop.id
+    ]
     assert sorted(effects, key=str) == [
         ("rollback", "purge", (30, 31), (2, 3, 4, 5)),
         ("rollback", "uuid-never-given", (31,), (4,)),
@@ -98,12 +117,21 @@ def test_asking_twice_gives_the_same() -> None:
 def test_only_the_rules_that_are_asked_for() -> None:
     talk = opened()
     talk.stream(7).mutation(1, "k")
-    assert {one.rule for one in findings(talk, rules=["event-before-marker"])} == {"event-before-marker"}
+    assert {one.rule for one in findings(talk, rules=["event-before-marker"])} == {
+        "event-before-marker"
+    }
 
 
 def test_findings_are_worst_first_then_what_costs_somebody_then_by_row() -> None:
     found = check(SAMPLES / "tour.pcapng")
-    order = [(SEVERITIES.index(one.severity), RULES[one.rule].cost is None, one.places[0].row if one.places else 0) for one in found]
+    order = [
+        (
+            SEVERITIES.index(one.severity),
+            RULES[one.rule].cost is None,
+            one.places[0].row if one.places else 0,
+        )
+        for one in found
+    ]
     assert order == sorted(order)
 
 

@@ -17,9 +17,22 @@ from tests.streams.told import Told, opened, packets
 OLD, NEW = 0xA1, 0xB2
 
 
-def checkpoint(path: Path, vbuckets: range, seqno: int = 1000, snapshot: tuple[int, int] | None = None, uuid: int = OLD) -> str:
+def checkpoint(
+    path: Path,
+    vbuckets: range,
+    seqno: int = 1000,
+    snapshot: tuple[int, int] | None = None,
+    uuid: int = OLD,
+) -> str:
     low, high = snapshot or (seqno, seqno)
-    one = {"checkpoint": {"vbuuid": uuid, "seqno": seqno, "snapshot": {"startSeqno": low, "endSeqno": high}}, "bucketUuid": "x"}
+    one = {
+        "checkpoint": {
+            "vbuuid": uuid,
+            "seqno": seqno,
+            "snapshot": {"startSeqno": low, "endSeqno": high},
+        },
+        "bucketUuid": "x",
+    }
     path.write_bytes(orjson.dumps({str(vbucket): one for vbucket in vbuckets}))
     return str(path)
 
@@ -27,37 +40,67 @@ def checkpoint(path: Path, vbuckets: range, seqno: int = 1000, snapshot: tuple[i
 def beside(evidence: LogEvidence, *talks: Told) -> list[Finding]:
     checker, engine = checked(packets(*talks), (), ORDINARY)
     checker.evidence = evidence
-    return [one for one in checker.findings(engine.links, engine.coverage) if one.rule.startswith("checkpoint-")]
+    return [
+        one
+        for one in checker.findings(engine.links, engine.coverage)
+        if one.rule.startswith("checkpoint-")
+    ]
 
 
 def test_checkpoints_that_will_be_rolled_back_alike_are_one_finding(tmp_path: Path) -> None:
     log = tmp_path / "stats"
     log.write_text("\n".join(failovers(vbucket, (NEW, 900), (OLD, 0)) for vbucket in range(12)))
-    (one,) = findings_alone(LogEvidence.read([str(log)], [checkpoint(tmp_path / "ck.json", range(12))]), ORDINARY)
-    assert (one.rule, one.severity, one.cause, one.vbuckets) == ("checkpoint-rollback", "warning", "leading-consumer", tuple(range(12)))
-    assert one.message.startswith("resuming from 1000 will be rolled back to 900: the consumer is ahead of the branch point 900")
+    (one,) = findings_alone(
+        LogEvidence.read([str(log)], [checkpoint(tmp_path / "ck.json", range(12))]), ORDINARY
+    )
+    assert (one.rule, one.severity, one.cause, one.vbuckets) == (
+        "checkpoint-rollback",
+        "warning",
+        "leading-consumer",
+        tuple(range(12)),
+    )
+    assert one.message.startswith(
+        "resuming from 1000 will be rolled back to 900: the consumer is ahead of the branch "
+        "point 900"
+    )
     assert one.message.endswith(" on 12 vbuckets: 0–11")
-    assert one.next == f"undo what the consumer has above 900, and resume at 900 with uuid 0x{NEW:016x}"
+    assert (
+        one.next
+        == f"undo what the consumer has above 900, and resume at 900 with uuid 0x{NEW:016x}"
+    )
 
 
 def test_checkpoints_that_can_be_resumed_from_are_no_finding(tmp_path: Path) -> None:
     log = tmp_path / "stats"
     log.write_text(failovers(0, (NEW, 900), (OLD, 0)))
-    assert findings_alone(LogEvidence.read([str(log)], [checkpoint(tmp_path / "ck.json", range(1), 900)]), ORDINARY) == []
+    assert (
+        findings_alone(
+            LogEvidence.read([str(log)], [checkpoint(tmp_path / "ck.json", range(1), 900)]),
+            ORDINARY,
+        )
+        == []
+    )
 
 
 def test_a_seqno_outside_its_snapshot_is_an_error(tmp_path: Path) -> None:
-    (one,) = findings_alone(LogEvidence.read([], [checkpoint(tmp_path / "ck.json", range(1), 10, (11, 20))]), ORDINARY)
+    (one,) = findings_alone(
+        LogEvidence.read([], [checkpoint(tmp_path / "ck.json", range(1), 10, (11, 20))]), ORDINARY
+    )
     assert (one.rule, one.severity) == ("checkpoint-range", "error")
 
 
 def test_what_nothing_decides_is_a_note(tmp_path: Path) -> None:
-    (one,) = findings_alone(LogEvidence.read([], [checkpoint(tmp_path / "ck.json", range(3))]), ORDINARY)
+    (one,) = findings_alone(
+        LogEvidence.read([], [checkpoint(tmp_path / "ck.json", range(3))]), ORDINARY
+    )
     assert (one.rule, one.severity, one.count) == ("checkpoint-unchecked", "note", 3)
 
 
 def test_checkpoints_of_two_consumers_are_told_apart(tmp_path: Path) -> None:
-    paths = [checkpoint(tmp_path / "a.json", range(1), 10, (11, 20)), checkpoint(tmp_path / "b.json", range(1), 10, (12, 20))]
+    paths = [
+        checkpoint(tmp_path / "a.json", range(1), 10, (11, 20)),
+        checkpoint(tmp_path / "b.json", range(1), 10, (12, 20)),
+    ]
     (one,) = findings_alone(LogEvidence.read([], paths), ORDINARY)
     assert len(one.cases) == 2
     assert len(one.clients) == 2
@@ -71,6 +114,14 @@ def test_a_capture_has_the_failover_log_and_the_last_seqno(tmp_path: Path) -> No
     (old,) = beside(LogEvidence.read([], [checkpoint(tmp_path / "old.json", range(3, 4))]), talk)
     assert old.message.startswith("resuming from 1000 will be rolled back to 900: ")
     assert "of the capture)" in old.message
-    assert beside(LogEvidence.read([], [checkpoint(tmp_path / "new.json", range(3, 4), uuid=NEW)]), talk) == []
-    (ahead,) = beside(LogEvidence.read([], [checkpoint(tmp_path / "ahead.json", range(3, 4), 1600, uuid=NEW)]), talk)
+    assert (
+        beside(
+            LogEvidence.read([], [checkpoint(tmp_path / "new.json", range(3, 4), uuid=NEW)]), talk
+        )
+        == []
+    )
+    (ahead,) = beside(
+        LogEvidence.read([], [checkpoint(tmp_path / "ahead.json", range(3, 4), 1600, uuid=NEW)]),
+        talk,
+    )
     assert ahead.rule == "checkpoint-unchecked"

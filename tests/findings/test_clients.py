@@ -1,4 +1,6 @@
-"""A client over all its connections: how long it takes to ask again, and what it may have asked unseen."""
+"""A client over all its connections: how long it takes to ask again, and what it may have asked
+unseen.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,12 @@ def test_connections_without_a_beginning_may_be_anybodys_of_their_host() -> None
     late = opened("elastic:1", port=50_003)
     late.begin()
     late.stream(9)
-    found = clients(opened("kafka:1", port=50_001), opened("kafka:2", port=50_002), late, opened("elastic:2", port=50_004))
+    found = clients(
+        opened("kafka:1", port=50_001),
+        opened("kafka:2", port=50_002),
+        late,
+        opened("elastic:2", port=50_004),
+    )
     assert found.may_be(1) == {1, 2, 3}
     assert found.may_be(3) == {1, 2, 3, 4}
 

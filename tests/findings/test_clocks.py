@@ -1,4 +1,6 @@
-"""The time in a CAS: one that is ahead of its capture, one that no clock shows, and clocks of captures that may be wrong."""
+"""The time in a CAS: one that is ahead of its capture, one that no clock shows, and clocks of
+captures that may be wrong.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +40,39 @@ def told(*after_ns: int, recent: int = 5, vbucket: int = 55, port: int = 50_000)
 
 def test_a_change_from_the_future_is_told_with_how_far_it_is_ahead() -> None:
     (one,) = found(told(40 * YEAR_NS))
-    assert (one.severity, one.cause, one.whose, one.vbuckets, one.seqnos) == ("warning", "ahead", "server", (55,), (6,))
+    assert (one.severity, one.cause, one.whose, one.vbuckets, one.seqnos) == (
+        "warning",
+        "ahead",
+        "server",
+        (55,),
+        (6,),
+    )
     assert one.message.endswith(" of seqno 6 is 40 years ahead of the capture's clock")
 
 
-@pytest.mark.parametrize(("after_ns", "span"), [(2 * HOUR_NS, "120 min"), (60 * HOUR_NS, "2 days"), (400 * 24 * HOUR_NS, "400 days")])
+@pytest.mark.parametrize(
+    ("after_ns", "span"),
+    [(2 * HOUR_NS, "120 min"), (60 * HOUR_NS, "2 days"), (400 * 24 * HOUR_NS, "400 days")],
+)
 def test_how_far_is_in_days_and_years(after_ns: int, span: str) -> None:
     (one,) = found(told(after_ns))
     assert f"is {span} ahead" in one.message
 
 
 def test_a_time_that_no_clock_shows_is_told_apart() -> None:
-    ahead, impossible = found(told(40 * YEAR_NS, (1 << 63) - (1 << 16) - START_NS, (1 << 64) - (1 << 16) - START_NS))
-    assert (ahead.cause, impossible.cause, impossible.seqnos, impossible.count) == ("ahead", "impossible", (7,), 2)
-    assert impossible.message == "CAS 0x7fffffffffff0000 of seqno 7 has an impossible time, in the year 2262"
+    ahead, impossible = found(
+        told(40 * YEAR_NS, (1 << 63) - (1 << 16) - START_NS, (1 << 64) - (1 << 16) - START_NS)
+    )
+    assert (ahead.cause, impossible.cause, impossible.seqnos, impossible.count) == (
+        "ahead",
+        "impossible",
+        (7,),
+        2,
+    )
+    assert (
+        impossible.message
+        == "CAS 0x7fffffffffff0000 of seqno 7 has an impossible time, in the year 2262"
+    )
 
 
 @pytest.mark.parametrize("after_ns", [-(30 * YEAR_NS), 0, HOUR_NS, -START_NS])

@@ -1,4 +1,6 @@
-"""Why a server closed a connection: what was found before that makes servers close, and what only happened to be there."""
+"""Why a server closed a connection: what was found before that makes servers close, and what only
+happened to be there.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,17 @@ def wrong_opaque(talk: Told) -> None:
 
 
 def marker_of_the_client(talk: Told) -> None:
-    talk.send("client", encode("dcp_snapshot_marker", vbucket=7, opaque=9, start_seqno=0, end_seqno=9, snapshot_type=["memory"]))
+    talk.send(
+        "client",
+        encode(
+            "dcp_snapshot_marker",
+            vbucket=7,
+            opaque=9,
+            start_seqno=0,
+            end_seqno=9,
+            snapshot_type=["memory"],
+        ),
+    )
 
 
 def lengths_that_do_not_fit(talk: Told) -> None:
@@ -73,7 +85,9 @@ def is_explained(talk: Told) -> bool:
 
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize("rule", FAULTS)
-def test_a_close_by_the_server_points_at_the_fault_that_it_closes_for(rule: str, abort: bool) -> None:
+def test_a_close_by_the_server_points_at_the_fault_that_it_closes_for(
+    rule: str, abort: bool
+) -> None:
     talk = streaming()
     FAULTS[rule](talk)
     talk.close("server", abort=abort)
@@ -99,7 +113,9 @@ def test_a_noop_that_nobody_answers_for_an_interval_explains_a_close() -> None:
     talk.wait(6)
     talk.close("server")
     one = closed(talk)
-    assert one.message.startswith("closed by the server with 1 stream open, after noop-unanswered (row ")
+    assert one.message.startswith(
+        "closed by the server with 1 stream open, after noop-unanswered (row "
+    )
     assert [place.direction for place in one.places] == ["s2c", "s2c"]
 
 

@@ -25,35 +25,61 @@ from tests.tables import build
 
 
 def test_causes_are_told_apart_and_vbuckets_are_not() -> None:
-    found = collected(once("broad", 1), once("broad", 2, cause="x"), once("broad", 3, 8), once("broad", 4, None)).findings({})
+    found = collected(
+        once("broad", 1), once("broad", 2, cause="x"), once("broad", 3, 8), once("broad", 4, None)
+    ).findings({})
     assert [(one.cause, one.vbuckets) for one in found] == [(None, (7, 8)), ("x", (7,)), (None, ())]
 
 
 def test_what_is_worse_is_another_finding() -> None:
-    found = collected(once("broad", 1, severity="note"), once("broad", 2), once("broad", 3, severity="note")).findings({})
-    assert [(one.severity, [each.row for each in one.places], one.count) for one in found] == [("warning", [2], 1), ("note", [1, 3], 2)]
+    found = collected(
+        once("broad", 1, severity="note"), once("broad", 2), once("broad", 3, severity="note")
+    ).findings({})
+    assert [(one.severity, [each.row for each in one.places], one.count) for one in found] == [
+        ("warning", [2], 1),
+        ("note", [1, 3], 2),
+    ]
 
 
 def test_advice_for_what_another_rule_speaks_of_is_not_given() -> None:
     told = (once("broad", 1, next_="do a"), once("broad", 2, next_="do b"), once("narrow", 2))
-    found = [one for one in collected(*told).findings({"narrow": ("broad",)}) if one.rule == "broad"]
+    found = [
+        one for one in collected(*told).findings({"narrow": ("broad",)}) if one.rule == "broad"
+    ]
     assert [one.next for one in found] == ["do a"]
 
 
 def test_several_vbuckets_are_one() -> None:
     (found,) = collected(*(once("broad", row, row) for row in (1, 2, 3, 9))).findings({})
-    assert [(case.vbuckets, case.message, case.count) for case in found.cases] == [((row,), f"at {row}", 1) for row in (1, 2, 3, 9)]
-    assert (found.vbuckets, found.count, [one.row for one in found.places]) == ((1, 2, 3, 9), 4, [1, 2, 3, 9])
+    assert [(case.vbuckets, case.message, case.count) for case in found.cases] == [
+        ((row,), f"at {row}", 1) for row in (1, 2, 3, 9)
+    ]
+    assert (found.vbuckets, found.count, [one.row for one in found.places]) == (
+        (1, 2, 3, 9),
+        4,
+        [1, 2, 3, 9],
+    )
     assert found.message == "at several on 4 vbuckets in 8 us: 1–3, 9"
 
 
 def test_what_is_worded_in_another_way_is_another_finding() -> None:
-    collector = collected(*(replace(once("broad", row), message=said, connection=row) for row, said in ((1, "full 5"), (2, "empty 5"))))
+    collector = collected(
+        *(
+            replace(once("broad", row), message=said, connection=row)
+            for row, said in ((1, "full 5"), (2, "empty 5"))
+        )
+    )
     assert [one.message for one in collector.findings({})] == ["full 5", "empty 5"]
 
 
 def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
-    collector = collected(once("broad", 1), once("broad", 2), once("narrow", 2), once("broad", 3, 8), once("narrow", 3, 8))
+    collector = collected(
+        once("broad", 1),
+        once("broad", 2),
+        once("narrow", 2),
+        once("broad", 3, 8),
+        once("narrow", 3, 8),
+    )
     found = collector.findings({"narrow": ("broad",)})
     assert [(one.rule, [each.row for each in one.places], one.count) for one in found] == [
         ("broad", [1], 1),
@@ -62,9 +88,16 @@ def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
 
 
 def test_a_finding_says_what_the_first_of_its_messages_shows_that_is_left() -> None:
-    collector = collected(*(replace(once("broad", row), seqnos=(row,)) for row in (1, 2, 3)), once("narrow", 1))
+    collector = collected(
+        *(replace(once("broad", row), seqnos=(row,)) for row in (1, 2, 3)), once("narrow", 1)
+    )
     narrow, broad = collector.findings({"narrow": ("broad",)})
-    assert (narrow.message, broad.message, broad.seqnos, [each.row for each in broad.places]) == ("at 1", "at 2", (2,), [2, 3])
+    assert (narrow.message, broad.message, broad.seqnos, [each.row for each in broad.places]) == (
+        "at 1",
+        "at 2",
+        (2,),
+        [2, 3],
+    )
 
 
 def test_rules_that_nobody_asked_for_are_dropped() -> None:
@@ -79,15 +112,32 @@ def test_a_copy_goes_on_by_itself() -> None:
 
 
 def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> None:
-    rules = {name: Rule(name, "stream", "warning", "", "", "do", whose="unknown") for name in ("cause", "effect")}
+    rules = {
+        name: Rule(name, "stream", "warning", "", "", "do", whose="unknown")
+        for name in ("cause", "effect")
+    }
 
     def told(rule: str, connection: int, time_ns: int) -> Occurrence:
-        return Occurrence(rule, "warning", rule, connection, (MessagePlace(time_ns, connection, "s2c", 0, 0, 1, time_ns),), 7)
+        return Occurrence(
+            rule,
+            "warning",
+            rule,
+            connection,
+            (MessagePlace(time_ns, connection, "s2c", 0, 0, 1, time_ns),),
+            7,
+        )
 
     collector = Collector(rules)
-    for occurrence in (told("cause", 1, 10), told("cause", 1, 20), told("effect", 1, 15), told("effect", 2, 15)):
+    for occurrence in (
+        told("cause", 1, 10),
+        told("cause", 1, 20),
+        told("effect", 1, 15),
+        told("effect", 2, 15),
+    ):
         collector.add(occurrence)
-    assert [(one.rule, one.connections) for one in collector.findings({}, {"cause": ("effect",)})] == [("cause", (1,)), ("effect", (2,))]
+    assert [
+        (one.rule, one.connections) for one in collector.findings({}, {"cause": ("effect",)})
+    ] == [("cause", (1,)), ("effect", (2,))]
     late = Collector(rules)
     for occurrence in (told("cause", 1, 10), told("effect", 1, 15)):
         late.add(occurrence)
@@ -98,12 +148,25 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
     ("count", "expected"),
     [(2, "vb 7: do 7; vb 8: do 8"), (3, "vb 7: do 7; vb 8: do 8; vb 9: do 9"), (4, "look")],
 )
-def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_each_of_a_few(count: int, expected: str) -> None:
+def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_each_of_a_few(
+    count: int, expected: str
+) -> None:
     rule = Rule("r", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
     collector = Collector({"r": rule})
     for vbucket in range(7, 7 + count):
         place = MessagePlace(vbucket, 1, "s2c", 0, 0, 1, vbucket)
-        collector.add(Occurrence("r", "warning", f"told {vbucket}", 1, (place,), vbucket, next=f"do {vbucket}", shared="told"))
+        collector.add(
+            Occurrence(
+                "r",
+                "warning",
+                f"told {vbucket}",
+                1,
+                (place,),
+                vbucket,
+                next=f"do {vbucket}",
+                shared="told",
+            )
+        )
     (one,) = collector.findings({})
     assert one.message == f"told on {count} vbuckets in 0 us: 7–{6 + count}"
     assert (one.next, one.vbuckets) == (expected, tuple(range(7, 7 + count)))
@@ -116,7 +179,10 @@ def test_what_one_rule_found_of_two_severities_in_a_batch_is_two_findings() -> N
     bad = Candidates("broad", np.array([0, 1, 2, 3]), lambda row: f"bad {row}", severity="error")
     mild = Candidates("broad", np.array([1, 3]), lambda row: f"mild {row}")
     collector.add_batch(batch, [mild, bad])
-    found = [(one.severity, one.message, one.count, [place.row for place in one.places]) for one in collector.findings({})]
+    found = [
+        (one.severity, one.message, one.count, [place.row for place in one.places])
+        for one in collector.findings({})
+    ]
     assert found == [("error", "bad 0", 4, [1, 2, 3, 4]), ("warning", "mild 1", 2, [2, 4])]
 
 
@@ -124,9 +190,14 @@ def test_what_is_wrong_with_a_message_is_said_by_severity() -> None:
     rule = "bad-framing-extras"
     collector = Collector({rule: replace(RULES["broad"], id=rule)})
     severities: tuple[Severity, ...] = ("error", "note")
-    several = [Candidates(rule, np.zeros(1, np.int64), severity=severity) for severity in severities]
+    several = [
+        Candidates(rule, np.zeros(1, np.int64), severity=severity) for severity in severities
+    ]
     collector.add_batch(build.batch(encode("dcp_noop", frames=[(9, b"x"), (0, b"y")])), several)
-    assert [one.message for one in collector.findings({})] == ["barrier of 1 bytes", "framing extras with the unknown id 9"]
+    assert [one.message for one in collector.findings({})] == [
+        "barrier of 1 bytes",
+        "framing extras with the unknown id 9",
+    ]
 
 
 def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:
@@ -134,13 +205,21 @@ def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:
     assert batch is not None
     collector = Collector(RULES)
     several = [("late", [3]), ("early", [0, 1, 2])]
-    found = (Candidates("broad", np.array(rows), lambda row, which=which: f"{which} {row}") for which, rows in several)  # type: ignore[misc]
+    found = (
+        Candidates("broad", np.array(rows), lambda row, which=which: f"{which} {row}")  # type: ignore[misc]
+        for which, rows in several
+    )
     collector.add_batch(batch, found)
     (one,) = collector.findings({})
-    assert (one.message, one.count, [place.row for place in one.places]) == ("early 0", 4, [1, 2, 3, 4])
+    assert (one.message, one.count, [place.row for place in one.places]) == (
+        "early 0",
+        4,
+        [1, 2, 3, 4],
+    )
 
 
-# -- rows of all ------------------------------------------------------------------------------------------------------
+# -- rows of all
+# --------------------------------------------------------------------------------------------------
 
 
 def keeping(*occurrences: Occurrence) -> Collector:
@@ -151,7 +230,9 @@ def keeping(*occurrences: Occurrence) -> Collector:
 
 
 def test_the_rows_of_all_are_kept_for_who_wants_them() -> None:
-    occurrences = [once("broad", row, vbucket) for vbucket in (8, 7) for row in range(vbucket, 1000, 10)]
+    occurrences = [
+        once("broad", row, vbucket) for vbucket in (8, 7) for row in range(vbucket, 1000, 10)
+    ]
     (found,), (without,) = keeping(*occurrences).findings({}), collected(*occurrences).findings({})
     assert found == without
     assert found.rows.tolist() == sorted([*range(7, 1000, 10), *range(8, 1000, 10)])
@@ -160,7 +241,9 @@ def test_the_rows_of_all_are_kept_for_who_wants_them() -> None:
 
 
 def test_the_rows_of_all_are_kept_of_what_is_found_in_bulk() -> None:
-    batch = Engine(["told.pcap"], ports=(PORT,)).feed(next(batches(packets(opened(), opened(port=50_001)))))
+    batch = Engine(["told.pcap"], ports=(PORT,)).feed(
+        next(batches(packets(opened(), opened(port=50_001))))
+    )
     assert batch is not None
     every = np.arange(len(batch))
     both = []
@@ -181,9 +264,9 @@ def test_an_occurrence_may_name_more_rows_than_it_has_places() -> None:
 
 def test_rows_of_which_another_rule_speaks_are_not_told_again() -> None:
     rows = range(1, 20)
-    (narrow, broad) = keeping(*(once("narrow", row) for row in rows if row % 2), *(once("broad", row) for row in rows)).findings(
-        {"narrow": ("broad",)}
-    )
+    (narrow, broad) = keeping(
+        *(once("narrow", row) for row in rows if row % 2), *(once("broad", row) for row in rows)
+    ).findings({"narrow": ("broad",)})
     assert (narrow.rule, narrow.rows.tolist()) == ("narrow", list(range(1, 20, 2)))
     assert broad.rows.tolist() == list(range(2, 20, 2))
 
@@ -195,11 +278,16 @@ def test_doubtful_rows_are_dropped() -> None:
     assert found.rows.tolist() == [1, 2, 3, 4, 8, 9, 10, 18, 19]
 
 
-def test_of_too_many_rows_the_rule_with_the_most_forgets_the_earliest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_rows_the_rule_with_the_most_forgets_the_earliest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 100)
     batch = Engine(["told.pcap"], ports=(PORT,)).feed(next(batches(packets(opened()))))
     assert batch is not None
-    collector = keeping(*(once("broad", row, row % 3) for row in range(1, 301)), *(once("narrow", row) for row in range(1, 41)))
+    collector = keeping(
+        *(once("broad", row, row % 3) for row in range(1, 301)),
+        *(once("narrow", row) for row in range(1, 41)),
+    )
     collector.add_batch(batch, [])
     broad, narrow = sorted(collector.findings({}), key=lambda one: one.rule)
     assert narrow.rows.tolist() == list(range(1, 41))
@@ -216,29 +304,52 @@ def owned(*occurrences: Occurrence, apart: bool = False) -> list[tuple[str, int,
     collector = Collector(RULES, OWNS)
     for one in occurrences:
         collector.add(one)
-    return [(one.rule, one.count, one.effect_of is not None) for one in collector.findings({}, apart=apart)]
+    return [
+        (one.rule, one.count, one.effect_of is not None)
+        for one in collector.findings({}, apart=apart)
+    ]
 
 
-def of_stream(rule: str, row: int, vbucket: int = 7, severity: Severity = "warning", **more: Any) -> Occurrence:
-    return Occurrence(rule, severity, "x", 1, (MessagePlace(row, 1, "c2s", row, 0, row, row),), vbucket, **more)
+def of_stream(
+    rule: str, row: int, vbucket: int = 7, severity: Severity = "warning", **more: Any
+) -> Occurrence:
+    return Occurrence(
+        rule, severity, "x", 1, (MessagePlace(row, 1, "c2s", row, 0, row, row),), vbucket, **more
+    )
 
 
 def test_what_a_cause_explains_is_its_effect_and_no_more_than_that() -> None:
     cause = of_stream("broad", 1, explains=(3, 4))
     effects = [of_stream("narrow", row, stream=stream) for row, stream in ((2, 3), (3, 4), (4, 5))]
-    assert owned(cause, *effects) == [("broad", 1, False), ("narrow", 2, True), ("narrow", 1, False)]
+    assert owned(cause, *effects) == [
+        ("broad", 1, False),
+        ("narrow", 2, True),
+        ("narrow", 1, False),
+    ]
 
 
 def test_what_is_not_in_the_table_is_no_effect() -> None:
-    assert owned(of_stream("narrow", 1, explains=(3,)), of_stream("broad", 2, stream=3)) == [("narrow", 1, False), ("broad", 1, False)]
+    assert owned(of_stream("narrow", 1, explains=(3,)), of_stream("broad", 2, stream=3)) == [
+        ("narrow", 1, False),
+        ("broad", 1, False),
+    ]
     cause = of_stream("narrow", 1)
-    assert owned(cause, of_stream("broad", 2, effect_of=cause.key)) == [("narrow", 1, False), ("broad", 1, False)]
+    assert owned(cause, of_stream("broad", 2, effect_of=cause.key)) == [
+        ("narrow", 1, False),
+        ("broad", 1, False),
+    ]
 
 
 def test_what_is_worse_is_no_effect() -> None:
     cause = of_stream("broad", 1, explains=(3,))
-    assert owned(cause, of_stream("narrow", 2, stream=3, severity="error")) == [("narrow", 1, False), ("broad", 1, False)]
-    assert owned(cause, of_stream("narrow", 2, stream=3, severity="note")) == [("broad", 1, False), ("narrow", 1, True)]
+    assert owned(cause, of_stream("narrow", 2, stream=3, severity="error")) == [
+        ("narrow", 1, False),
+        ("broad", 1, False),
+    ]
+    assert owned(cause, of_stream("narrow", 2, stream=3, severity="note")) == [
+        ("broad", 1, False),
+        ("narrow", 1, True),
+    ]
 
 
 def test_effects_of_one_finding_are_one_finding() -> None:
@@ -254,10 +365,14 @@ def test_an_effect_of_what_was_silenced_stands_for_itself() -> None:
     collector = Collector(RULES, OWNS)
     for one in (cause, of_stream("narrow", 1), of_stream("narrow", 2, effect_of=cause.key)):
         collector.add(one)
-    assert [(one.rule, one.effect_of, one.count) for one in collector.findings({"narrow": ("broad",)})] == [("narrow", None, 2)]
+    assert [
+        (one.rule, one.effect_of, one.count) for one in collector.findings({"narrow": ("broad",)})
+    ] == [("narrow", None, 2)]
 
 
-def test_of_too_many_vbuckets_those_that_come_late_are_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_vbuckets_those_that_come_late_are_told_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.findings.collector.MOST_APART", 10)
     one = collected(*(once("narrow", row, row) for row in range(100)))
     assert len(one._heaps) == 11
@@ -267,7 +382,9 @@ def test_of_too_many_vbuckets_those_that_come_late_are_told_together(monkeypatch
 
 
 def crowd(sizes: list[int]) -> Collector:
-    """Of 60 vbuckets, the highest first, each three times in a row; read in batches of so many packets."""
+    """Of 60 vbuckets, the highest first, each three times in a row; read in batches of so many
+    packets.
+    """
     talk = opened()
     for vbucket in range(60, 0, -1):
         stream = Stream(talk, vbucket, opaque=5)
@@ -278,11 +395,16 @@ def crowd(sizes: list[int]) -> Collector:
         batch = engine.feed(part)
         if batch is not None:
             rows = np.flatnonzero(batch.decoded.opcode == Opcode.DCP_MUTATION)
-            collector.add_batch(batch, [Candidates("broad", rows, lambda row, batch=batch: f"row {batch.row[row]}")])  # type: ignore[misc]
+            collector.add_batch(
+                batch,
+                [Candidates("broad", rows, lambda row, batch=batch: f"row {batch.row[row]}")],  # type: ignore[misc]
+            )
     return collector
 
 
-def test_those_that_come_late_are_counted_in_bulk_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_that_come_late_are_counted_in_bulk_whatever_the_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.findings.collector.MOST_APART", 10)
     added, add = list[Occurrence](), Collector.add
 

@@ -25,12 +25,17 @@ def test_controls_that_are_refused_or_unknown() -> None:
     assert told(talk) == [("note", "control-unknown-key", "make_coffee")]
 
 
-def test_a_setting_that_a_server_is_too_old_for_is_told_with_the_first_version_that_has_it() -> None:
+def test_a_setting_that_a_server_is_too_old_for_is_told_with_the_first_version_that_has_it() -> (
+    None
+):
     talk = opened()
     talk.control("enable_out_of_order_snapshots", "true", status=Status.EINVAL)
     talk.control("max_marker_version", "2.2", status=Status.NOT_SUPPORTED)
     known, unclear = (one.next for one in findings(talk) if one.rule == "control-rejected")
-    assert (known, unclear) == ("do not rely on it; servers know it from 7.0 on", "do not rely on it")
+    assert (known, unclear) == (
+        "do not rely on it; servers know it from 7.0 on",
+        "do not rely on it",
+    )
 
 
 def test_a_window_that_is_refused_because_no_server_can_keep_it() -> None:
@@ -38,18 +43,28 @@ def test_a_window_that_is_refused_because_no_server_can_keep_it() -> None:
         talk = opened()
         talk.control("connection_buffer_size", str(size), status=Status.EINVAL)
         (found,) = findings(talk)
-        assert (found.rule, found.message) == ("control-rejected", f"control connection_buffer_size={size} was refused: einval")
+        assert (found.rule, found.message) == (
+            "control-rejected",
+            f"control connection_buffer_size={size} was refused: einval",
+        )
         assert ("4,294,967,295 bytes at most" in found.next) is is_above
 
 
 def test_a_connection_that_is_closed_under_its_streams() -> None:
-    for abort, cause, words in ((True, "reset", "reset by the client"), (False, "by-client", "closed by the client")):
+    for abort, cause, words in (
+        (True, "reset", "reset by the client"),
+        (False, "by-client", "closed by the client"),
+    ):
         talk = opened()
         stream = talk.stream(7)
         stream.snapshot(0, 3, "memory")
         talk.close(abort=abort)
         (found,) = findings(talk)
-        assert (found.rule, found.cause, found.message) == ("connection-closed", cause, f"{words} with 1 stream open")
+        assert (found.rule, found.cause, found.message) == (
+            "connection-closed",
+            cause,
+            f"{words} with 1 stream open",
+        )
 
 
 def test_a_close_after_all_streams_ended_is_no_news() -> None:
@@ -75,17 +90,24 @@ def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
 
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("first", [0, 4])
-def test_a_direction_that_is_missing_is_no_loss_of_the_capture_but_of_its_filter(direction: int, first: int) -> None:
+def test_a_direction_that_is_missing_is_no_loss_of_the_capture_but_of_its_filter(
+    direction: int, first: int
+) -> None:
     talk = opened()
     stream = talk.stream(7)
     for seqno in range(1, 9):
         stream.snapshot(seqno, seqno, "memory")
         stream.mutation(seqno, "k")
     captured = [packet for packet in packets(talk)[first:] if packet.flow[2] == direction]
-    spread = [replace(packet, time_ns=packet.time_ns + 50_000_000 * number) for number, packet in enumerate(captured)]
+    spread = [
+        replace(packet, time_ns=packet.time_ns + 50_000_000 * number)
+        for number, packet in enumerate(captured)
+    ]
     found = {one.cause: one for one in found_in(spread) if one.rule == "capture-hole"}
     assert [*found] == ["one-direction"]
-    assert found["one-direction"].message.startswith(f"nothing of the {('server', 'client')[direction]} was captured")
+    assert found["one-direction"].message.startswith(
+        f"nothing of the {('server', 'client')[direction]} was captured"
+    )
     assert "without src or dst" in found["one-direction"].next
 
 
@@ -98,16 +120,23 @@ def test_frames_that_are_longer_than_their_ip_header_tells_are_the_network_card_
     while not last.size:
         *before, last = before
     short = last.data[:16] + (40 + last.size - 1000).to_bytes(2, "big") + last.data[18:]
-    (found,) = [one for one in found_in([*before, replace(last, data=short)]) if one.rule == "capture-hole"]
+    (found,) = [
+        one for one in found_in([*before, replace(last, data=short)]) if one.rule == "capture-hole"
+    ]
     assert (found.cause, found.whose) == ("longer-frames", "capture")
-    assert found.message.startswith("frames sent by the server have 1,000 bytes more than their IP headers tell")
+    assert found.message.startswith(
+        "frames sent by the server have 1,000 bytes more than their IP headers tell"
+    )
     assert ("ethtool -K" in found.next, "larger buffer" in found.next) == (True, False)
 
 
 def test_a_client_that_sends_the_same_again_may_have_no_server() -> None:
     talk = Talk()
     talk.send(0, encode("noop", opaque=1), ACK | PSH)
-    again = [replace(talk.packets[0], time_ns=talk.packets[0].time_ns + 10**9 * number) for number in range(3)]
+    again = [
+        replace(talk.packets[0], time_ns=talk.packets[0].time_ns + 10**9 * number)
+        for number in range(3)
+    ]
     assert [one.rule for one in found_in(again) if one.rule == "capture-hole"] == []
 
 
@@ -125,7 +154,10 @@ def test_bytes_that_stand_too_late_in_the_file_are_not_called_lost(*, is_lossy: 
     wire = [packet for packet in packets(talk) if packet.size]
     late, spread = wire[-4:-2], [packet for packet in packets(talk) if packet not in wire[-4:-2]]
     asked = next(packet for packet in reversed(wire) if packet.flow[2] == 0)
-    again = [replace(packet, time_ns=wire[-1].time_ns + 900_000_000 + number) for number, packet in enumerate([asked, *late])]
+    again = [
+        replace(packet, time_ns=wire[-1].time_ns + 900_000_000 + number)
+        for number, packet in enumerate([asked, *late])
+    ]
     for captured in ([*spread, *again], [*spread, *again, *again]):
         (found,) = [one for one in found_in(captured) if one.rule == "capture-hole"]
         size = sum(packet.size for packet in late)
@@ -143,7 +175,9 @@ def test_bytes_that_do_not_fit_their_connection_are_told() -> None:
     last = next(packet for packet in reversed(before) if packet.size) if not last.size else last
     other = replace(last, data=last.data[:38] + b"\x7f" + last.data[39:], time_ns=last.time_ns + 1)
     found = [(one.rule, one.message) for one in found_in([*packets(talk), other])]
-    assert found == [("undecoded-bytes", f"{last.size} bytes without a place in the stream, sent by the server")]
+    assert found == [
+        ("undecoded-bytes", f"{last.size} bytes without a place in the stream, sent by the server")
+    ]
 
 
 @pytest.mark.parametrize("is_lossy", [False, True])
@@ -156,10 +190,18 @@ def test_bytes_that_the_snapshot_length_cut_off_are_told_once(*, is_lossy: bool)
         with talk.lost():
             stream.mutation(3, "k")
     stream.mutation(9, "l")
-    found = {one.rule: one.message for one in found_in([packet.cut(300) for packet in packets(talk)])}
-    assert found.pop("capture-cut").endswith(" bytes cut off by the snapshot length, sent by the server")
+    found = {
+        one.rule: one.message for one in found_in([packet.cut(300) for packet in packets(talk)])
+    }
+    assert found.pop("capture-cut").endswith(
+        " bytes cut off by the snapshot length, sent by the server"
+    )
     lost = found.pop("capture-hole", "none")
-    assert lost.endswith(" bytes beside what was cut off, sent by the server") if is_lossy else lost == "none"
+    assert (
+        lost.endswith(" bytes beside what was cut off, sent by the server")
+        if is_lossy
+        else lost == "none"
+    )
     assert found == {}
 
 
@@ -217,13 +259,19 @@ def test_a_connection_that_seems_to_be_another_one() -> None:
             talk.send(1, encode("dcp_noop", "response"), ACK | PSH)
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
     checker = Checker(tracker, ["connection-reuse-inferred"])
-    for batch in [*(engine.feed(part) for part in batches([*first.packets, *again.packets])), engine.finish()]:
+    for batch in [
+        *(engine.feed(part) for part in batches([*first.packets, *again.packets])),
+        engine.finish(),
+    ]:
         if batch is not None:
             tracker.feed(batch)
             checker.take(batch)
     (found,) = checker.findings(engine.links, engine.coverage)
     assert (found.rule, found.connection) == ("connection-reuse-inferred", 2)
-    assert found.message == "sequence numbers jump by -1,294,968,416 bytes on the addresses of connection 1: taken as a new connection"
+    assert found.message == (
+        "sequence numbers jump by -1,294,968,416 bytes on the addresses of connection 1: taken "
+        "as a new connection"
+    )
 
 
 def test_a_capture_that_begins_in_the_middle() -> None:
@@ -269,7 +317,9 @@ def test_a_connection_that_has_only_little_of_dcp_has_a_beginning(opcode: str) -
         "dcp_control": {"key": "enable_noop", "value": b"true"},
         "dcp_buffer_acknowledgement": {"ack_bytes": 9},
     }
-    talk.send("server" if opcode == "dcp_noop" else "client", encode(opcode, opaque=5, **parts[opcode]))
+    talk.send(
+        "server" if opcode == "dcp_noop" else "client", encode(opcode, opaque=5, **parts[opcode])
+    )
     assert ("note", "mid-stream-start", None) in told(talk)
 
 
@@ -286,4 +336,6 @@ def test_a_connection_that_has_only_little_of_dcp_has_a_beginning(opcode: str) -
 def test_the_key_of_a_hello_that_was_json_once_is_told(key: str, is_told: bool) -> None:
     talk = Told("x")
     talk.hello(key, "JSON")
-    assert [one.whose for one in findings(talk, rules=["hello-key-not-json"])] == ["client"] * is_told
+    assert [one.whose for one in findings(talk, rules=["hello-key-not-json"])] == [
+        "client"
+    ] * is_told

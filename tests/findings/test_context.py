@@ -65,13 +65,17 @@ def test_a_connection_is_there_up_to_its_end_or_that_of_the_capture() -> None:
     assert found.until_ns(found.links[0]) == last_ns
     first.close("client")
     found = context(first, second)
-    assert found.until_ns(found.links[0]) == found.links[0].closed_ns < found.links[1].last_ns - 60e9
+    assert (
+        found.until_ns(found.links[0]) == found.links[0].closed_ns < found.links[1].last_ns - 60e9
+    )
 
 
 def test_another_capture_says_nothing_of_a_connection() -> None:
     found = context(opened("indexer:1", port=50_001))
     (link,) = found.links
-    apart = replace(link, number=2, first_file=1, first_ns=link.last_ns + 1, last_ns=link.last_ns + 9)
+    apart = replace(
+        link, number=2, first_file=1, first_ns=link.last_ns + 1, last_ns=link.last_ns + 9
+    )
     assert Context(found.tracker, [link, apart]).until_ns(link) == link.last_ns
     across = replace(apart, first_ns=link.last_ns - 1)
     assert Context(found.tracker, [link, across]).until_ns(link) == across.last_ns
@@ -84,7 +88,9 @@ def merging(*flags: str, asks: bool = False, lost: bool = False) -> Told:
         talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
     if lost:
         with talk.lost():
-            talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
+            talk.ask(
+                "get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica"
+            )
     stream = talk.stream(7, flags=flags)
     stream.snapshot(0, 10, "disk", "checkpoint")
     stream.mutation(5, "a")

@@ -28,13 +28,20 @@ def found(*talks: Told, **options: Any) -> list[Finding]:
     return findings(*talks, rules=["diverging-history"], **options)
 
 
-def two(*flags: str, other_flags: tuple[str, ...] | None = None, **request: Any) -> tuple[tuple[Told, Stream], tuple[Told, Stream]]:
+def two(
+    *flags: str, other_flags: tuple[str, ...] | None = None, **request: Any
+) -> tuple[tuple[Told, Stream], tuple[Told, Stream]]:
     """Two clients with a stream each of vbucket 7, of the same branch."""
-    one, other = opened("one:1", *flags), opened("two:1", *(flags if other_flags is None else other_flags), port=50_001)
+    one, other = (
+        opened("one:1", *flags),
+        opened("two:1", *(flags if other_flags is None else other_flags), port=50_001),
+    )
     return (one, one.stream(7, log=LOG)), (other, other.stream(7, **{"log": LOG, **request}))
 
 
-def changes(stream: Stream, *, at: int = 2, change: Callable[[Stream, int], None], end: int = 4) -> None:
+def changes(
+    stream: Stream, *, at: int = 2, change: Callable[[Stream, int], None], end: int = 4
+) -> None:
     stream.snapshot(0, end, "memory", "checkpoint")
     for seqno in range(1, end + 1):
         if seqno == at:
@@ -43,27 +50,57 @@ def changes(stream: Stream, *, at: int = 2, change: Callable[[Stream, int], None
             stream.mutation(seqno, f"k{seqno}")
 
 
-def mutation(key: str = "k2", body: Any = b"", *, cas: int = 0x77, **fields: Any) -> Callable[[Stream, int], None]:
+def mutation(
+    key: str = "k2", body: Any = b"", *, cas: int = 0x77, **fields: Any
+) -> Callable[[Stream, int], None]:
     def change(stream: Stream, seqno: int) -> None:
         collection = 0 if stream.conversation.collections else None
-        stream.send("dcp_mutation", cas=cas, collection=collection, key=key, value=body, by_seqno=seqno, rev_seqno=1, **fields)
+        stream.send(
+            "dcp_mutation",
+            cas=cas,
+            collection=collection,
+            key=key,
+            value=body,
+            by_seqno=seqno,
+            rev_seqno=1,
+            **fields,
+        )
 
     return change
 
 
 def deletion(stream: Stream, seqno: int) -> None:
-    stream.send("dcp_deletion", generation="v1", cas=0x77, collection=0, key="k2", by_seqno=seqno, rev_seqno=2)
+    stream.send(
+        "dcp_deletion",
+        generation="v1",
+        cas=0x77,
+        collection=0,
+        key="k2",
+        by_seqno=seqno,
+        rev_seqno=2,
+    )
 
 
 def deletion_with_body(stream: Stream, seqno: int) -> None:
-    stream.send("dcp_deletion", generation="v1", cas=0x77, collection=0, key="k2", value=b"left over", by_seqno=seqno, rev_seqno=2)
+    stream.send(
+        "dcp_deletion",
+        generation="v1",
+        cas=0x77,
+        collection=0,
+        key="k2",
+        value=b"left over",
+        by_seqno=seqno,
+        rev_seqno=2,
+    )
 
 
 def expiration(stream: Stream, seqno: int) -> None:
     stream.send("dcp_expiration", cas=0x77, collection=0, key="k2", by_seqno=seqno, rev_seqno=2)
 
 
-def differing(mine: Callable[[Stream, int], None], theirs: Callable[[Stream, int], None], **request: Any) -> tuple[Told, Told]:
+def differing(
+    mine: Callable[[Stream, int], None], theirs: Callable[[Stream, int], None], **request: Any
+) -> tuple[Told, Told]:
     (one, first), (other, second) = two(**request)
     changes(first, change=theirs)
     changes(second, change=mine)
@@ -77,38 +114,63 @@ def differing(mine: Callable[[Stream, int], None], theirs: Callable[[Stream, int
             mutation(cas=0x99),
             mutation(cas=0x77),
             "cas",
-            "a mutation of k2 with CAS 0x0000000000000099 here, a mutation of k2 with CAS 0x0000000000000077",
+            (
+                "a mutation of k2 with CAS 0x0000000000000099 here, a mutation of k2 with CAS "
+                "0x0000000000000077"
+            ),
         ),
         (
             mutation("other"),
             mutation("k2"),
             "key",
-            "a mutation of other with CAS 0x0000000000000077 here, a mutation of k2 with CAS 0x0000000000000077",
+            (
+                "a mutation of other with CAS 0x0000000000000077 here, a mutation of k2 with CAS "
+                "0x0000000000000077"
+            ),
         ),
         (
             deletion,
             mutation(),
             "state",
-            "a deletion of k2 with CAS 0x0000000000000077 here, a mutation of k2 with CAS 0x0000000000000077",
+            (
+                "a deletion of k2 with CAS 0x0000000000000077 here, a mutation of k2 with CAS "
+                "0x0000000000000077"
+            ),
         ),
         (
             mutation(body=b"new"),
             mutation(body=b"old"),
             "value",
-            "a mutation of k2 with CAS 0x0000000000000077 here, another value with CAS 0x0000000000000077",
+            (
+                "a mutation of k2 with CAS 0x0000000000000077 here, another value with CAS "
+                "0x0000000000000077"
+            ),
         ),
     ],
 )
 @pytest.mark.parametrize("sizes", [(), (3,) * 60])
 def test_no_history_has_both(
-    mine: Callable[[Stream, int], None], theirs: Callable[[Stream, int], None], cause: str, message: str, sizes: tuple[int, ...]
+    mine: Callable[[Stream, int], None],
+    theirs: Callable[[Stream, int], None],
+    cause: str,
+    message: str,
+    sizes: tuple[int, ...],
 ) -> None:
     one, other = differing(mine, theirs)
     (it,) = found(one, other, sizes=sizes)
-    assert (it.rule, it.severity, it.cause, it.vbuckets, it.seqnos, it.count) == ("diverging-history", "error", cause, (7,), (2,), 1)
+    assert (it.rule, it.severity, it.cause, it.vbuckets, it.seqnos, it.count) == (
+        "diverging-history",
+        "error",
+        cause,
+        (7,),
+        (2,),
+        1,
+    )
     assert it.message == f"seqno 2 is {message} on connection 1"
     assert (it.connection, [place.row for place in it.places]) == (2, [20, 9])
-    assert all(place.time_ns and place.stream_offset and place.direction == "s2c" for place in it.places)
+    assert all(
+        place.time_ns and place.stream_offset and place.direction == "s2c" for place in it.places
+    )
 
 
 def test_a_client_that_streams_again_is_shown_the_same() -> None:
@@ -132,7 +194,9 @@ def test_many_of_two_streams_are_one_finding_with_the_first_three_and_the_last(t
         assert (it.count, it.cause) == (times, "cas")
         first_row, second_row = 8, 8 + times + 7
         seqnos = {*range(1, times + 1)} & {1, 2, 3, times}
-        assert {place.row for place in it.places} == {row + seqno - 1 for row in (first_row, second_row) for seqno in seqnos}
+        assert {place.row for place in it.places} == {
+            row + seqno - 1 for row in (first_row, second_row) for seqno in seqnos
+        }
 
 
 HISTORY = [
@@ -146,7 +210,9 @@ HISTORY = [
 
 
 @pytest.mark.parametrize(("request_", "count"), HISTORY)
-def test_only_what_both_have_of_one_branch_is_compared(request_: dict[str, Any], count: int) -> None:
+def test_only_what_both_have_of_one_branch_is_compared(
+    request_: dict[str, Any], count: int
+) -> None:
     assert len(found(*differing(mutation(cas=1), mutation(cas=2), **request_))) == count
 
 
@@ -179,7 +245,9 @@ def committed(stream: Stream, seqno: int) -> None:
 
 
 def deleted_without_cas(stream: Stream, seqno: int) -> None:
-    stream.send("dcp_deletion", generation="v1", cas=0, collection=0, key="k2", by_seqno=seqno, rev_seqno=2)
+    stream.send(
+        "dcp_deletion", generation="v1", cas=0, collection=0, key="k2", by_seqno=seqno, rev_seqno=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +284,12 @@ def test_what_clients_are_shown_in_different_ways_contradicts_nothing(
 
 
 def test_values_are_compared_only_if_both_opens_ask_for_them_alike() -> None:
-    for flags, count in (((), 1), (("no-value",), 0), (("include-xattrs",), 0), (("include-delete-times",), 1)):
+    for flags, count in (
+        ((), 1),
+        (("no-value",), 0),
+        (("include-xattrs",), 0),
+        (("include-delete-times",), 1),
+    ):
         (one, first), (other, second) = two(other_flags=flags)
         changes(first, change=mutation(body=b"some"))
         changes(second, change=mutation(body=b"other"))
@@ -243,7 +316,9 @@ def test_what_was_lost_or_cut_contradicts_nothing() -> None:
     second.mutation(3, "k3")
     assert found(one, other) == []
     long = "x" * 200
-    one, other = differing(mutation("k" * 90 + "a", long.encode()), mutation("k" * 90 + "b", b"y" * 200))
+    one, other = differing(
+        mutation("k" * 90 + "a", long.encode()), mutation("k" * 90 + "b", b"y" * 200)
+    )
     assert [it.cause for it in found(one, other)] == ["key"]
     assert found(one, other, snaplen=150) == []
 
@@ -269,24 +344,45 @@ def of_file(path: Path, *talks: Told, redactor: Redactor | None = None) -> list[
         return reading.findings()
 
 
-def test_a_file_is_read_again_for_as_many_vbuckets_at_a_time_as_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_again_for_as_many_vbuckets_at_a_time_as_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = opened("one:1"), opened("two:1", port=50_001)
     for vbucket in (7, 8, 9):
         for talk, cas in ((one, 1), (other, 2)):
             changes(talk.stream(vbucket, log=LOG), change=mutation(cas=cas))
-    everything = [(case.vbuckets, case.message, case.count) for found in found(one, other) for case in found.each]
+    everything = [
+        (case.vbuckets, case.message, case.count)
+        for found in found(one, other)
+        for case in found.each
+    ]
     assert [vbuckets for vbuckets, _, _ in everything] == [(7,), (8,), (9,)]
     path = tmp_path / "told.pcap"
-    for most, count in ((1 << 19, 3), (4, 3), (3, 0)):  # a vbucket's eight events take the room of four, brief as they are
+    for most, count in (
+        (1 << 19, 3),
+        (4, 3),
+        (3, 0),
+    ):  # a vbucket's eight events take the room of four, brief as they are
         monkeypatch.setattr(events, "MOST", most)
-        told = [(case.vbuckets, case.message, case.count) for found in of_file(path, one, other) for case in found.each]
+        told = [
+            (case.vbuckets, case.message, case.count)
+            for found in of_file(path, one, other)
+            for case in found.each
+        ]
         assert told == everything[:count]
 
 
 def test_a_document_is_not_named_where_keys_are_not_shown(tmp_path: Path) -> None:
-    (it,) = of_file(tmp_path / "told.pcap", *differing(mutation("secret", cas=1), mutation("secret", cas=2)), redactor=Redactor())
+    (it,) = of_file(
+        tmp_path / "told.pcap",
+        *differing(mutation("secret", cas=1), mutation("secret", cas=2)),
+        redactor=Redactor(),
+    )
     assert "secret" not in it.message
-    assert it.message.startswith("seqno 2 is a mutation with CAS 0x0000000000000001 here, a mutation with CAS 0x0000000000000002 on")
+    assert it.message.startswith(
+        "seqno 2 is a mutation with CAS 0x0000000000000001 here, a mutation with CAS "
+        "0x0000000000000002 on"
+    )
 
 
 @pytest.mark.parametrize("is_tagged", [True, False])
@@ -298,9 +394,15 @@ def test_servers_with_one_address_in_two_networks_have_histories_of_their_own(
         one = tcp_of(packet)
         seq, ack = one.seq + 0x61234567, one.ack + 0x61234567 if one.ack else 0
         link = one.link[:12] + b"\x81\x00\x00\x14" + one.link[12:] if is_tagged else one.link
-        ports = (one.source, one.target) if is_tagged else (one.source + one.to_server(), one.target + (not one.to_server()))
+        ports = (
+            (one.source, one.target)
+            if is_tagged
+            else (one.source + one.to_server(), one.target + (not one.to_server()))
+        )
         said = one.payload.replace(b"hotel|", b"motel|")
-        made = replace(one, seq=seq, ack=ack, link=link, payload=said, source=ports[0], target=ports[1])
+        made = replace(
+            one, seq=seq, ack=ack, link=link, payload=said, source=ports[0], target=ports[1]
+        )
         others.append(made.recorded(packet.time_ns + 9_000))
     path = written(tmp_path, sorted([*packets, *others], key=lambda one: one.time_ns))
     main(["check", str(path)])

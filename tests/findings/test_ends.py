@@ -1,4 +1,6 @@
-"""Streams with a last seqno: the end that the server does not say, and the client that does not wait for it."""
+"""Streams with a last seqno: the end that the server does not say, and the client that does not
+wait for it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def reached(end: int = 50, *, seqno: int = 50, snapshot: int = 50, window: int =
     return talk
 
 
-# -- stream-end-missing --------------------------------------------------------------------------------------
+# -- stream-end-missing
+# --------------------------------------------------------------------------------------
 
 
 def test_the_requested_end_without_a_stream_end() -> None:
@@ -33,15 +36,23 @@ def test_the_requested_end_without_a_stream_end() -> None:
     talk.wait(30)
     talk.noop()
     (one,) = found(talk)
-    assert (one.rule, one.severity, one.vbuckets, one.seqnos) == ("stream-end-missing", "warning", (7,), (50,))
+    assert (one.rule, one.severity, one.vbuckets, one.seqnos) == (
+        "stream-end-missing",
+        "warning",
+        (7,),
+        (50,),
+    )
     assert one.message == "requested end 50 reached, no stream end for 30.0 s"
     assert [place.row for place in one.places] == [10, 7]
 
 
 @pytest.mark.parametrize(
-    ("then", "cause", "whose"), [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "silent", "unknown")]
+    ("then", "cause", "whose"),
+    [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "silent", "unknown")],
 )
-def test_nothing_is_lost_without_it_and_it_is_the_servers_if_that_is_still_there(then: str, cause: str, whose: str) -> None:
+def test_nothing_is_lost_without_it_and_it_is_the_servers_if_that_is_still_there(
+    then: str, cause: str, whose: str
+) -> None:
     talk = reached()
     talk.wait(30)
     if then == "noop":
@@ -142,7 +153,8 @@ def test_the_end_may_be_in_a_hole() -> None:
     assert found(talk) == []
 
 
-# -- closed-before-stream-end -----------------------------------------------------------------------------------
+# -- closed-before-stream-end
+# -----------------------------------------------------------------------------------
 
 
 def left(*, end: int = 50) -> Told:
@@ -160,7 +172,11 @@ def test_a_client_that_does_not_wait_for_all() -> None:
     talk = left()
     talk.close()
     (one,) = [one for one in found(talk) if one.rule == "closed-before-stream-end"]
-    assert (one.severity, one.vbuckets, one.message) == ("warning", (9,), "client closed with 1 of 3 finite streams unfinished")
+    assert (one.severity, one.vbuckets, one.message) == (
+        "warning",
+        (9,),
+        "client closed with 1 of 3 finite streams unfinished",
+    )
 
 
 @pytest.mark.parametrize("how", [("client", True), ("server", False), ("server", True)])

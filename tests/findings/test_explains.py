@@ -28,7 +28,9 @@ def effects(found: Iterable[Finding]) -> list[tuple[str, str, tuple[int, ...]]]:
     """Each effect with its cause and its vbuckets."""
     found = list(found)
     rules = {one.id: one.rule for one in found}
-    return [(rules[one.effect_of], one.rule, one.vbuckets) for one in found if one.effect_of is not None]
+    return [
+        (rules[one.effect_of], one.rule, one.vbuckets) for one in found if one.effect_of is not None
+    ]
 
 
 def alone(found: Iterable[Finding], rule: str) -> list[Finding]:
@@ -36,31 +38,52 @@ def alone(found: Iterable[Finding], rule: str) -> list[Finding]:
     return [one for one in found if one.rule == rule and one.effect_of is None]
 
 
-# -- the tables ------------------------------------------------------------------------------------------------------
+# -- the tables
+# --------------------------------------------------------------------------------------------------
 
 
 def test_rules_that_explain_or_silence_others_are_there() -> None:
     tables = (SILENCES, SILENCES_OF_CONNECTION, OWNS)
-    assert {*CLOSES, *(one for table in tables for key, several in table.items() for one in (key, *several))} <= set(RULES)
+    assert {
+        *CLOSES,
+        *(one for table in tables for key, several in table.items() for one in (key, *several)),
+    } <= set(RULES)
 
 
 def test_no_rule_silences_itself() -> None:
-    assert [rule for table in (SILENCES, SILENCES_OF_CONNECTION) for rule, several in table.items() if rule in several] == []
+    assert [
+        rule
+        for table in (SILENCES, SILENCES_OF_CONNECTION)
+        for rule, several in table.items()
+        if rule in several
+    ] == []
 
 
 def test_no_effect_has_effects_of_its_own() -> None:
     """A refusal that is an effect leaves the close that follows to its cause."""
-    assert OWNS.keys() & {effect for several in OWNS.values() for effect in several} == {"consumer-refused"}
+    assert OWNS.keys() & {effect for several in OWNS.values() for effect in several} == {
+        "consumer-refused"
+    }
 
 
 def test_streams_are_explained_before_their_findings_are_told() -> None:
     places = {rule.id: place for place, rule_set in enumerate(RULE_SETS) for rule in rule_set.rules}
-    late = [(cause, effect) for cause in ("rollback-loop", "failover") for effect in OWNS[cause] if places[effect] < places[cause]]
+    late = [
+        (cause, effect)
+        for cause in ("rollback-loop", "failover")
+        for effect in OWNS[cause]
+        if places[effect] < places[cause]
+    ]
     assert late == []
 
 
-@pytest.mark.parametrize("name", ["loop.pcap", "rollback.pcap", "orphans.pcap", "tour.pcapng", "midstream.pcap", "lossy.pcap"])
-def test_no_effect_is_worse_than_its_cause_so_that_the_exit_status_is_that_of_the_causes(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["loop.pcap", "rollback.pcap", "orphans.pcap", "tour.pcapng", "midstream.pcap", "lossy.pcap"],
+)
+def test_no_effect_is_worse_than_its_cause_so_that_the_exit_status_is_that_of_the_causes(
+    name: str,
+) -> None:
     with Reading([str(SAMPLES / name)]) as reading:
         reading.check(list(RULES))
         for _ in reading:
@@ -70,16 +93,28 @@ def test_no_effect_is_worse_than_its_cause_so_that_the_exit_status_is_that_of_th
     assert len(causes) == len(found)
     for one in found:
         if one.effect_of is not None:
-            assert SEVERITIES.index(causes[one.effect_of].severity) <= SEVERITIES.index(one.severity)
+            assert SEVERITIES.index(causes[one.effect_of].severity) <= SEVERITIES.index(
+                one.severity
+            )
             assert causes[one.effect_of].effect_of is None
             assert (one.next, bool(causes[one.effect_of].next)) == ("", True)
 
 
-# -- rollback-loop ---------------------------------------------------------------------------------------------------
+# -- rollback-loop
+# --------------------------------------------------------------------------------------------------
 
 
-def looping(*, vbucket: int = 7, name: str = "a:1", port: int = 50_000, rounds: int = 3, status: int | None = None) -> Told:
-    """A client that asks the same again and again; ``status``: of another request between the first two rounds."""
+def looping(
+    *,
+    vbucket: int = 7,
+    name: str = "a:1",
+    port: int = 50_000,
+    rounds: int = 3,
+    status: int | None = None,
+) -> Told:
+    """A client that asks the same again and again; ``status``: of another request between the first
+    two rounds.
+    """
     talk = opened(name, port=port)
     for number in range(rounds):
         talk.stream(vbucket, start=150, uuid=OLD, rollback=100)
@@ -113,7 +148,9 @@ def test_a_loop_does_not_own_the_rollback_of_another_client_meanwhile() -> None:
     first.close()
     found = findings(first, other, last)
     assert [(one.connections, one.count) for one in alone(found, "rollback")] == [((2,), 1)]
-    assert {one.connections for one in found if one.rule == "rollback" and one.effect_of} == {(1, 3)}
+    assert {one.connections for one in found if one.rule == "rollback" and one.effect_of} == {
+        (1, 3)
+    }
 
 
 def test_a_loop_does_not_own_a_rollback_of_another_time() -> None:
@@ -128,8 +165,12 @@ def test_a_loop_does_not_own_a_rollback_of_another_time() -> None:
     assert ("rollback-loop", "rollback", (7,)) in effects(found)
 
 
-@pytest.mark.parametrize(("start", "rollbacks"), [(400, 0), (90, 1)], ids=["it goes on", "it went on meanwhile"])
-def test_a_loop_that_is_not_over_owns_later_rollbacks_to_the_same_seqno(start: int, rollbacks: int) -> None:
+@pytest.mark.parametrize(
+    ("start", "rollbacks"), [(400, 0), (90, 1)], ids=["it goes on", "it went on meanwhile"]
+)
+def test_a_loop_that_is_not_over_owns_later_rollbacks_to_the_same_seqno(
+    start: int, rollbacks: int
+) -> None:
     """Else it says what to do about it, and a rollback beside it that nothing is left to do."""
     talk = looping()
     stream = talk.stream(7, start=90, uuid=OLD)
@@ -160,13 +201,17 @@ def test_a_loop_on_many_vbuckets_is_one_finding_with_one_effect() -> None:
         for vbucket in range(6):
             talk.stream(vbucket, start=150, uuid=OLD, rollback=100)
     found = findings(talk, rules=["rollback-loop", "rollback"])
-    assert [(one.rule, len(one.vbuckets), one.count) for one in found if one.effect_of is None] == [("rollback-loop", 6, 6)]
+    assert [(one.rule, len(one.vbuckets), one.count) for one in found if one.effect_of is None] == [
+        ("rollback-loop", 6, 6)
+    ]
     assert effects(found) == [("rollback-loop", "rollback", (0, 1, 2, 3, 4, 5))]
     assert sum(one.count for one in found if one.effect_of) == 18
 
 
 def test_a_loop_owns_requests_that_are_refused_between_its_rounds() -> None:
-    assert ("rollback-loop", "stream-refused", (7,)) in effects(findings(looping(status=Status.ETMPFAIL)))
+    assert ("rollback-loop", "stream-refused", (7,)) in effects(
+        findings(looping(status=Status.ETMPFAIL))
+    )
 
 
 def test_a_loop_is_as_bad_as_any_refused_request_and_owns_it() -> None:
@@ -183,7 +228,9 @@ def test_a_loop_does_not_own_requests_that_are_refused_before_or_after_it() -> N
     talk.stream(7, start=150, uuid=OLD, status=Status.ETMPFAIL)
     talk.stream(8, start=150, uuid=OLD, status=Status.ETMPFAIL)
     found = findings(talk)
-    assert [(case.vbuckets, case.count) for one in alone(found, "stream-refused") for case in one.each] == [((7,), 2), ((8,), 1)]
+    assert [
+        (case.vbuckets, case.count) for one in alone(found, "stream-refused") for case in one.each
+    ] == [((7,), 2), ((8,), 1)]
 
 
 def test_a_loop_of_stream_ends_owns_these_ends_and_no_others() -> None:
@@ -194,7 +241,9 @@ def test_a_loop_of_stream_ends_owns_these_ends_and_no_others() -> None:
         stream.mutation(120, "k")
         stream.end(reason)
     found = findings(talk)
-    causes = {one.cause: one.effect_of is not None for one in found if one.rule == "stream-end-reason"}
+    causes = {
+        one.cause: one.effect_of is not None for one in found if one.rule == "stream-end-reason"
+    }
     assert causes == {"rollback": True, "too-slow": False}
 
 
@@ -204,9 +253,14 @@ def test_a_loop_with_the_wrong_branch_owns_that_and_names_the_right_one() -> Non
     for _ in range(3):
         talk.stream(7, start=100, uuid=OLD, rollback=100)
     found = findings(talk)
-    assert {rule for cause, rule, _ in effects(found) if cause == "rollback-loop"} == {"rollback", "wrong-failover-entry"}
+    assert {rule for cause, rule, _ in effects(found) if cause == "rollback-loop"} == {
+        "rollback",
+        "wrong-failover-entry",
+    }
     (loop,) = alone(found, "rollback-loop")
-    assert loop.next.endswith("the newest entry of the failover log at or below the start; for 100, 0x000000000000000b")
+    assert loop.next.endswith(
+        "the newest entry of the failover log at or below the start; for 100, 0x000000000000000b"
+    )
 
 
 def test_without_the_rule_of_the_cause_its_effects_stand_for_themselves() -> None:
@@ -215,7 +269,8 @@ def test_without_the_rule_of_the_cause_its_effects_stand_for_themselves() -> Non
     assert one.next.startswith("discard what is above 100, resume at 100 with the newest uuid")
 
 
-# -- what servers close for --------------------------------------------------------------------------------------------
+# -- what servers close for
+# --------------------------------------------------------------------------------------------
 
 
 def closing(talk: Told) -> Told:
@@ -248,11 +303,14 @@ def test_a_noop_with_another_opaque_does_not_own_a_close_of_another_time_or_by_t
         assert len(alone(found, "connection-closed")) == 1
 
 
-# -- what the capture lacks ----------------------------------------------------------------------------------------------
+# -- what the capture lacks
+# ----------------------------------------------------------------------------------------------
 
 
 def holed(side: Side = "server") -> Told:
-    """Bytes that belong to no message behind a hole of the server's side, which end where messages begin again."""
+    """Bytes that belong to no message behind a hole of the server's side, which end where messages
+    begin again.
+    """
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")
@@ -288,18 +346,43 @@ def reused(*, has_first: bool) -> Sequence[Finding]:
     return found_in([*(first.packets if has_first else ()), *again.packets])
 
 
-def test_a_connection_that_was_taken_for_a_new_one_explains_that_its_beginning_is_not_there() -> None:
-    assert effects(reused(has_first=True)) == [("connection-reuse-inferred", "mid-stream-start", ())]
+def test_a_connection_that_was_taken_for_a_new_one_explains_that_its_beginning_is_not_there() -> (
+    None
+):
+    assert effects(reused(has_first=True)) == [
+        ("connection-reuse-inferred", "mid-stream-start", ())
+    ]
     assert effects(reused(has_first=False)) == []
     assert len(alone(reused(has_first=False), "mid-stream-start")) == 1
 
 
 def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     """Those that close a connection are tried beside their rule."""
-    tried = {"rollback-loop", "failover", "capture-hole", "capture-cut", "bad-magic", "oversized-body", "connection-reuse-inferred"}
-    tried |= {"rollback-not-followed", "orphaned-vbucket"}  # by the story of forgotten vbuckets, beside the checker
+    tried = {
+        "rollback-loop",
+        "failover",
+        "capture-hole",
+        "capture-cut",
+        "bad-magic",
+        "oversized-body",
+        "connection-reuse-inferred",
+    }
+    tried |= {
+        "rollback-not-followed",
+        "orphaned-vbucket",
+    }  # by the story of forgotten vbuckets, beside the checker
     tried |= {"server-owes-seqno"}  # beside the rule about streams that stop
-    tried |= {"login-refused", "reconnect-loop"}  # beside the rules about logins, and about what is read again
-    tried |= {"name-clash", "open-twice", "flow-control-stall", "tcp-window-zero", "consumer-refused", *REFUSABLE}  # beside these rules
+    tried |= {
+        "login-refused",
+        "reconnect-loop",
+    }  # beside the rules about logins, and about what is read again
+    tried |= {
+        "name-clash",
+        "open-twice",
+        "flow-control-stall",
+        "tcp-window-zero",
+        "consumer-refused",
+        *REFUSABLE,
+    }  # beside these rules
     assert set(OWNS) == tried | set(CLOSES)
     assert set(OWNS) <= set(ORDINARY)

@@ -14,7 +14,13 @@ OLD, NEW, FOREIGN = 0xA, 0xB, 0xF
 BEFORE, AFTER = ((OLD, 0),), ((NEW, 100), (OLD, 0))
 
 
-def streaming(vbuckets: Sequence[int], *, name: str = "a:1", port: int = 50_000, log: Sequence[tuple[int, int]] = BEFORE) -> Told:
+def streaming(
+    vbuckets: Sequence[int],
+    *,
+    name: str = "a:1",
+    port: int = 50_000,
+    log: Sequence[tuple[int, int]] = BEFORE,
+) -> Told:
     """A client that streams up to 150, and then loses its connection."""
     talk = opened(name, port=port)
     for vbucket in vbuckets:
@@ -26,9 +32,16 @@ def streaming(vbuckets: Sequence[int], *, name: str = "a:1", port: int = 50_000,
 
 
 def resumed(
-    vbuckets: Sequence[int], *, name: str = "a:1", port: int = 50_001, follows: int = 99, log: Sequence[tuple[int, int]] = AFTER
+    vbuckets: Sequence[int],
+    *,
+    name: str = "a:1",
+    port: int = 50_001,
+    follows: int = 99,
+    log: Sequence[tuple[int, int]] = AFTER,
 ) -> Told:
-    """The same client, on a node that has the vbuckets up to 100 of the old branch; ``follows``: it goes on with so many of them."""
+    """The same client, on a node that has the vbuckets up to 100 of the old branch; ``follows``: it
+    goes on with so many of them.
+    """
     talk = opened(name, port=port)
     for vbucket in vbuckets:
         talk.stream(vbucket, start=150, uuid=OLD, rollback=100)
@@ -45,7 +58,12 @@ def failovers(*talks: Told) -> list[Finding]:
 
 def test_a_failover_that_the_client_followed_is_one_note() -> None:
     (one,) = failovers(streaming(range(6)), resumed(range(6)))
-    assert (one.severity, one.vbuckets, one.count, one.connections) == ("note", (0, 1, 2, 3, 4, 5), 6, (2,))
+    assert (one.severity, one.vbuckets, one.count, one.connections) == (
+        "note",
+        (0, 1, 2, 3, 4, 5),
+        6,
+        (2,),
+    )
     assert one.message.startswith("new branches, all followed on 6 vbuckets in ")
     assert [place.direction for place in one.places[:3]] == ["s2c", "s2c", "s2c"]
 
@@ -69,7 +87,12 @@ def test_it_does_not_own_a_rollback_of_another_client_vbucket_or_time() -> None:
     again.stream(2, start=200, uuid=NEW, log=AFTER)
     later.close()
     found = findings(streaming(range(6)), later, other, again)
-    standing = [(case.connections, case.vbuckets) for one in found if one.rule == "rollback" and one.effect_of is None for case in one.each]
+    standing = [
+        (case.connections, case.vbuckets)
+        for one in found
+        if one.rule == "rollback" and one.effect_of is None
+        for case in one.each
+    ]
     assert sorted(standing) == [((2,), (40,)), ((3,), (1,)), ((4,), (2,))]
 
 
@@ -92,7 +115,11 @@ def test_changes_that_come_one_by_one_are_none() -> None:
     assert failovers(*talks) == []
 
 
-@pytest.mark.parametrize("log", [BEFORE, ((NEW, 0),), ((NEW, 100), (FOREIGN, 0))], ids=["the same", "anew", "another history"])
+@pytest.mark.parametrize(
+    "log",
+    [BEFORE, ((NEW, 0),), ((NEW, 100), (FOREIGN, 0))],
+    ids=["the same", "anew", "another history"],
+)
 def test_the_same_branch_or_another_history_is_none(log: Sequence[tuple[int, int]]) -> None:
     assert failovers(streaming(range(6)), resumed(range(6), log=log)) == []
 

@@ -1,4 +1,6 @@
-"""Rules about flow control: each by its smallest conversation, those that look like it and are sound, and the one with a hole in it."""
+"""Rules about flow control: each by its smallest conversation, those that look like it and are
+sound, and the one with a hole in it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def mutate(stream: Stream, seqno: int, count: int = 1) -> None:
         stream.mutation(number, f"{number:02d}"[-2:], b"x" * 100)
 
 
-# -- flow-control-stall -----------------------------------------------------------------------------------------------------------------
+# -- flow-control-stall
+# --------------------------------------------------------------------------------------------------
 
 
 def stalled(seconds: float, window: int = 500) -> Told:
@@ -69,7 +72,8 @@ def test_a_full_window_up_to_an_acknowledgement(seconds: float, severity: str) -
     (found,) = check(talk)
     assert (found.rule, found.severity, found.count) == ("flow-control-stall", severity, 1)
     assert found.message.startswith(
-        f"flow-control window full for {seconds}.0 s, {44 + 4 * MUTATION - 100} of 500 bytes not acknowledged,"
+        f"flow-control window full for {seconds}.0 s, {44 + 4 * MUTATION - 100} of 500 bytes "
+        "not acknowledged,"
         f" last acknowledgement {seconds}.0 s before"
     )
     assert [place.direction for place in found.places] == ["s2c", "c2s"]
@@ -123,29 +127,48 @@ def test_of_several_stalls_the_longest_is_told() -> None:
 @pytest.mark.parametrize(
     ("seconds", "by", "words"),
     [
-        (30, "server", ", last acknowledgement 30.0 s before, then the server closed the connection"),
+        (
+            30,
+            "server",
+            ", last acknowledgement 30.0 s before, then the server closed the connection",
+        ),
         (30, "client", ", last acknowledgement 30.0 s before"),
-        (719, "server", ", last acknowledgement 12 min before, then the server closed the connection"),
-        (721, "server", " before, then the server closed the connection; a server may give up after 720 s"),
+        (
+            719,
+            "server",
+            ", last acknowledgement 12 min before, then the server closed the connection",
+        ),
+        (
+            721,
+            "server",
+            " before, then the server closed the connection; a server may give up after 720 s",
+        ),
         (721, "client", " before; a server may give up after 720 s"),
     ],
 )
 @pytest.mark.parametrize("abort", [True, False])
-def test_the_servers_limit_is_named_and_explains_its_close(seconds: int, by: Side, words: str, abort: bool) -> None:
+def test_the_servers_limit_is_named_and_explains_its_close(
+    seconds: int, by: Side, words: str, abort: bool
+) -> None:
     talk = stalled(seconds)
     talk.close(by, abort=abort)
     found = {one.rule: one for one in findings(talk, rules=[*FLOW, "connection-closed"])}
     stall, close = found["flow-control-stall"], found["connection-closed"]
     assert stall.message.endswith(words)
     assert (close.effect_of == stall.id) is (by == "server")
-    assert not close.message.endswith(", after flow-control-stall") or (by, close.whose) == ("server", "client")
+    assert not close.message.endswith(", after flow-control-stall") or (by, close.whose) == (
+        "server",
+        "client",
+    )
 
 
 def test_a_client_that_was_stuck_beyond_the_servers_limit_and_goes_on() -> None:
     talk = stalled(800)
     ack(talk, 100)
     (found,) = check(talk)
-    assert found.message.endswith("last acknowledgement 13 min before; a server may give up after 720 s")
+    assert found.message.endswith(
+        "last acknowledgement 13 min before; a server may give up after 720 s"
+    )
     assert "dcp_disconnect_when_stuck_name_regex" in found.next
 
 
@@ -153,7 +176,10 @@ def test_the_close_is_explained_by_the_stall_before_it_and_no_earlier_one() -> N
     talk = stalled(800)
     talk.acknowledge()
     talk.close("server")
-    assert {one.rule for one in findings(talk, rules=[*FLOW, "connection-closed"])} == {"flow-control-stall", "connection-closed"}
+    assert {one.rule for one in findings(talk, rules=[*FLOW, "connection-closed"])} == {
+        "flow-control-stall",
+        "connection-closed",
+    }
 
 
 def test_a_close_in_a_hole_explains_nothing() -> None:
@@ -162,10 +188,13 @@ def test_a_close_in_a_hole_explains_nothing() -> None:
         talk.acknowledge()
         talk.send("client", encode("dcp_get_failover_log", opaque=9))
     talk.close("server")
-    assert [one.rule for one in findings(talk, rules=[*FLOW, "connection-closed"])] == ["connection-closed"]
+    assert [one.rule for one in findings(talk, rules=[*FLOW, "connection-closed"])] == [
+        "connection-closed"
+    ]
 
 
-# -- windows that no server can keep -----------------------------------------------------------------------------------------------------
+# -- windows that no server can keep
+# --------------------------------------------------------------------------------------------------
 
 GIB_4 = 1 << 32
 
@@ -175,8 +204,12 @@ def test_of_a_window_above_four_gib_servers_keep_the_lower_bits() -> None:
     ack(talk, 100)
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("flow-control-stall", "warning")
-    assert found.message.startswith(f"flow-control window full for 6.0 s, {44 + 4 * MUTATION - 100} of 500 bytes")
-    assert found.message.endswith("; the consumer asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits")
+    assert found.message.startswith(
+        f"flow-control window full for 6.0 s, {44 + 4 * MUTATION - 100} of 500 bytes"
+    )
+    assert found.message.endswith(
+        "; the consumer asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits"
+    )
 
 
 @pytest.mark.parametrize("goes_on", [2, 4])
@@ -197,7 +230,10 @@ def test_a_window_of_exactly_four_gib_is_none() -> None:
     ack(talk, 44)
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("ack-without-window", "note")
-    assert "servers before 7.6 keep only the lower 32 bits of the window of 4,294,967,296, and these are 0" in found.message
+    assert (
+        "servers before 7.6 keep only the lower 32 bits of the window of 4,294,967,296, and "
+        "these are 0"
+    ) in found.message
 
 
 def test_the_largest_window_is_as_it_was_asked_for() -> None:
@@ -208,7 +244,8 @@ def test_the_largest_window_is_as_it_was_asked_for() -> None:
     assert check(talk) == []
 
 
-# -- under-acknowledged -----------------------------------------------------------------------------------------------------------------
+# -- under-acknowledged
+# --------------------------------------------------------------------------------------------------
 
 
 def advanced(stream: Stream, seqno: int) -> int:
@@ -227,7 +264,9 @@ def oso(stream: Stream, seqno: int) -> int:
 
 
 def event(stream: Stream, seqno: int) -> int:
-    stream.system_event(seqno, "begin-collection", "orders", manifest_uid=seqno, collection_id=8 + seqno)
+    stream.system_event(
+        seqno, "begin-collection", "orders", manifest_uid=seqno, collection_id=8 + seqno
+    )
     return 24 + 13 + 6 + 16
 
 
@@ -265,7 +304,9 @@ def test_messages_that_a_consumer_does_not_count(cause: str) -> None:
     talk, owed = leaking(cause)
     (found,) = check(talk)
     assert (found.rule, found.cause, found.severity) == ("under-acknowledged", cause, "warning")
-    assert found.message.startswith(f"under-acknowledged by {owed:,} bytes: {5 if 'marker' in cause else 4} x ")
+    assert found.message.startswith(
+        f"under-acknowledged by {owed:,} bytes: {5 if 'marker' in cause else 4} x "
+    )
     assert {place.direction for place in found.places} == {"c2s"}
     assert ("header and body plus 2 bytes" in found.next) == (cause == "without-prepare-surplus")
 
@@ -279,7 +320,10 @@ def test_framing_extras_that_a_consumer_does_not_count() -> None:
         ack(talk, talk.counted - (6 if seqno == 1 else 3))
         talk.counted = 0
     (found,) = check(talk)
-    assert (found.cause, found.message) == ("without-flex-frames", "under-acknowledged by 15 bytes: 5 x framing extras")
+    assert (found.cause, found.message) == (
+        "without-flex-frames",
+        "under-acknowledged by 15 bytes: 5 x framing extras",
+    )
     assert "MB-40277" in found.next
 
 
@@ -291,7 +335,10 @@ def test_stream_ends_that_a_consumer_does_not_count() -> None:
         stream.end("ok")
         ack(talk, 44)
     (found,) = check(talk)
-    assert (found.cause, found.message) == ("without-stream-end", "under-acknowledged by 112 bytes: 4 x stream end (0x55)")
+    assert (found.cause, found.message) == (
+        "without-stream-end",
+        "under-acknowledged by 112 bytes: 4 x stream end (0x55)",
+    )
 
 
 def test_headers_that_a_consumer_does_not_count() -> None:
@@ -301,11 +348,18 @@ def test_headers_that_a_consumer_does_not_count() -> None:
         mutate(stream, seqno)
         ack(talk, MUTATION - 24)
     (found,) = check(talk)
-    assert (found.cause, found.message) == ("without-header", "under-acknowledged by 96 bytes: 4 x the header of 24 bytes")
+    assert (found.cause, found.message) == (
+        "without-header",
+        "under-acknowledged by 96 bytes: 4 x the header of 24 bytes",
+    )
 
 
-@pytest.mark.parametrize(("name", "is_node"), [("replication:ns_1@a->ns_1@b:default", True), ("reader:1", False)])
-def test_versions_of_servers_that_count_otherwise_are_named_to_nodes_and_where_nothing_fits(name: str, is_node: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_node"), [("replication:ns_1@a->ns_1@b:default", True), ("reader:1", False)]
+)
+def test_versions_of_servers_that_count_otherwise_are_named_to_nodes_and_where_nothing_fits(
+    name: str, is_node: bool
+) -> None:
     talk = opened(name, connection_buffer_size="10000")
     stream = talk.stream(7)
     stream.snapshot(0, 1000, "memory")
@@ -314,7 +368,11 @@ def test_versions_of_servers_that_count_otherwise_are_named_to_nodes_and_where_n
         mutate(stream, seqno)
         ack(talk, MUTATION - 24)
     (found,) = check(talk)
-    assert (found.rule, found.cause, "MB-64936" in found.next) == ("under-acknowledged", "without-header", is_node)
+    assert (found.rule, found.cause, "MB-64936" in found.next) == (
+        "under-acknowledged",
+        "without-header",
+        is_node,
+    )
     talk = opened(name, connection_buffer_size="10000")
     talk.stream(7).snapshot(0, 1000, "memory")
     (found,) = check(excess(talk))
@@ -360,10 +418,14 @@ def growing(rounds: int = 5) -> Told:
 
 
 def test_what_waits_only_grows_up_to_a_full_window() -> None:
-    assert sorted(told(growing())) == [("flow-control-stall", None, "error"), ("under-acknowledged", "no-fit", "warning")]
+    assert sorted(told(growing())) == [
+        ("flow-control-stall", None, "error"),
+        ("under-acknowledged", "no-fit", "warning"),
+    ]
     (found,) = [one for one in check(growing()) if one.rule == "under-acknowledged"]
-    assert (
-        found.message == f"under-acknowledged: unacknowledged bytes only grew over 5 acknowledgements, to {44 + 5 * (MUTATION - 51)} of 550"
+    assert found.message == (
+        "under-acknowledged: unacknowledged bytes only grew over 5 acknowledgements, to "
+        f"{44 + 5 * (MUTATION - 51)} of 550"
     )
 
 
@@ -390,7 +452,8 @@ def test_bytes_before_the_window_are_not_held_against_a_consumer() -> None:
     assert check(talk) == []
 
 
-# -- over-acknowledged ------------------------------------------------------------------------------------------------------------------
+# -- over-acknowledged
+# --------------------------------------------------------------------------------------------------
 
 
 def inflating() -> Told:
@@ -468,7 +531,11 @@ def excess(talk: Told) -> Told:
 
 def test_more_than_was_sent_for_no_known_reason() -> None:
     (found,) = check(excess(windowed()[0]))
-    assert (found.rule, found.cause, found.message) == ("over-acknowledged", None, "acknowledged 45 bytes, sent 44")
+    assert (found.rule, found.cause, found.message) == (
+        "over-acknowledged",
+        None,
+        "acknowledged 45 bytes, sent 44",
+    )
 
 
 def test_an_acknowledgement_that_the_capture_has_before_what_it_acknowledges() -> None:
@@ -490,7 +557,8 @@ def test_bytes_sent_before_the_window_may_be_acknowledged() -> None:
     assert check(talk) == []
 
 
-# -- flow-control-overrun -----------------------------------------------------------------------------------------------------------------
+# -- flow-control-overrun
+# --------------------------------------------------------------------------------------------------
 
 
 def overrun() -> Told:
@@ -548,7 +616,8 @@ def test_a_window_that_became_smaller_is_no_overrun() -> None:
     assert check(talk) == []
 
 
-# -- ack-without-window -------------------------------------------------------------------------------------------------------------------
+# -- ack-without-window
+# --------------------------------------------------------------------------------------------------
 
 
 def unasked(talk: Told) -> Told:
@@ -564,12 +633,15 @@ def test_an_acknowledgement_without_flow_control() -> None:
 
 def test_an_acknowledgement_while_a_window_is_asked_for() -> None:
     talk = opened()
-    talk.send("client", encode("dcp_control", opaque=99, key="connection_buffer_size", value="1000"))
+    talk.send(
+        "client", encode("dcp_control", opaque=99, key="connection_buffer_size", value="1000")
+    )
     unasked(talk)
     assert check(talk) == []
 
 
-# -- what nobody knows --------------------------------------------------------------------------------------------------------------------
+# -- what nobody knows
+# --------------------------------------------------------------------------------------------------
 
 
 def leak(talk: Told, stream: Stream) -> None:
@@ -591,7 +663,11 @@ def exceed(talk: Told, _: Stream) -> None:
     talk.noop()
 
 
-UNKNOWN: dict[str, Callable[[Told, Stream], None]] = {"under": leak, "stall and overrun": fill, "over": exceed}
+UNKNOWN: dict[str, Callable[[Told, Stream], None]] = {
+    "under": leak,
+    "stall and overrun": fill,
+    "over": exceed,
+}
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
@@ -611,7 +687,9 @@ def test_what_lies_in_a_hole_accuses_nobody(name: str, missing: str) -> None:
             talk.control("connection_buffer_size", "300")
         talk.control("enable_noop", "true")
     elif missing == "answer":
-        talk.send("client", encode("dcp_control", opaque=77, key="connection_buffer_size", value="300"))
+        talk.send(
+            "client", encode("dcp_control", opaque=77, key="connection_buffer_size", value="300")
+        )
         with talk.lost():
             talk.answer("dcp_control", 77)
     else:
@@ -631,10 +709,18 @@ def test_what_lies_in_a_hole_accuses_nobody(name: str, missing: str) -> None:
 
 @pytest.mark.parametrize("name", UNKNOWN)
 @pytest.mark.parametrize(("snaplen", "is_known"), [(54 + 24 + 27, False), (54 + 24 + 28, True)])
-def test_an_acknowledgement_that_the_snapshot_length_cut_accuses_nobody(name: str, snaplen: int, is_known: bool) -> None:
-    """It is the second message of its segment: a byte less than its header and its number need, and nobody knows the balance."""
+def test_an_acknowledgement_that_the_snapshot_length_cut_accuses_nobody(
+    name: str, snaplen: int, is_known: bool
+) -> None:
+    """It is the second message of its segment: a byte less than its header and its number need, and
+    nobody knows the balance.
+    """
     talk, stream = windowed(300)
-    talk.send("client", encode("dcp_get_failover_log", opaque=5) + encode("dcp_buffer_acknowledgement", ack_bytes=44))
+    talk.send(
+        "client",
+        encode("dcp_get_failover_log", opaque=5)
+        + encode("dcp_buffer_acknowledgement", ack_bytes=44),
+    )
     UNKNOWN[name](talk, stream)
     assert bool(findings(talk, rules=FLOW, snaplen=snaplen)) is is_known
 
@@ -642,9 +728,15 @@ def test_an_acknowledgement_that_the_snapshot_length_cut_accuses_nobody(name: st
 @pytest.mark.parametrize("snaplen", [80, 92, 104, 120])
 def test_samples_that_a_snapshot_length_cut_are_accused_of_nothing_new(snaplen: int) -> None:
     for name in ("tour", "lossy", "loop"):
-        whole, cut = ([packet.cut(size) for packet in sample(name).packets] for size in (1 << 18, snaplen))
+        whole, cut = (
+            [packet.cut(size) for packet in sample(name).packets] for size in (1 << 18, snaplen)
+        )
         known = {(one.rule, one.connections) for one in found_in(whole, rules=FLOW)}
-        assert {(one.rule, one.connections) for one in found_in(cut, rules=FLOW) if one.severity != "note"} <= known
+        assert {
+            (one.rule, one.connections)
+            for one in found_in(cut, rules=FLOW)
+            if one.severity != "note"
+        } <= known
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
@@ -663,7 +755,16 @@ def test_what_was_known_before_a_hole_stays_known() -> None:
     assert [one.rule for one in check(talk)] == ["under-acknowledged"]
 
 
-@pytest.mark.parametrize("make", [growing, overrun, inflating, lambda: nooped(stalled(6)), lambda: leaking("without-snapshot-marker")[0]])
+@pytest.mark.parametrize(
+    "make",
+    [
+        growing,
+        overrun,
+        inflating,
+        lambda: nooped(stalled(6)),
+        lambda: leaking("without-snapshot-marker")[0],
+    ],
+)
 def test_batches_change_nothing(make: Callable[[], Any]) -> None:
     whole = check(make())
     assert whole

@@ -30,13 +30,16 @@ def events(stream: Stream, seqnos: Sequence[int]) -> None:
         stream.mutation(seqno, f"k{seqno}")
 
 
-# -- gap-in-history-snapshot --------------------------------------------------------------------------------------------
+# -- gap-in-history-snapshot
+# --------------------------------------------------------------------------------------------
 
 
 SEES_ALL = {"enable_sync_writes": "true", "flatbuffers_system_events": "true"}
 
 
-def history(seqnos: Sequence[int] = (2, 4, 5), controls: Mapping[str, str] = SEES_ALL, **request: object) -> tuple[Told, Stream]:
+def history(
+    seqnos: Sequence[int] = (2, 4, 5), controls: Mapping[str, str] = SEES_ALL, **request: object
+) -> tuple[Told, Stream]:
     talk = opened(**controls)  # type: ignore[arg-type] # passed on
     stream = talk.stream(7, **request)  # type: ignore[arg-type] # passed on
     stream.snapshot(0, 9, *HISTORY)
@@ -53,9 +56,13 @@ def test_history_lacks_nothing_between_two_events() -> None:
         (7,),
         (2, 4),
     )
-    (first, second) = next(gap for gap in tables(talk).gaps if gap["cause"] == "unexplained")["rows"]
+    (first, second) = next(gap for gap in tables(talk).gaps if gap["cause"] == "unexplained")[
+        "rows"
+    ]
     assert [place.row for place in found.places] == [second, first]
-    assert all(place.time_ns and place.stream_offset and place.direction == "s2c" for place in found.places)
+    assert all(
+        place.time_ns and place.stream_offset and place.direction == "s2c" for place in found.places
+    )
 
 
 @pytest.mark.parametrize("lacking", SEES_ALL)
@@ -75,13 +82,24 @@ def test_history_may_begin_above_the_start_and_a_snapshot_without_it_may_lack_an
     assert of("gap-in-history-snapshot", talk) == []
 
 
-def test_a_stream_of_some_collections_and_a_collection_without_history_have_gaps_in_history() -> None:
+def test_a_stream_of_some_collections_and_a_collection_without_history_have_gaps_in_history() -> (
+    None
+):
     talk, _ = history(value={"collections": ["0"]})
     assert of("gap-in-history-snapshot", talk) == []
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 1, "memory")
-    stream.system_event(1, "begin-collection", "c", version="v2", manifest_uid=1, scope_id=0, collection_id=9, history=0)
+    stream.system_event(
+        1,
+        "begin-collection",
+        "c",
+        version="v2",
+        manifest_uid=1,
+        scope_id=0,
+        collection_id=9,
+        history=0,
+    )
     stream.snapshot(2, 9, *HISTORY)
     events(stream, (2, 9))
     assert of("gap-in-history-snapshot", talk) == []
@@ -98,7 +116,8 @@ def test_a_hole_in_history_accuses_nobody() -> None:
     assert of("gap-in-history-snapshot", talk) == []
 
 
-# -- gap-unexplained ----------------------------------------------------------------------------------------------------
+# -- gap-unexplained
+# --------------------------------------------------------------------------------------------------
 
 
 def upr(talk: Told, vbucket: int = 7) -> Stream:
@@ -112,7 +131,10 @@ def test_a_gap_that_no_cause_fits_is_a_note_with_both_neighbours() -> None:
     talk = opened()
     events(upr(talk), (4,))
     (found,) = of("gap-unexplained", talk)
-    assert (found.severity, found.message) == ("note", "3 seqnos missing between 0 and 4, no cause fits")
+    assert (found.severity, found.message) == (
+        "note",
+        "3 seqnos missing between 0 and 4, no cause fits",
+    )
     assert [place.row for place in found.places] == list(reversed(tables(talk).gaps[0]["rows"]))
 
 
@@ -173,12 +195,24 @@ def test_what_has_a_cause_is_not_unexplained() -> None:
     assert of("gap-unexplained", talk) == []
 
 
-# -- item-missing -------------------------------------------------------------------------------------------------------
+# -- item-missing
+# --------------------------------------------------------------------------------------------------
 
 
-def pair(*, lost: bool = False, late: bool = False, log: Sequence[tuple[int, int]] = LOG, **request: object) -> tuple[Told, Told]:
-    """Two clients with the same vbucket; the second lacks seqno 4. ``late``: its beginning was not captured."""
-    talks = opened("one:1", "include-delete-times"), opened("two:1", "include-delete-times", port=50_001)
+def pair(
+    *,
+    lost: bool = False,
+    late: bool = False,
+    log: Sequence[tuple[int, int]] = LOG,
+    **request: object,
+) -> tuple[Told, Told]:
+    """Two clients with the same vbucket; the second lacks seqno 4. ``late``: its beginning was not
+    captured.
+    """
+    talks = (
+        opened("one:1", "include-delete-times"),
+        opened("two:1", "include-delete-times", port=50_001),
+    )
     for talk in talks:
         lacks = talk is talks[1]
         if late and lacks:
@@ -200,15 +234,24 @@ def pair(*, lost: bool = False, late: bool = False, log: Sequence[tuple[int, int
 def test_a_change_that_another_stream_brought_had_to_come() -> None:
     one, two = pair()
     (found,) = of("item-missing", one, two)
-    assert (found.severity, found.message) == ("error", "k4 seqno 4 was sent to connection 1, not here")
+    assert (found.severity, found.message) == (
+        "error",
+        "k4 seqno 4 was sent to connection 1, not here",
+    )
     assert (found.connections, found.vbuckets, found.seqnos) == ((2,), (7,), (4,))
     (gap,) = tables(one, two).gaps
-    assert [(place.row, place.connection) for place in found.places] == [(gap["rows"][1], 2), (gap["rows"][0], 1)]
+    assert [(place.row, place.connection) for place in found.places] == [
+        (gap["rows"][1], 2),
+        (gap["rows"][0], 1),
+    ]
     assert of("gap-unexplained", one, two) == []
 
 
 def test_all_changes_that_had_to_come_are_counted_and_named() -> None:
-    talks = opened("one:1", "include-delete-times"), opened("two:1", "include-delete-times", port=50_001)
+    talks = (
+        opened("one:1", "include-delete-times"),
+        opened("two:1", "include-delete-times", port=50_001),
+    )
     for talk in talks:
         stream = talk.stream(7, log=LOG)
         stream.snapshot(0, 2, "memory", "checkpoint")
@@ -222,7 +265,12 @@ def test_all_changes_that_had_to_come_are_counted_and_named() -> None:
 
 def test_files_are_read_again_for_it(tmp_path: Path) -> None:
     path = tmp_path / "two.pcap"
-    path.write_bytes(pcap(Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type) for packet in packets(*pair())))
+    path.write_bytes(
+        pcap(
+            Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type)
+            for packet in packets(*pair())
+        )
+    )
     with Reading([str(path)]) as reading:
         reading.check()
         for _ in reading:
@@ -235,12 +283,19 @@ def test_files_are_read_again_for_it(tmp_path: Path) -> None:
 
 def test_where_keys_are_replaced_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "two.pcap"
-    path.write_bytes(pcap(Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type) for packet in packets(*pair())))
+    path.write_bytes(
+        pcap(
+            Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type)
+            for packet in packets(*pair())
+        )
+    )
     with Reading([str(path)]) as reading:
         reading.check(redactor=Redactor())
         for _ in reading:
             pass
-        assert [one.message for one in reading.findings() if one.rule == "item-missing"] == ["seqno 4 was sent to connection 1, not here"]
+        assert [one.message for one in reading.findings() if one.rule == "item-missing"] == [
+            "seqno 4 was sent to connection 1, not here"
+        ]
 
 
 def test_of_two_stream_ids_on_one_connection_the_other_is_named() -> None:
@@ -251,7 +306,9 @@ def test_of_two_stream_ids_on_one_connection_the_other_is_named() -> None:
         events(stream, (1, 2))
         stream.snapshot(3, 9, "memory", "checkpoint")
         events(stream, [seqno for seqno in range(3, 10) if seqno != 4 or sid == 1])
-    assert [one.message for one in of("item-missing", talk)] == ["k4 seqno 4 was sent to stream-id 1, not here"]
+    assert [one.message for one in of("item-missing", talk)] == [
+        "k4 seqno 4 was sent to stream-id 1, not here"
+    ]
 
 
 def test_another_filter_another_branch_and_a_hole_accuse_nobody() -> None:
@@ -277,10 +334,16 @@ def test_the_same_stream_again_after_a_reconnect_lacks_a_document_out_of_order()
     events(stream, (9, 8, 7, 6, 4, 3, 2, 1))
     stream.oso("end")
     (found,) = of("item-missing", before, after)
-    assert (found.message, found.seqnos, found.connection) == ("k5 seqno 5 was sent to connection 1, not here", (5,), 2)
+    assert (found.message, found.seqnos, found.connection) == (
+        "k5 seqno 5 was sent to connection 1, not here",
+        (5,),
+        2,
+    )
     (record,) = tables(before, after).gaps
     assert [place.row for place in found.places][1] == record["rows"][0]
-    assert all(place.time_ns and place.stream_offset and place.direction == "s2c" for place in found.places)
+    assert all(
+        place.time_ns and place.stream_offset and place.direction == "s2c" for place in found.places
+    )
 
 
 def test_gaps_are_told_in_order_of_rows_whatever_their_order_in_the_table() -> None:
@@ -288,6 +351,9 @@ def test_gaps_are_told_in_order_of_rows_whatever_their_order_in_the_table() -> N
     talk, _ = history((2, 4, 6, 8, 10, 12))
     seen = tables(talk)
     context, gaps = Context(seen.tracker, seen.links), seen.tables.all_gaps.table
-    one, other = (list(rules._bulk(context, some, "gap-unexplained", "note", rules._without_cause)) for some in (gaps, gaps[::-1]))
+    one, other = (
+        list(rules._bulk(context, some, "gap-unexplained", "note", rules._without_cause))
+        for some in (gaps, gaps[::-1])
+    )
     assert len(one) == 4
     assert one == other

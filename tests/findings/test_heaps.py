@@ -12,7 +12,11 @@ from tests.findings.gathered import collected, once
 
 def test_the_first_three_and_the_last_are_kept() -> None:
     (found,) = collected(*(once("broad", row) for row in range(1, 101))).findings({})
-    assert ([one.row for one in found.places], found.count, found.message) == ([1, 2, 3, 100], 100, "at 1")
+    assert ([one.row for one in found.places], found.count, found.message) == (
+        [1, 2, 3, 100],
+        100,
+        "at 1",
+    )
     assert (found.first_time_ns, found.last_time_ns, found.next) == (1_000, 100_000, "do something")
 
 
@@ -36,7 +40,11 @@ def heap(*rows: int) -> Heap:
 
 def test_those_of_several_readings_are_as_those_of_one() -> None:
     one = Heap.joined([heap(2, 4, 6, 8), heap(1, 3, 5)])
-    assert ([place.row for place in one.places], one.count, one.first.message) == ([1, 2, 3, 8], 7, "at 1")
+    assert ([place.row for place in one.places], one.count, one.first.message) == (
+        [1, 2, 3, 8],
+        7,
+        "at 1",
+    )
 
 
 def test_without_what_another_rule_speaks_of_the_others_stay() -> None:

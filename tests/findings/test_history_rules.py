@@ -1,4 +1,6 @@
-"""Branches of history that clients name: each rule by its smallest conversation, by what looks like it, and by what may hide it."""
+"""Branches of history that clients name: each rule by its smallest conversation, by what looks like
+it, and by what may hide it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def test_what_a_proxy_passes_on_is_not_asked_twice() -> None:
     assert found(taken, passed_on) == []
 
 
-# -- wrong-failover-entry ----------------------------------------------------------------------------------------
+# -- wrong-failover-entry
+# ----------------------------------------------------------------------------------------
 
 
 def retried(uuid: int, *, log: bool = True, to: int = 100) -> Told:
@@ -50,8 +53,16 @@ def retried(uuid: int, *, log: bool = True, to: int = 100) -> Told:
 
 def test_an_older_branch_than_the_log_gives() -> None:
     (one,) = found(retried(OLD))
-    assert (one.rule, one.cause, one.vbuckets, one.seqnos) == ("wrong-failover-entry", "older-branch", (7,), (100,))
-    assert one.message == "used uuid 0x000000000000000a; the log of row 8 gives 0x000000000000000b for 100"
+    assert (one.rule, one.cause, one.vbuckets, one.seqnos) == (
+        "wrong-failover-entry",
+        "older-branch",
+        (7,),
+        (100,),
+    )
+    assert (
+        one.message
+        == "used uuid 0x000000000000000a; the log of row 8 gives 0x000000000000000b for 100"
+    )
     assert [place.row for place in one.places] == [9, 8, 10, 6]
     assert "ask from 100 with uuid 0x000000000000000b" in one.next
 
@@ -93,7 +104,8 @@ def test_a_log_in_a_hole_was_perhaps_another() -> None:
     assert rules(talk) == []
 
 
-# -- unknown-vbucket-uuid ------------------------------------------------------------------------------------------
+# -- unknown-vbucket-uuid
+# ------------------------------------------------------------------------------------------
 
 
 def test_a_uuid_that_no_log_has() -> None:
@@ -160,12 +172,20 @@ def test_a_log_that_was_not_captured_may_have_the_uuid(*, is_lost: bool, begins_
     talk = opened(port=50_002)
     talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
     talk.stream(7, log=LOG)
-    assert rules(before, talk) == ([] if is_lost or begins_late else [("unknown-vbucket-uuid", "uuid-never-given")])
+    assert rules(before, talk) == (
+        [] if is_lost or begins_late else [("unknown-vbucket-uuid", "uuid-never-given")]
+    )
 
 
 def test_a_uuid_from_before_the_capture_accuses_nobody() -> None:
-    """A failover may have lost its branch. It is a warning if the client was told better, or does not go on."""
-    for knows, goes_on, severity in ((False, True, "note"), (True, True, "warning"), (False, False, "warning")):
+    """A failover may have lost its branch. It is a warning if the client was told better, or does
+    not go on.
+    """
+    for knows, goes_on, severity in (
+        (False, True, "note"),
+        (True, True, "warning"),
+        (False, False, "warning"),
+    ):
         talk = opened()
         if knows:
             talk.failover_log(7, LOG)
@@ -177,7 +197,8 @@ def test_a_uuid_from_before_the_capture_accuses_nobody() -> None:
         assert [(one.severity, one.whose) for one in found(talk)] == [(severity, "unknown")]
 
 
-# -- no-common-history ---------------------------------------------------------------------------------------------
+# -- no-common-history
+# ---------------------------------------------------------------------------------------------
 
 
 def recreated(count: int = 3, *, reopened: bool = True) -> Told:
@@ -198,9 +219,13 @@ def test_vbuckets_without_a_history_in_common() -> None:
 
 def test_hundreds_are_one_finding_and_one_rollback() -> None:
     both = found(recreated(300), rules=("no-common-history", "rollback", "unknown-vbucket-uuid"))
-    assert [(one.rule, len(one.vbuckets)) for one in both] == [("no-common-history", 300), ("rollback", 300)]
+    assert [(one.rule, len(one.vbuckets)) for one in both] == [
+        ("no-common-history", 300),
+        ("rollback", 300),
+    ]
     assert both[1].message.startswith(
-        "rolled back, and followed: no history in common, the uuids are not in the producer's logs on 300 vbuckets in "
+        "rolled back, and followed: no history in common, the uuids are not in the producer's "
+        "logs on 300 vbuckets in "
     )
 
 
@@ -236,11 +261,19 @@ def test_later_logs_in_a_hole_leave_it_open() -> None:
     assert rules(talk) == []
 
 
-# -- rollback-loop ---------------------------------------------------------------------------------------------------
+# -- rollback-loop
+# --------------------------------------------------------------------------------------------------
 
 
-def restarted(rounds: int, *, log: Sequence[tuple[int, int]] = ((OLD, 0),), logs: Sequence[Sequence[tuple[int, int]]] = ()) -> list[Told]:
-    """A client that gets to 90 of a snapshot up to 100, loses its connection, and is sent back to 0 each time."""
+def restarted(
+    rounds: int,
+    *,
+    log: Sequence[tuple[int, int]] = ((OLD, 0),),
+    logs: Sequence[Sequence[tuple[int, int]]] = (),
+) -> list[Told]:
+    """A client that gets to 90 of a snapshot up to 100, loses its connection, and is sent back to 0
+    each time.
+    """
     talks = []
     for number in range(rounds):
         talk = opened("kafka:1", port=50_000 + number)

@@ -1,4 +1,6 @@
-"""Lint rules: each by the smallest conversation that it does not like, and by those that it has nothing to say about."""
+"""Lint rules: each by the smallest conversation that it does not like, and by those that it has
+nothing to say about.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,15 @@ LOG = ((0xB, 100), (0xA, 0))
 
 
 def client(
-    *without: str, name: str = "kafka:1", features: tuple[str, ...] = ("SNAPPY", "Collections"), port: int = 50_000, **others: str
+    *without: str,
+    name: str = "kafka:1",
+    features: tuple[str, ...] = ("SNAPPY", "Collections"),
+    port: int = 50_000,
+    **others: str,
 ) -> Told:
-    """A connection that is as recommended up to its first stream request, without these settings or with others."""
+    """A connection that is as recommended up to its first stream request, without these settings or
+    with others.
+    """
     talk = Told(name, port=port)
     if features:
         talk.hello("kafka/1.0", *features)
@@ -59,15 +67,32 @@ def says(rule: str, *talks: Told) -> str:
     return next(one.says for one in reversed(verdicts(*talks, rules=[rule])))
 
 
-def resumed(*, start: int = 50, snapshot: tuple[int, int] = (0, 100), last: int = 50, value: dict[str, str] | None = None) -> Told:
+def resumed(
+    *,
+    start: int = 50,
+    snapshot: tuple[int, int] = (0, 100),
+    last: int = 50,
+    value: dict[str, str] | None = None,
+) -> Told:
     """A stream that is closed at ``last`` of snapshot 0–100, and asked for again."""
     talk = client()
     stream = talk.stream(7, log=LOG, flags=["active-only"])
-    stream.snapshot(0, 100, "memory", version="v2.2", max_visible_seqno=100, high_completed_seqno=0, purge_seqno=3, high_prepared_seqno=0)
+    stream.snapshot(
+        0,
+        100,
+        "memory",
+        version="v2.2",
+        max_visible_seqno=100,
+        high_completed_seqno=0,
+        purge_seqno=3,
+        high_prepared_seqno=0,
+    )
     stream.mutation(last, "k")
     stream.close()
     stream.end("closed")
-    talk.stream(7, log=LOG, start=start, uuid=0xB, snapshot=snapshot, flags=["active-only"], value=value)
+    talk.stream(
+        7, log=LOG, start=start, uuid=0xB, snapshot=snapshot, flags=["active-only"], value=value
+    )
     return talk
 
 
@@ -136,14 +161,30 @@ def test_who_does_as_recommended_hears_nothing() -> None:
 
 FIRING: list[tuple[str, Callable[[], Told], str]] = [
     ("lint-name", lambda: streaming(name="kafka"), "name kafka is not of the form service:unique"),
-    ("lint-name", lambda: streaming(name="kafka:" + "x" * 200), "the name has 206 bytes, more than 200"),
+    (
+        "lint-name",
+        lambda: streaming(name="kafka:" + "x" * 200),
+        "the name has 206 bytes, more than 200",
+    ),
     ("lint-hello", lambda: streaming(features=()), "no HELLO before the open"),
     ("lint-noop", lambda: streaming("enable_noop"), "enable_noop is not set"),
     ("lint-noop", lambda: streaming(enable_noop="false"), "enable_noop is false"),
     ("lint-noop", late_noop, "enable_noop is true only after the first stream request"),
-    ("lint-noop-interval", lambda: streaming("set_noop_interval"), "set_noop_interval is not set although noops are on"),
-    ("lint-flow-control", lambda: streaming("connection_buffer_size"), "connection_buffer_size is not set"),
-    ("lint-flow-control", lambda: streaming(connection_buffer_size="0"), "connection_buffer_size is 0"),
+    (
+        "lint-noop-interval",
+        lambda: streaming("set_noop_interval"),
+        "set_noop_interval is not set although noops are on",
+    ),
+    (
+        "lint-flow-control",
+        lambda: streaming("connection_buffer_size"),
+        "connection_buffer_size is not set",
+    ),
+    (
+        "lint-flow-control",
+        lambda: streaming(connection_buffer_size="0"),
+        "connection_buffer_size is 0",
+    ),
     (
         "lint-ack-pace",
         lambda: acknowledging((158,) * 4, connection_buffer_size="20000"),
@@ -154,10 +195,26 @@ FIRING: list[tuple[str, Callable[[], Told], str]] = [
         lambda: acknowledging((316,) * 4, each=2, connection_buffer_size="500"),
         "4 of 4 acknowledgements come when more than half of the window of 500 is used",
     ),
-    ("lint-cursor-dropping", lambda: streaming("supports_cursor_dropping"), "supports_cursor_dropping is not set"),
-    ("lint-high-seqnos", lambda: streaming("high_seqnos"), "a stream from 0 is requested before the high seqnos"),
-    ("lint-failover-log", lambda: rolled_back(0), "vbucket 7 was rolled back to 100, and is requested from 0"),
-    ("lint-resume-range", lambda: resumed(snapshot=(50, 50)), "vbucket 7 resumes at 50 inside snapshot 0–100, but sends 50–50"),
+    (
+        "lint-cursor-dropping",
+        lambda: streaming("supports_cursor_dropping"),
+        "supports_cursor_dropping is not set",
+    ),
+    (
+        "lint-high-seqnos",
+        lambda: streaming("high_seqnos"),
+        "a stream from 0 is requested before the high seqnos",
+    ),
+    (
+        "lint-failover-log",
+        lambda: rolled_back(0),
+        "vbucket 7 was rolled back to 100, and is requested from 0",
+    ),
+    (
+        "lint-resume-range",
+        lambda: resumed(snapshot=(50, 50)),
+        "vbucket 7 resumes at 50 inside snapshot 0–100, but sends 50–50",
+    ),
     (
         "lint-stream-end-on-close",
         lambda: closed("send_stream_end_on_client_close_stream"),
@@ -169,13 +226,41 @@ FIRING: list[tuple[str, Callable[[], Told], str]] = [
         "1 of 1 stream requests have neither flag 0x04 (to latest) nor 0x10 (active only)",
     ),
     ("lint-expiry", lambda: streaming("enable_expiry_opcode"), "enable_expiry_opcode is not set"),
-    ("lint-flatbuffers", lambda: streaming("flatbuffers_system_events"), "flatbuffers_system_events is not set"),
-    ("lint-purge-seqno", resumed, "1 resumed streams are requested without the purge_seqno of an earlier marker"),
-    ("lint-oso-mode", lambda: streaming(enable_out_of_order_snapshots="true"), "enable_out_of_order_snapshots is true"),
-    ("lint-manifest-uid", resumed, "1 of 1 resumed streams are requested without the manifest's uid"),
-    ("lint-compression", lambda: streaming("force_value_compression"), "force_value_compression is not set"),
-    ("lint-compression", lambda: streaming(features=("Collections",)), "Snappy is not granted by HELLO"),
-    ("lint-compression", lambda: streaming(features=()), "Snappy is not requested, because there is no HELLO"),
+    (
+        "lint-flatbuffers",
+        lambda: streaming("flatbuffers_system_events"),
+        "flatbuffers_system_events is not set",
+    ),
+    (
+        "lint-purge-seqno",
+        resumed,
+        "1 resumed streams are requested without the purge_seqno of an earlier marker",
+    ),
+    (
+        "lint-oso-mode",
+        lambda: streaming(enable_out_of_order_snapshots="true"),
+        "enable_out_of_order_snapshots is true",
+    ),
+    (
+        "lint-manifest-uid",
+        resumed,
+        "1 of 1 resumed streams are requested without the manifest's uid",
+    ),
+    (
+        "lint-compression",
+        lambda: streaming("force_value_compression"),
+        "force_value_compression is not set",
+    ),
+    (
+        "lint-compression",
+        lambda: streaming(features=("Collections",)),
+        "Snappy is not granted by HELLO",
+    ),
+    (
+        "lint-compression",
+        lambda: streaming(features=()),
+        "Snappy is not requested, because there is no HELLO",
+    ),
     ("lint-v7-status", lambda: streaming("v7_dcp_status_codes"), "v7_dcp_status_codes is not set"),
     ("lint-v7-status", refused, "v7_dcp_status_codes is not set: true was answered einval"),
 ]
@@ -192,12 +277,19 @@ def test_what_is_not_as_recommended(rule: str, told: Callable[[], Told], message
 
 def test_late_acknowledgements_are_a_note_and_frequent_ones_a_warning() -> None:
     frequent, late = (
-        acknowledging((size,) * 4, size // 158, connection_buffer_size=window) for size, window in ((158, "20000"), (316, "500"))
+        acknowledging((size,) * 4, size // 158, connection_buffer_size=window)
+        for size, window in ((158, "20000"), (316, "500"))
     )
-    assert [(one.severity, one.cause) for one in findings(frequent, rules=LINT) if one.rule == "lint-ack-pace"] == [
-        ("warning", "too-often")
-    ]
-    assert [(one.severity, one.cause) for one in findings(late, rules=LINT) if one.rule == "lint-ack-pace"] == [("note", "late")]
+    assert [
+        (one.severity, one.cause)
+        for one in findings(frequent, rules=LINT)
+        if one.rule == "lint-ack-pace"
+    ] == [("warning", "too-often")]
+    assert [
+        (one.severity, one.cause)
+        for one in findings(late, rules=LINT)
+        if one.rule == "lint-ack-pace"
+    ] == [("note", "late")]
 
 
 @each(
@@ -206,7 +298,10 @@ def test_late_acknowledgements_are_a_note_and_frequent_ones_a_warning() -> None:
         ("lint-noop", lambda: client("enable_noop")),
         ("lint-noop-interval", lambda: streaming("enable_noop", "set_noop_interval")),
         ("lint-flow-control", lambda: client("connection_buffer_size")),
-        ("lint-flow-control", lambda: streaming("connection_buffer_size", name="replication:n1->n2")),
+        (
+            "lint-flow-control",
+            lambda: streaming("connection_buffer_size", name="replication:n1->n2"),
+        ),
         ("lint-flow-control", not_consuming),
         ("lint-ack-pace", lambda: acknowledging((158,) * 3, connection_buffer_size="20000")),
         ("lint-ack-pace", lambda: streaming("connection_buffer_size")),
@@ -283,7 +378,11 @@ def test_connections_one_after_the_other_are_one_at_a_time() -> None:
 
 def test_a_client_that_does_not_consume_is_asked_for_name_and_hello() -> None:
     told = {one.rule: one.says for one in verdicts(not_consuming())}
-    assert {rule for rule, said in told.items() if said != "NA"} == {"lint-name", "lint-hello", "lint-connections"}
+    assert {rule for rule, said in told.items() if said != "NA"} == {
+        "lint-name",
+        "lint-hello",
+        "lint-connections",
+    }
 
 
 def test_a_refused_open_has_no_verdicts() -> None:

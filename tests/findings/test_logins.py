@@ -29,8 +29,16 @@ def test_a_password_that_is_wrong_again_and_again() -> None:
         talk.sasl_scram("eve", status=Status.AUTH_ERROR)
         talk.close()
     (one,) = found(*talks)
-    assert (one.severity, one.cause, one.count, one.connections) == ("warning", "auth-error", 3, (1, 2, 3))
-    assert one.message.startswith("sasl_step: auth_error, Authentication failed; the client asks again every 1 ms on 3 connections")
+    assert (one.severity, one.cause, one.count, one.connections) == (
+        "warning",
+        "auth-error",
+        3,
+        (1, 2, 3),
+    )
+    assert one.message.startswith(
+        "sasl_step: auth_error, Authentication failed; the client asks again every 1 ms on 3 "
+        "connections"
+    )
     assert {place.direction for place in one.places} == {"s2c"}
 
 
@@ -86,16 +94,34 @@ def chosen(bucket: str, port: int, server: str = "node1", agent: str = "x/1") ->
 
 
 def test_a_bucket_that_a_node_has_only_later_is_temporary() -> None:
-    talks = [chosen("orders", 50_000), *(refused("orders", 50_001 + one, "node2") for one in range(3)), chosen("orders", 50_009, "node2")]
+    talks = [
+        chosen("orders", 50_000),
+        *(refused("orders", 50_001 + one, "node2") for one in range(3)),
+        chosen("orders", 50_009, "node2"),
+    ]
     (one,) = found(*talks)
-    assert (one.severity, one.cause, one.whose, one.over, one.count) == ("note", "not-yet", "normal", "recovered", 3)
-    assert one.what == "select_bucket orders: key_enoent, 10.0.0.3:11210 did not have the bucket yet, and had it later"
+    assert (one.severity, one.cause, one.whose, one.over, one.count) == (
+        "note",
+        "not-yet",
+        "normal",
+        "recovered",
+        3,
+    )
+    assert one.what == (
+        "select_bucket orders: key_enoent, 10.0.0.3:11210 did not have the bucket yet, and had "
+        "it later"
+    )
     assert "ask again with growing pauses" in one.next
 
 
 def test_a_bucket_that_another_program_got_later_leaves_the_refused_one_without_it() -> None:
     (one,) = found(refused("orders", 50_001), chosen("orders", 50_009, agent="y/2"))
-    assert (one.severity, one.cause, one.whose, one.over) == ("warning", "not-yet", "normal", "unknown")
+    assert (one.severity, one.cause, one.whose, one.over) == (
+        "warning",
+        "not-yet",
+        "normal",
+        "unknown",
+    )
 
 
 def test_a_bucket_that_only_other_nodes_have_is_no_wrong_name() -> None:
@@ -110,13 +136,22 @@ def test_a_bucket_that_was_there_is_gone() -> None:
 
 
 def test_other_buckets_that_were_chosen_say_nothing_of_a_name() -> None:
-    (one,) = found(chosen("orders", 50_000), refused("orderz", 50_001, times=4), chosen("orders", 50_002))
+    (one,) = found(
+        chosen("orders", 50_000), refused("orderz", 50_001, times=4), chosen("orders", 50_002)
+    )
     assert (one.severity, one.cause, one.whose, one.count) == ("warning", "key-enoent", "client", 4)
-    assert one.message.endswith("orderz: key_enoent, there is no bucket of that name; the client asks again every 500 ms")
+    assert one.message.endswith(
+        "orderz: key_enoent, there is no bucket of that name; the client asks again every 500 ms"
+    )
 
 
 def test_two_names_are_two_things() -> None:
-    assert [one.connections for one in found(refused("orderz", 50_000), refused("order", 50_001), refused("orderz", 50_002))] == [
+    assert [
+        one.connections
+        for one in found(
+            refused("orderz", 50_000), refused("order", 50_001), refused("orderz", 50_002)
+        )
+    ] == [
         (1, 3),
         (2,),
     ]
@@ -126,7 +161,9 @@ def unbound(*, selects: bool = False, opens: bool = True) -> Told:
     talk = asking()
     talk.sasl_plain("user", "secret")
     for number in range(3):
-        talk.ask("collections_get_id", value=f"shop.orders{number}".encode(), status=Status.NO_BUCKET)
+        talk.ask(
+            "collections_get_id", value=f"shop.orders{number}".encode(), status=Status.NO_BUCKET
+        )
     if opens:
         talk.ask("dcp_open", key="reader:1", flags=1, status=Status.NO_BUCKET)
         talk.wait(1)

@@ -33,7 +33,9 @@ def streaming(talk: Told, **request: object) -> Stream:
         (3, [("warning", "first snapshot starts at 3; 2 or 5 expected")]),
     ],
 )
-def test_a_first_marker_starts_where_it_was_asked_to(start: int, expected: list[tuple[str, str]]) -> None:
+def test_a_first_marker_starts_where_it_was_asked_to(
+    start: int, expected: list[tuple[str, str]]
+) -> None:
     talk = opened()
     stream = streaming(talk, start=5, snapshot=(2, 9))
     stream.snapshot(start, 12, "memory")
@@ -55,7 +57,9 @@ def test_a_first_marker_may_start_anywhere_from_the_latest_or_behind_a_hole() ->
     assert of("first-marker-start", talk) == []
 
 
-def cut_short(*features: str, kind: str = "memory", value: dict[str, object] | None = None, **controls: str) -> Told:
+def cut_short(
+    *features: str, kind: str = "memory", value: dict[str, object] | None = None, **controls: str
+) -> Told:
     """Of a snapshot up to 9 the last seqno does not come."""
     talk = Told("test:1")
     if features:
@@ -78,8 +82,12 @@ def cut_short(*features: str, kind: str = "memory", value: dict[str, object] | N
         (("JSON",), "note", "seqno 9 did not come"),
     ],
 )
-def test_a_snapshot_that_another_marker_cuts_short(features: tuple[str, ...], severity: str, what: str) -> None:
-    assert of("snapshot-incomplete", cut_short(*features)) == [(severity, f"8 of 9 when the next marker came: {what}")]
+def test_a_snapshot_that_another_marker_cuts_short(
+    features: tuple[str, ...], severity: str, what: str
+) -> None:
+    assert of("snapshot-incomplete", cut_short(*features)) == [
+        (severity, f"8 of 9 when the next marker came: {what}")
+    ]
 
 
 def test_seqnos_that_did_not_come_are_named() -> None:
@@ -92,7 +100,10 @@ def test_seqnos_that_did_not_come_are_named() -> None:
     found = [one for one in findings(talk) if one.rule == "snapshot-incomplete"]
     (one,) = found  # of the same vbucket
     assert (one.message, one.count) == (
-        "nothing of the snapshot up to 9 when the next marker came: seqnos 5–9 did not come, nor a SeqnoAdvanced",
+        (
+            "nothing of the snapshot up to 9 when the next marker came: seqnos 5–9 did not come, "
+            "nor a SeqnoAdvanced"
+        ),
         2,
     )
     assert one.seqnos == (5, 9)
@@ -116,13 +127,20 @@ def taken(snapshots: int) -> int:
     for start in range(0, 2 * snapshots, 2):
         stream.snapshot(start, start + 1, "memory")
     Taken.count = 0
-    assert sum(one.count for one in findings(talk) if one.rule == "snapshot-incomplete") == snapshots - 1
+    assert (
+        sum(one.count for one in findings(talk) if one.rule == "snapshot-incomplete")
+        == snapshots - 1
+    )
     return Taken.count
 
 
-def test_incomplete_snapshots_are_not_compared_with_all_others_of_their_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_snapshots_are_not_compared_with_all_others_of_their_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     column: Any = Snapshots.fields["index"]
-    monkeypatch.setattr(Snapshots, "index", property(lambda rows: column.__get__(rows, Snapshots).view(Taken)))
+    monkeypatch.setattr(
+        Snapshots, "index", property(lambda rows: column.__get__(rows, Snapshots).view(Taken))
+    )
     assert 0 < taken(80) < 2.5 * taken(40)
 
 
@@ -135,7 +153,9 @@ FILTER: dict[str, object] = {"collections": ["0"]}
 
 
 @pytest.mark.parametrize("features", [("JSON",), ()])
-def test_only_a_client_without_collections_is_told_to_negotiate_them(features: tuple[str, ...]) -> None:
+def test_only_a_client_without_collections_is_told_to_negotiate_them(
+    features: tuple[str, ...],
+) -> None:
     assert "negotiate collections" in advice(cut_short(*features))
     for value in (None, FILTER):
         told = advice(cut_short("JSON", "Collections", value=value))
@@ -152,7 +172,9 @@ def test_whether_collections_are_on_nobody_knows_where_the_hello_may_be_lost() -
     stream.snapshot(0, 9, "memory")
     stream.mutation(8, "k")
     stream.snapshot(10, 12, "memory", "checkpoint")
-    assert of("snapshot-incomplete", talk) == [("note", "8 of 9 when the next marker came: seqno 9 did not come")]
+    assert of("snapshot-incomplete", talk) == [
+        ("note", "8 of 9 when the next marker came: seqno 9 did not come")
+    ]
     assert "negotiate" not in advice(talk)
     assert "whether collections are on" in advice(talk)
 
@@ -175,7 +197,13 @@ def test_servers_that_are_known_to_leave_it_out_are_named() -> None:
         cut_short("JSON", "Collections", value=FILTER, enable_sync_writes="true"),
         cut_short("JSON"),
     ],
-    ids=["without a filter", "with a stream-id alone", "from disk", "with sync writes", "without collections"],
+    ids=[
+        "without a filter",
+        "with a stream-id alone",
+        "from disk",
+        "with sync writes",
+        "without collections",
+    ],
 )
 def test_and_not_where_theirs_is_another_case(talk: Told) -> None:
     assert KNOWN not in advice(talk)
@@ -194,11 +222,15 @@ def test_and_not_where_theirs_is_another_case(talk: Told) -> None:
 def test_a_server_before_7_0_does_not_have_to_say_what_it_hides(
     value: dict[str, object] | None, settings: dict[str, str], severity: str, cause: str, whose: str
 ) -> None:
-    """It has no SeqnoAdvanced. Its version is known by a setting that it does not know, here on another connection."""
+    """It has no SeqnoAdvanced. Its version is known by a setting that it does not know, here on
+    another connection.
+    """
     other = opened("other:1", port=50_009)
     other.control("v7_dcp_status_codes", "true", status=Status.EINVAL)
     (one,) = [
-        one for one in findings(cut_short("JSON", "Collections", value=value, **settings), other) if one.rule == "snapshot-incomplete"
+        one
+        for one in findings(cut_short("JSON", "Collections", value=value, **settings), other)
+        if one.rule == "snapshot-incomplete"
     ]
     assert (one.severity, one.cause, one.whose) == (severity, cause, whose)
     assert ("SeqnoAdvanced" in one.next) is (whose == "server")
@@ -245,14 +277,27 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
 
 def skipped(*talks: Told) -> list[tuple[str, str, str]]:
     """Severity, who has to act, and the message of each."""
-    return [(one.severity, one.whose, one.message) for one in findings(*talks) if one.rule == "resume-skipped"]
+    return [
+        (one.severity, one.whose, one.message)
+        for one in findings(*talks)
+        if one.rule == "resume-skipped"
+    ]
 
 
 SKIPPED = ("warning", "client", "resumed at 11, received only to 8: 3 seqnos never delivered")
 UNSEEN = ("note", "unknown", "resumed at 11, received only to 8: 3 seqnos not in this capture")
 
 
-def received(name: str, start: int, last: int, *, port: int, host: str = "10.0.0.1", close: bool = False, ends: bool = False) -> Told:
+def received(
+    name: str,
+    start: int,
+    last: int,
+    *,
+    port: int,
+    host: str = "10.0.0.1",
+    close: bool = False,
+    ends: bool = False,
+) -> Told:
     talk = opened(name, port=port)
     talk.host = host
     stream = talk.stream(7, start=start, log=[(0xA, 0)])
@@ -268,7 +313,9 @@ def received(name: str, start: int, last: int, *, port: int, host: str = "10.0.0
 
 @pytest.mark.parametrize(("waited", "found"), [(1, SKIPPED), (3, UNSEEN)])
 @pytest.mark.parametrize("close", [True, False])
-def test_another_node_or_another_member_may_have_delivered_what_came_meanwhile(waited: int, found: object, close: bool) -> None:
+def test_another_node_or_another_member_may_have_delivered_what_came_meanwhile(
+    waited: int, found: object, close: bool
+) -> None:
     """The vbucket left the node, or the client had closed the stream."""
     talk = opened("c:1")
     stream = talk.stream(7)
@@ -283,7 +330,9 @@ def test_another_node_or_another_member_may_have_delivered_what_came_meanwhile(w
 
 
 @pytest.mark.parametrize(("log", "found"), [([(0xA, 0)], SKIPPED), ([(0xB, 9), (0xA, 0)], UNSEEN)])
-def test_a_new_branch_shows_that_another_node_was_promoted_meanwhile(log: list[tuple[int, int]], found: object) -> None:
+def test_a_new_branch_shows_that_another_node_was_promoted_meanwhile(
+    log: list[tuple[int, int]], found: object
+) -> None:
     first = received("c:1", 0, 8, port=50_001)
     first.close("server", abort=True)
     again = opened("c:1", port=50_002)
@@ -294,8 +343,17 @@ def test_a_new_branch_shows_that_another_node_was_promoted_meanwhile(log: list[t
 ACTIVE, REPLICA, DEAD = 1, 2, 4
 
 
-def administrator(*states: int, vbucket: int = 7, status: int = 0, pause: float = 0, bucket: str | None = None, mid: bool = False) -> Told:
-    """Sets the state of a vbucket, with a pause after each; 0 deletes it. ``mid``: the capture began inside the connection."""
+def administrator(
+    *states: int,
+    vbucket: int = 7,
+    status: int = 0,
+    pause: float = 0,
+    bucket: str | None = None,
+    mid: bool = False,
+) -> Told:
+    """Sets the state of a vbucket, with a pause after each; 0 deletes it. ``mid``: the capture
+    began inside the connection.
+    """
     talk = Told("", port=50_009, host="10.0.0.9")
     if bucket is not None:
         talk.ask("select_bucket", key=bucket)
@@ -309,7 +367,9 @@ def administrator(*states: int, vbucket: int = 7, status: int = 0, pause: float 
 
 
 def reconnected(between: Told, log: list[tuple[int, int]], *, ends: bool = False) -> list[Finding]:
-    """The findings on a client that had come to 8, and resumes at 11 with this log. ``ends``: first, its stream ended for a state."""
+    """The findings on a client that had come to 8, and resumes at 11 with this log. ``ends``:
+    first, its stream ended for a state.
+    """
     first = received("c:1", 0, 8, port=50_001, ends=ends)
     first.close("server", abort=True)
     again = opened("c:1", port=50_002)
@@ -330,9 +390,18 @@ ONE_BRANCH, TWO_BRANCHES = [(0xB, 9), (0xA, 0)], [(0xC, 10), (0xB, 9), (0xA, 0)]
         (administrator(0, ACTIVE), [(0xB, 0)], True),
         (administrator(REPLICA, ACTIVE), [(0xA, 0)], True),
     ],
-    ids=["replica and active", "dead and active", "active again", "twice", "deleted and made again", "no new branch"],
+    ids=[
+        "replica and active",
+        "dead and active",
+        "active again",
+        "twice",
+        "deleted and made again",
+        "no new branch",
+    ],
 )
-def test_a_vbucket_that_changed_its_state_here_was_on_no_other_node(between: Told, log: list[tuple[int, int]], ends: bool) -> None:
+def test_a_vbucket_that_changed_its_state_here_was_on_no_other_node(
+    between: Told, log: list[tuple[int, int]], ends: bool
+) -> None:
     (one,) = reconnected(between, log, ends=ends)
     assert (one.severity, one.whose, one.message) == SKIPPED
     assert "changed its state on this node in row" in one.next
@@ -345,7 +414,9 @@ def test_a_vbucket_that_changed_its_state_here_was_on_no_other_node(between: Tol
     [administrator(REPLICA, ACTIVE, pause=3), administrator(REPLICA, ACTIVE, mid=True)],
     ids=["3 s between", "of which bucket is unknown"],
 )
-def test_a_vbucket_that_was_not_active_here_for_long_may_have_been_on_another_node(between: Told) -> None:
+def test_a_vbucket_that_was_not_active_here_for_long_may_have_been_on_another_node(
+    between: Told,
+) -> None:
     (one,) = reconnected(between, ONE_BRANCH)
     assert (one.severity, one.whose, one.message) == UNSEEN
     assert "changed its state on this node in rows" in one.next
@@ -362,40 +433,68 @@ def test_a_vbucket_that_was_not_active_here_for_long_may_have_been_on_another_no
         (administrator(REPLICA, ACTIVE, REPLICA), ONE_BRANCH),
         (administrator(REPLICA, ACTIVE), TWO_BRANCHES),
     ],
-    ids=["refused", "another vbucket", "another bucket", "no change", "not active again", "left at last", "more branches than changes"],
+    ids=[
+        "refused",
+        "another vbucket",
+        "another bucket",
+        "no change",
+        "not active again",
+        "left at last",
+        "more branches than changes",
+    ],
 )
-def test_changes_of_state_that_do_not_make_the_new_branch_say_nothing_of_it(between: Told, log: list[tuple[int, int]]) -> None:
+def test_changes_of_state_that_do_not_make_the_new_branch_say_nothing_of_it(
+    between: Told, log: list[tuple[int, int]]
+) -> None:
     (one,) = reconnected(between, log)
     assert (one.severity, one.whose, one.message) == UNSEEN
     assert "look at the other nodes" in one.next
 
 
 @pytest.mark.parametrize(
-    ("name", "start", "last", "is_found"), [("c:2", 8, 11, False), ("d:2", 8, 11, True), ("c:2", 8, 10, True), ("c:2", 9, 11, True)]
+    ("name", "start", "last", "is_found"),
+    [("c:2", 8, 11, False), ("d:2", 8, 11, True), ("c:2", 8, 10, True), ("c:2", 9, 11, True)],
 )
-def test_another_member_of_the_group_received_what_the_client_left_out(name: str, start: int, last: int, is_found: bool) -> None:
+def test_another_member_of_the_group_received_what_the_client_left_out(
+    name: str, start: int, last: int, is_found: bool
+) -> None:
     first = received("c:1", 0, 8, port=50_001, close=True)
     member = received(name, start, last, port=50_002, host="10.0.0.9", close=True)
     again = received("c:1", 11, 12, port=50_003)
     assert skipped(first, member, again) == [SKIPPED] * is_found
 
 
-@pytest.mark.parametrize(("name", "at_once", "is_found"), [("xdcr:b", True, False), ("xdcr:b", False, True), ("xdcr:a", True, True)])
-def test_two_clients_whose_names_begin_alike_have_each_their_own_place(name: str, at_once: bool, is_found: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "at_once", "is_found"),
+    [("xdcr:b", True, False), ("xdcr:b", False, True), ("xdcr:a", True, True)],
+)
+def test_two_clients_whose_names_begin_alike_have_each_their_own_place(
+    name: str, at_once: bool, is_found: bool
+) -> None:
     """Two connections that are open at the same time are no reconnect."""
     first = received("xdcr:a", 0, 8, port=50_001)
     first.close("server", abort=True)
     other = opened(name, port=50_002)
     other.wait(3)
     other.stream(7, start=11, log=[(0xA, 0)])
-    captured = [packet for talk in (first, other) for packet in packets(talk)] if at_once else packets(first, other)
+    captured = (
+        [packet for talk in (first, other) for packet in packets(talk)]
+        if at_once
+        else packets(first, other)
+    )
     told = found_in(sorted(captured, key=lambda packet: packet.time_ns), rules=("resume-skipped",))
     assert [one.rule for one in told] == ["resume-skipped"] * is_found
 
 
 def test_names_that_come_in_turn_are_those_of_two_clients() -> None:
-    own = [received("app:a", 0, 8, port=50_000, close=True), received("app:a", 8, 9, port=50_002, close=True)]
-    others = [received("app:b", 20, 28, port=50_001, close=True), received("app:b", 28, 29, port=50_003, close=True)]
+    own = [
+        received("app:a", 0, 8, port=50_000, close=True),
+        received("app:a", 8, 9, port=50_002, close=True),
+    ]
+    others = [
+        received("app:b", 20, 28, port=50_001, close=True),
+        received("app:b", 28, 29, port=50_003, close=True),
+    ]
     assert skipped(own[0], others[0], own[1], others[1]) == []
     assert len(skipped(own[0], others[0])) == 1
 
@@ -443,7 +542,9 @@ def to_8(name: str = "c:1", **more: Any) -> Told:
         ("c", "node1", "app/1.0"),
     ],
 )
-def test_a_client_that_begins_beyond_its_finite_end_has_skipped_what_lies_between(name: str, server: str, agent: str, closes: bool) -> None:
+def test_a_client_that_begins_beyond_its_finite_end_has_skipped_what_lies_between(
+    name: str, server: str, agent: str, closes: bool
+) -> None:
     first, again = to_8(), program(name, 11, port=50_002, agent=agent)
     again.server = server
     if closes:
@@ -459,7 +560,9 @@ def test_and_so_has_one_that_begins_beyond_it_on_the_same_connection() -> None:
 
 @pytest.mark.parametrize("closes", [False, True])
 @pytest.mark.parametrize("name", ["d:1", "d", "another name"])
-def test_so_has_the_same_program_on_the_same_host_under_another_name(name: str, closes: bool) -> None:
+def test_so_has_the_same_program_on_the_same_host_under_another_name(
+    name: str, closes: bool
+) -> None:
     """It is a note, since two programs may have one agent."""
     first = to_8()
     if closes:
@@ -482,7 +585,15 @@ def test_so_has_the_same_program_on_the_same_host_under_another_name(name: str, 
         (to_8(), program("d:1", 8, port=50_003, end=11), program("d:1", 11, port=50_002)),
     ],
     ids=[
-        *("from its end", "from 0", "another agent", "another host", "another bucket", "from the latest", "without an end"),
+        *(
+            "from its end",
+            "from 0",
+            "another agent",
+            "another host",
+            "another bucket",
+            "from the latest",
+            "without an end",
+        ),
         *("the first goes on", "each has its own place", "the rest in between"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Rules about what was not negotiated: what breaks each, what looks like it, and what the capture must hold for it."""
+"""Rules about what was not negotiated: what breaks each, what looks like it, and what the capture
+must hold for it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,16 @@ def advanced(stream: Stream) -> None:
 
 
 def disk_2_2(stream: Stream) -> None:
-    stream.snapshot(10, 12, "disk", version="v2.2", max_visible_seqno=12, high_completed_seqno=0, purge_seqno=0, high_prepared_seqno=0)
+    stream.snapshot(
+        10,
+        12,
+        "disk",
+        version="v2.2",
+        max_visible_seqno=12,
+        high_completed_seqno=0,
+        purge_seqno=0,
+        high_prepared_seqno=0,
+    )
 
 
 def memory_2_0(stream: Stream) -> None:
@@ -56,16 +67,36 @@ def without_sid(stream: Stream) -> None:
 
 
 def deleted_with_time(stream: Stream) -> None:
-    stream.send("dcp_deletion", generation="v2", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2, delete_time=EPOCH)
+    stream.send(
+        "dcp_deletion",
+        generation="v2",
+        collection=0,
+        key="k",
+        cas=hlc(2),
+        by_seqno=2,
+        rev_seqno=2,
+        delete_time=EPOCH,
+    )
 
 
 def deleted_without_time(stream: Stream) -> None:
-    stream.send("dcp_deletion", generation="v1", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2)
+    stream.send(
+        "dcp_deletion", generation="v1", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2
+    )
 
 
 def metadata(stream: Stream) -> None:
     tail = bytes((1, 1, 0, 8)) + bytes(8)
-    stream.send("dcp_mutation", collection=0, key="k", value=b"v" + tail, cas=hlc(2), by_seqno=2, rev_seqno=2, nmeta=len(tail))
+    stream.send(
+        "dcp_mutation",
+        collection=0,
+        key="k",
+        value=b"v" + tail,
+        cas=hlc(2),
+        by_seqno=2,
+        rev_seqno=2,
+        nmeta=len(tail),
+    )
 
 
 def status_7(stream: Stream) -> None:
@@ -88,19 +119,80 @@ class Case:
 
 
 CASES = [
-    Case("expiry-not-negotiated", expired, "expiration to a consumer", allows={"enable_expiry_opcode": "true"}),
-    Case("prepare-not-negotiated", prepared, "dcp_prepare to a consumer without sync writes", allows={"enable_sync_writes": "true"}),
-    Case("marker-version-not-negotiated", disk_2_2, "marker v2.2 not negotiated", allows={"max_marker_version": "2.2"}),
-    Case("marker-version-not-negotiated", disk_2_2, "marker v2.2 not negotiated", {"enable_sync_writes": "true"}),
-    Case("marker-version-not-negotiated", memory_2_0, "marker v2.0 not negotiated", allows={"max_marker_version": "2.2"}),
-    Case("marker-version-not-negotiated", memory_2_0, "marker v2.0 not negotiated", allows={"enable_sync_writes": "true"}),
-    Case("oso-not-negotiated", out_of_order, "an OSO snapshot", allows={"enable_out_of_order_snapshots": "true"}),
-    Case("oso-not-negotiated", out_of_order, "an OSO snapshot", allows={"enable_out_of_order_snapshots": "true_with_seqno_advanced"}),
+    Case(
+        "expiry-not-negotiated",
+        expired,
+        "expiration to a consumer",
+        allows={"enable_expiry_opcode": "true"},
+    ),
+    Case(
+        "prepare-not-negotiated",
+        prepared,
+        "dcp_prepare to a consumer without sync writes",
+        allows={"enable_sync_writes": "true"},
+    ),
+    Case(
+        "marker-version-not-negotiated",
+        disk_2_2,
+        "marker v2.2 not negotiated",
+        allows={"max_marker_version": "2.2"},
+    ),
+    Case(
+        "marker-version-not-negotiated",
+        disk_2_2,
+        "marker v2.2 not negotiated",
+        {"enable_sync_writes": "true"},
+    ),
+    Case(
+        "marker-version-not-negotiated",
+        memory_2_0,
+        "marker v2.0 not negotiated",
+        allows={"max_marker_version": "2.2"},
+    ),
+    Case(
+        "marker-version-not-negotiated",
+        memory_2_0,
+        "marker v2.0 not negotiated",
+        allows={"enable_sync_writes": "true"},
+    ),
+    Case(
+        "oso-not-negotiated",
+        out_of_order,
+        "an OSO snapshot",
+        allows={"enable_out_of_order_snapshots": "true"},
+    ),
+    Case(
+        "oso-not-negotiated",
+        out_of_order,
+        "an OSO snapshot",
+        allows={"enable_out_of_order_snapshots": "true_with_seqno_advanced"},
+    ),
     Case("sid-unexpected", with_sid, "dcp_mutation carries sid 3, never enabled"),
-    Case("sid-missing", without_sid, "dcp_mutation without the stream-id", {"enable_stream_id": "true"}, sid=3),
-    Case("delete-times-mismatch", deleted_with_time, "a deletion has a time", allows={"enable_expiry_opcode": "true"}),
-    Case("delete-times-mismatch", deleted_without_time, "a deletion has no time", flags=["include-delete-times"]),
-    Case("reserved-nonzero", metadata, "nmeta of dcp_mutation is 12, reserved", allows={"enable_ext_metadata": "true"}),
+    Case(
+        "sid-missing",
+        without_sid,
+        "dcp_mutation without the stream-id",
+        {"enable_stream_id": "true"},
+        sid=3,
+    ),
+    Case(
+        "delete-times-mismatch",
+        deleted_with_time,
+        "a deletion has a time",
+        allows={"enable_expiry_opcode": "true"},
+    ),
+    Case(
+        "delete-times-mismatch",
+        deleted_without_time,
+        "a deletion has no time",
+        flags=["include-delete-times"],
+    ),
+    Case(
+        "reserved-nonzero",
+        metadata,
+        "nmeta of dcp_mutation is 12, reserved",
+        allows={"enable_ext_metadata": "true"},
+    ),
     Case("status-v7", status_7, "a status of version 7", allows={"v7_dcp_status_codes": "true"}),
 ]
 
@@ -129,19 +221,27 @@ def test_what_was_not_negotiated_is_told(case: Case) -> None:
     talk, stream = conversation(case, **case.needs)
     case.breaks(stream)
     (found,) = [one for one in findings(talk) if one.severity != "note" or one.rule == case.rule]
-    assert (found.rule, found.message[: len(case.words)], found.vbuckets) == (case.rule, case.words, (7,))
+    assert (found.rule, found.message[: len(case.words)], found.vbuckets) == (
+        case.rule,
+        case.words,
+        (7,),
+    )
     assert found.severity == registry.RULES[case.rule].severity
     assert findings(talk, sizes=[1] * 200) == findings(talk)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}"
+)
 def test_what_was_asked_for_is_sound(case: Case) -> None:
     talk, stream = conversation(case, **case.allows)
     case.breaks(stream)
     assert [one for one in told(talk) if one[0] != "note" or one[1] == case.rule] == []
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}"
+)
 def test_a_setting_that_was_refused_does_not_count(case: Case) -> None:
     talk, stream = conversation(case)
     for key, value in case.allows.items():
@@ -151,13 +251,18 @@ def test_a_setting_that_was_refused_does_not_count(case: Case) -> None:
 
 
 @pytest.mark.parametrize("lacks", ["request", "answer", "both"])
-@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}"
+)
 def test_a_setting_in_a_hole_accuses_nobody(case: Case, lacks: str) -> None:
     """Whether its request, its answer or both were not captured."""
     talk, stream = conversation(case)
     for key, value in case.allows.items():
         opaque = talk.opaque()
-        asks, answers = encode("dcp_control", opaque=opaque, key=key, value=value), encode("dcp_control", "response", opaque=opaque)
+        asks, answers = (
+            encode("dcp_control", opaque=opaque, key=key, value=value),
+            encode("dcp_control", "response", opaque=opaque),
+        )
         for side, data in (("client", asks), ("server", answers)):
             if lacks in ("both", "request" if side == "client" else "answer"):
                 with talk.lost():
@@ -172,7 +277,9 @@ def test_a_setting_in_a_hole_accuses_nobody(case: Case, lacks: str) -> None:
     assert of_rule(case, talk) == []
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}"
+)
 def test_a_setting_that_cannot_be_read_accuses_nobody(case: Case) -> None:
     """Its first bytes are there, and its answer is not."""
     talk = opened("test:1", *case.flags, port=50_000, **case.needs)
@@ -182,7 +289,9 @@ def test_a_setting_that_cannot_be_read_accuses_nobody(case: Case) -> None:
     cut = len(packets(talk))
     stream = conversation_on(talk, case)
     case.breaks(stream)
-    captured = [one.cut(82) if before <= place < cut else one for place, one in enumerate(packets(talk))]
+    captured = [
+        one.cut(82) if before <= place < cut else one for place, one in enumerate(packets(talk))
+    ]
     assert [one for one in found_in(captured) if one.rule == case.rule] == []
 
 
@@ -210,12 +319,27 @@ def test_a_hole_before_messages_that_were_judged_takes_it_back() -> None:
 
 
 def test_the_unused_byte_of_deletions_is_a_length_with_the_collections_of_5_0() -> None:
-    for flags, count in (["include-delete-times"], 1), (["include-delete-times", "collections-prototype"], 0):
+    for flags, count in (
+        (["include-delete-times"], 1),
+        (["include-delete-times", "collections-prototype"], 0),
+    ):
         talk = opened("test:1", *flags)
         stream = talk.stream(7)
         stream.snapshot(0, 9, "memory")
-        stream.send("dcp_deletion", generation="v2", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2, delete_time=0, unused=1)
-        assert [one.message for one in findings(talk) if one.severity != "note"] == ["unused of dcp_deletion is 1, reserved"] * count
+        stream.send(
+            "dcp_deletion",
+            generation="v2",
+            collection=0,
+            key="k",
+            cas=hlc(2),
+            by_seqno=2,
+            rev_seqno=2,
+            delete_time=0,
+            unused=1,
+        )
+        assert [one.message for one in findings(talk) if one.severity != "note"] == [
+            "unused of dcp_deletion is 1, reserved"
+        ] * count
 
 
 def test_broken_framing_extras_have_no_stream_id_and_are_one_fault() -> None:
@@ -235,7 +359,9 @@ def test_seqno_advanced_to_a_client_without_collections() -> None:
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")
     advanced(stream)
-    assert [one for one in told(talk) if one[0] != "note"] == [("warning", "seqno-advanced-without-collections", None)]
+    assert [one for one in told(talk) if one[0] != "note"] == [
+        ("warning", "seqno-advanced-without-collections", None)
+    ]
     late = Told("x:1")
     with late.lost():
         late.hello("test/1.0", "JSON", "Collections")
@@ -248,13 +374,23 @@ def test_seqno_advanced_to_a_client_without_collections() -> None:
 
 def test_expirations_of_the_first_generations_need_no_setting() -> None:
     talk, stream = conversation(CASES[0])
-    stream.send("dcp_expiration", generation="v1", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2)
+    stream.send(
+        "dcp_expiration",
+        generation="v1",
+        collection=0,
+        key="k",
+        cas=hlc(2),
+        by_seqno=2,
+        rev_seqno=2,
+    )
     assert [one for one in told(talk) if one[0] != "note"] == []
 
 
 @pytest.mark.parametrize("sizes", [(), [1] * 200])
 @pytest.mark.parametrize("is_on", [False, True])
-def test_an_event_with_a_stream_id_too_many_or_too_few_is_still_of_its_stream(is_on: bool, sizes: Sequence[int]) -> None:
+def test_an_event_with_a_stream_id_too_many_or_too_few_is_still_of_its_stream(
+    is_on: bool, sizes: Sequence[int]
+) -> None:
     """Nothing is missing then: neither in its snapshot, nor when the client resumes behind it."""
     talk = opened(enable_stream_id="true" if is_on else "false")
     value = {"sid": 3} if is_on else None
@@ -268,10 +404,14 @@ def test_an_event_with_a_stream_id_too_many_or_too_few_is_still_of_its_stream(is
     stream.end("state-changed")
     talk.stream(7, start=6, snapshot=(6, 6), value=value)
     found = [one for one in findings(talk, sizes=sizes) if one.severity != "note"]
-    assert [(one.rule, one.count) for one in found] == [("sid-missing" if is_on else "sid-unexpected", 1)]
+    assert [(one.rule, one.count) for one in found] == [
+        ("sid-missing" if is_on else "sid-unexpected", 1)
+    ]
 
 
-def test_where_the_request_was_not_captured_an_event_without_its_stream_id_is_still_of_the_stream() -> None:
+def test_where_the_request_was_not_captured_an_event_without_its_stream_id_is_still_of_the_stream() -> (
+    None
+):
     talk = opened(enable_stream_id="true")
     stream = talk.stream(7, value={"sid": 3})
     talk.begin()

@@ -1,4 +1,6 @@
-"""Rules about noops: each by its smallest conversation, those that look like it and are sound, and the one with a hole in it."""
+"""Rules about noops: each by its smallest conversation, those that look like it and are sound, and
+the one with a hole in it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ def go_on(talk: Told, seconds: float = 0) -> None:
     talk.failover_log(7, [(1, 0)])
 
 
-# -- noop-unanswered ----------------------------------------------------------------------------------------------------------------------
+# -- noop-unanswered
+# --------------------------------------------------------------------------------------------------
 
 
 def unanswered(seconds: float = 6, interval: str = "20") -> Told:
@@ -55,19 +58,31 @@ def unanswered(seconds: float = 6, interval: str = "20") -> Told:
 
 def test_a_noop_that_is_never_answered() -> None:
     (found,) = check(unanswered())
-    assert (found.rule, found.severity, found.message) == ("noop-unanswered", "warning", "noop 0x00000009 unanswered for 6.0 s")
+    assert (found.rule, found.severity, found.message) == (
+        "noop-unanswered",
+        "warning",
+        "noop 0x00000009 unanswered for 6.0 s",
+    )
     assert [place.direction for place in found.places] == ["s2c"]
 
 
-def test_it_is_the_clients_who_goes_on_or_whose_host_acknowledges_the_noop_and_of_nobody_known_if_nothing_comes() -> None:
+def test_it_is_the_clients_who_goes_on_or_whose_host_acknowledges_the_noop_and_of_nobody_known_if_nothing_comes() -> (
+    None
+):
     silent = nooping()
     ask(silent, 9)
     silent.wait(6)
     silent.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
     acknowledged = packets(silent)
     *before, noop, _, end, _ = acknowledged
-    those = [found_in(captured, rules=NOOPS) for captured in (packets(unanswered()), acknowledged, [*before, noop, end])]
-    whose = [[(one.cause, one.whose) for one in found if one.rule == "noop-unanswered"] for found in those]
+    those = [
+        found_in(captured, rules=NOOPS)
+        for captured in (packets(unanswered()), acknowledged, [*before, noop, end])
+    ]
+    whose = [
+        [(one.cause, one.whose) for one in found if one.rule == "noop-unanswered"]
+        for found in those
+    ]
     assert whose == [[("goes-on", "client")], [("acknowledged", "client")], [("silent", "unknown")]]
 
 
@@ -77,7 +92,10 @@ def test_a_noop_that_is_answered_late() -> None:
     talk.wait(7)
     answer(talk, 9)
     (found,) = check(talk)
-    assert (found.rule, found.message) == ("noop-unanswered", "noop 0x00000009 unanswered for 7.0 s")
+    assert (found.rule, found.message) == (
+        "noop-unanswered",
+        "noop 0x00000009 unanswered for 7.0 s",
+    )
     assert [place.direction for place in found.places] == ["s2c", "c2s"]
 
 
@@ -87,7 +105,10 @@ def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
     talk.close("server", abort=abort)
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("noop-unanswered", "error")
-    assert found.message == "noop 0x00000009 unanswered for 6.0 s, then the producer closed the connection"
+    assert (
+        found.message
+        == "noop 0x00000009 unanswered for 6.0 s, then the producer closed the connection"
+    )
 
 
 def test_it_is_none_where_the_client_closes() -> None:
@@ -151,10 +172,13 @@ def test_a_consumer_that_says_nothing_to_any_of_several() -> None:
     go_on(talk, 1)
     assert sorted(told(talk)) == [("noop-overlap", "warning"), ("noop-unanswered", "warning")]
     (found,) = [one for one in check(talk) if one.rule == "noop-unanswered"]
-    assert found.count == 2  # the first and the last: of those between them no answer can be told from theirs
+    assert (
+        found.count == 2
+    )  # the first and the last: of those between them no answer can be told from theirs
 
 
-# -- noop-overlap -------------------------------------------------------------------------------------------------------------------------
+# -- noop-overlap
+# --------------------------------------------------------------------------------------------------
 
 
 def overlapping() -> Told:
@@ -176,8 +200,12 @@ def test_a_noop_before_the_one_before_is_answered() -> None:
 
 @pytest.mark.parametrize("opaque", [8, 9])
 @pytest.mark.parametrize("sizes", [None, [1] * 100])
-def test_an_answer_that_comes_first_and_late_excuses_no_overlap(opaque: int, sizes: list[int] | None) -> None:
-    """How long it took itself is what is in question, and so is any other answer that was under way."""
+def test_an_answer_that_comes_first_and_late_excuses_no_overlap(
+    opaque: int, sizes: list[int] | None
+) -> None:
+    """How long it took itself is what is in question, and so is any other answer that was under
+    way.
+    """
     talk = nooping()
     talk.stream(7).snapshot(0, 9, "memory", "ack")
     ask(talk, 8)
@@ -186,7 +214,10 @@ def test_an_answer_that_comes_first_and_late_excuses_no_overlap(opaque: int, siz
     talk.wait(1)
     answer(talk, opaque)
     (found,) = check(talk, sizes=sizes)
-    assert (found.rule, found.message) == ("noop-overlap", "noop 0x00000009 sent while 0x00000008 had no answer")
+    assert (found.rule, found.message) == (
+        "noop-overlap",
+        "noop 0x00000009 sent while 0x00000008 had no answer",
+    )
 
 
 def test_a_late_answer_to_something_else_excuses_no_overlap() -> None:
@@ -245,7 +276,8 @@ def test_without_the_consumers_direction_nobody_knows_of_answers(seconds: int) -
     assert check(talk) == []
 
 
-# -- noop-opaque --------------------------------------------------------------------------------------------------------------------------
+# -- noop-opaque
+# --------------------------------------------------------------------------------------------------
 
 
 def swapped() -> Told:
@@ -281,7 +313,12 @@ def test_a_first_answer_after_a_hole(side: Side) -> None:
     """A noop, or an answer, may be in it."""
     talk = nooping()
     with talk.lost():
-        talk.send(side, encode("dcp_noop", opaque=8) if side == "server" else encode("dcp_get_failover_log", opaque=8))
+        talk.send(
+            side,
+            encode("dcp_noop", opaque=8)
+            if side == "server"
+            else encode("dcp_get_failover_log", opaque=8),
+        )
     talk.failover_log(7, [(1, 0)])
     ask(talk, 9)
     answer(talk, 8)
@@ -314,14 +351,19 @@ def test_an_answer_to_a_noop_before_the_capture() -> None:
 
 
 def test_two_noops_and_an_answer_to_neither() -> None:
-    """It answers the first of them, whose answer may have been on its way when the second was sent."""
+    """It answers the first of them, whose answer may have been on its way when the second was
+    sent.
+    """
     talk = nooping()
     ask(talk, 8)
     ask(talk, 9)
     answer(talk, 7)
     go_on(talk, 1)
     (found,) = check(talk)
-    assert (found.rule, found.message) == ("noop-opaque", "noop 0x00000008 answered with opaque 0x00000007")
+    assert (found.rule, found.message) == (
+        "noop-opaque",
+        "noop 0x00000008 answered with opaque 0x00000007",
+    )
 
 
 def test_a_late_answer_to_a_noop_that_is_no_longer_known() -> None:
@@ -358,7 +400,9 @@ def test_an_answer_that_may_be_to_a_noop_that_nobody_saw_once_no_other_came(ends
 
 
 @pytest.mark.parametrize("sizes", [None, [1] * 100])
-def test_noops_go_on_after_an_answer_that_may_be_to_one_that_nobody_saw(sizes: list[int] | None) -> None:
+def test_noops_go_on_after_an_answer_that_may_be_to_one_that_nobody_saw(
+    sizes: list[int] | None,
+) -> None:
     talk = nooping()
     talk.begin()
     talk.stream(7).snapshot(0, 20, "memory")
@@ -392,7 +436,8 @@ def test_noops_alone_tell_who_the_producer_is() -> None:
     assert [rule for rule, _ in told(talk)] == ["noop-opaque"]
 
 
-# -- silent-connection --------------------------------------------------------------------------------------------------------------------
+# -- silent-connection
+# --------------------------------------------------------------------------------------------------
 
 
 def silent(seconds: float = 50, **controls: Any) -> Told:
@@ -417,7 +462,10 @@ def test_a_producer_that_was_silent_for_a_time() -> None:
     talk.noop()
     go_on(talk, 5)
     (found,) = check(talk)
-    assert (found.rule, found.message) == ("silent-connection", "nothing came for 5.0 s, with a noop due every 1 s")
+    assert (found.rule, found.message) == (
+        "silent-connection",
+        "nothing came for 5.0 s, with a noop due every 1 s",
+    )
     assert len(found.places) == 2
 
 
@@ -442,7 +490,11 @@ def test_a_producer_still_waits_after_an_answer_with_another_opaque(ends: str) -
 
 @pytest.mark.parametrize(
     "controls",
-    [{"enable_noop": "true"}, {"set_noop_interval": "20"}, {"enable_noop": "false", "set_noop_interval": "20"}],
+    [
+        {"enable_noop": "true"},
+        {"set_noop_interval": "20"},
+        {"enable_noop": "false", "set_noop_interval": "20"},
+    ],
 )
 def test_without_noops_or_their_interval_silence_means_nothing(controls: dict[str, Any]) -> None:
     assert check(silent(**controls)) == []
@@ -500,14 +552,19 @@ def test_a_noop_that_was_lost_may_be_what_the_producer_waits_for() -> None:
     assert "silent-connection" not in [rule for rule, _ in told(talk)]
 
 
-# -- all ----------------------------------------------------------------------------------------------------------------------------------
+# -- all
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [unanswered, overlapping, swapped, silent])
 def test_a_capture_that_begins_in_the_middle_knows_no_interval(make: Callable[[], Told]) -> None:
     """What an answer may take at most is known without."""
     talk = make()
-    event = next(number for number, event in enumerate(talk.events) if getattr(event, "data", b"")[1:2] == b"\x5c")
+    event = next(
+        number
+        for number, event in enumerate(talk.events)
+        if getattr(event, "data", b"")[1:2] == b"\x5c"
+    )
     talk.begin()
     talk.events.insert(event, talk.events.pop())
     assert {one.rule for one in check(talk)} <= {"noop-unanswered", "noop-overlap", "noop-opaque"}
@@ -528,7 +585,10 @@ def test_many_of_a_kind_are_one_finding() -> None:
         talk.wait(3)
         answer(talk, opaque)
     (found,) = check(talk)
-    assert (found.rule, found.count) == ("noop-unanswered", 1)  # from then on answers are known to take three seconds
+    assert (found.rule, found.count) == (
+        "noop-unanswered",
+        1,
+    )  # from then on answers are known to take three seconds
     talk = nooping("1")
     talk.noop()
     for opaque in range(1, 30):

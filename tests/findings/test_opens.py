@@ -25,7 +25,8 @@ def found(*talks: Told, **options: Any) -> list[tuple[str, str]]:
     return [(one.rule, one.message) for one in whole]
 
 
-# -- open-refused ---------------------------------------------------------------------------------------
+# -- open-refused
+# ---------------------------------------------------------------------------------------
 
 
 def test_an_open_that_is_refused() -> None:
@@ -34,11 +35,15 @@ def test_an_open_that_is_refused() -> None:
     talk.open("x:1", "producer", status=Status.EACCESS)
     (found,) = findings(talk)
     assert (found.rule, found.severity, found.cause) == ("open-refused", "warning", "eaccess")
-    assert found.message == "DCP open x:1: eaccess, The user does not have the privilege DcpProducer or DcpConsumer"
+    assert (
+        found.message
+        == "DCP open x:1: eaccess, The user does not have the privilege DcpProducer or DcpConsumer"
+    )
     assert [place.direction for place in found.places] == ["c2s"]
 
 
-# -- dcp-before-open ------------------------------------------------------------------------------------
+# -- dcp-before-open
+# ------------------------------------------------------------------------------------
 
 
 def test_a_client_that_never_opens() -> None:
@@ -47,8 +52,13 @@ def test_a_client_that_never_opens() -> None:
     talk.control("enable_noop", "true", status=Status.EINVAL)
     talk.stream_request(7, 0x700)
     found = findings(talk, rules=[*IDS, "stream-refused"])
-    assert [(one.rule, one.severity, one.vbuckets) for one in found] == [("dcp-before-open", "error", of) for of in ((), (7,))]
-    assert [one.message for one in found] == ["dcp_control before DCP_OPEN", "dcp_stream_req before DCP_OPEN"]
+    assert [(one.rule, one.severity, one.vbuckets) for one in found] == [
+        ("dcp-before-open", "error", of) for of in ((), (7,))
+    ]
+    assert [one.message for one in found] == [
+        "dcp_control before DCP_OPEN",
+        "dcp_stream_req before DCP_OPEN",
+    ]
 
 
 def test_a_request_before_the_open_is_told_once_however_many_vbuckets_are_asked_for() -> None:
@@ -57,7 +67,11 @@ def test_a_request_before_the_open_is_told_once_however_many_vbuckets_are_asked_
         talk.stream_request(vbucket, vbucket)
         talk.answer("dcp_stream_req", vbucket, status=Status.EINVAL)
     (whole,) = findings(talk)
-    assert (whole.rule, whole.vbuckets, whole.whose) == ("dcp-before-open", tuple(range(40)), "client")
+    assert (whole.rule, whole.vbuckets, whole.whose) == (
+        "dcp-before-open",
+        tuple(range(40)),
+        "client",
+    )
 
 
 def test_a_client_that_opens_too_late() -> None:
@@ -99,7 +113,8 @@ def test_an_open_that_may_not_have_been_captured() -> None:
     assert found(middle) == []
 
 
-# -- open-twice -----------------------------------------------------------------------------------------
+# -- open-twice
+# -----------------------------------------------------------------------------------------
 
 
 def test_a_second_open() -> None:
@@ -128,21 +143,37 @@ def test_a_second_open_after_one_whose_answer_was_not_captured() -> None:
     assert found(talk) == []
 
 
-# -- name-clash -----------------------------------------------------------------------------------------
+# -- name-clash
+# -----------------------------------------------------------------------------------------
 
 
-def overlapping(second: str = "x:1", *, closes: bool = True, first_ends: bool = False, status: int = 0) -> list[Packet]:
-    """Two connections that open one after the other, the first of which the server closes then; packets by time."""
+def overlapping(
+    second: str = "x:1", *, closes: bool = True, first_ends: bool = False, status: int = 0
+) -> list[Packet]:
+    """Two connections that open one after the other, the first of which the server closes then;
+    packets by time.
+    """
     out: list[Packet] = []
-    talks = [Talk(50_000 + number, isn=(1000 + 9000 * number, 5000 + 9000 * number)) for number in range(2)]
+    talks = [
+        Talk(50_000 + number, isn=(1000 + 9000 * number, 5000 + 9000 * number))
+        for number in range(2)
+    ]
     for number, (wire, name) in enumerate(zip(talks, ("x:1", second), strict=True)):
         wire.time_ns += number * 1_000_000_000
         wire.handshake()
         wire.send(0, encode("dcp_open", opaque=1, key=name, flags=["producer"]), ACK | PSH)
-        wire.send(1, encode("dcp_open", "response", opaque=1, status=status if number else 0), ACK | PSH)
+        wire.send(
+            1, encode("dcp_open", "response", opaque=1, status=status if number else 0), ACK | PSH
+        )
         if number == 0:
             wire.send(0, encode("dcp_stream_req", opaque=2, vbucket=7, end_seqno=9), ACK | PSH)
-            wire.send(1, encode("dcp_stream_req", "response", opaque=2, failover_log=[{"uuid": 1, "seqno": 0}]), ACK | PSH)
+            wire.send(
+                1,
+                encode(
+                    "dcp_stream_req", "response", opaque=2, failover_log=[{"uuid": 1, "seqno": 0}]
+                ),
+                ACK | PSH,
+            )
             if first_ends:
                 wire.send(0, flags=FIN | ACK)
     if closes:
@@ -167,12 +198,16 @@ def test_a_name_that_two_connections_claim_and_which_the_server_closes() -> None
     whole, close = judged(overlapping(), [*IDS, "connection-closed"])
     assert (close.rule, close.effect_of, close.whose) == ("connection-closed", whole.id, "client")
     assert (whole.rule, whole.severity, whole.connection) == ("name-clash", "warning", 2)
-    assert whole.message.startswith("name x:1 opened by connection 2 while connection 1 held it; server closed connection 1 ")
+    assert whole.message.startswith(
+        "name x:1 opened by connection 2 while connection 1 held it; server closed connection 1 "
+    )
     assert [place.connection for place in whole.places] == [2, 1]
 
 
 def test_without_the_rule_the_close_is_told() -> None:
-    assert [one.rule for one in judged(overlapping(), ["connection-closed"])] == ["connection-closed"]
+    assert [one.rule for one in judged(overlapping(), ["connection-closed"])] == [
+        "connection-closed"
+    ]
 
 
 def test_an_older_connection_that_had_closed_or_has_another_name() -> None:

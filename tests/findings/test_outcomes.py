@@ -50,7 +50,9 @@ def test_so_is_every_other_refusal_that_the_client_handled() -> None:
             assert (found.severity == "note", found.over == "recovered") == (again, again)
 
 
-def test_an_open_that_was_refused_is_a_note_once_the_client_has_a_stream_on_another_connection() -> None:
+def test_an_open_that_was_refused_is_a_note_once_the_client_has_a_stream_on_another_connection() -> (
+    None
+):
     first, later = Told("a:1"), opened("a:2", port=50_001)
     first.hello("test/1.0", "JSON")
     first.open("a:1", "producer", status=Status.EACCESS)
@@ -88,7 +90,9 @@ def test_a_connection_that_was_closed_is_made_up_for_by_a_stream_on_the_next() -
 
 
 def broken_off(*vbuckets: int) -> tuple[Told, Told]:
-    """A connection that the server closes while it streams these vbuckets, and the next one of the client."""
+    """A connection that the server closes while it streams these vbuckets, and the next one of the
+    client.
+    """
     first, later = opened("a:1"), opened("a:2", port=50_001)
     for vbucket in vbuckets:
         first.stream(vbucket)
@@ -102,7 +106,10 @@ def test_a_stream_that_began_before_a_connection_was_closed_makes_up_for_nothing
     beside.stream(7)
     first.wait(60)
     first.close("server")
-    captured = sorted((packet for talk in (first, beside) for packet in packets(talk)), key=lambda packet: packet.time_ns)
+    captured = sorted(
+        (packet for talk in (first, beside) for packet in packets(talk)),
+        key=lambda packet: packet.time_ns,
+    )
     (found,) = (found for found in found_in(captured) if found.rule == "connection-closed")
     assert found.over == "unknown"
 
@@ -122,8 +129,13 @@ def test_a_stream_of_another_vbucket_does_not_make_up_for_a_connection() -> None
     assert one("connection-closed", first, later).over == "unknown"
 
 
-@pytest.mark.parametrize(("name", "over"), [("replication:n1->n3:default", "unknown"), ("replication:n4->n2:default", "recovered")])
-def test_a_node_that_replicates_makes_up_for_a_connection_of_its_own_only(name: str, over: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "over"),
+    [("replication:n1->n3:default", "unknown"), ("replication:n4->n2:default", "recovered")],
+)
+def test_a_node_that_replicates_makes_up_for_a_connection_of_its_own_only(
+    name: str, over: str
+) -> None:
     """On one host, as where all nodes of a cluster run on the machine of a developer."""
     first, later = opened("replication:n1->n2:default"), opened(name, port=50_001)
     first.stream(7)
@@ -140,7 +152,9 @@ def test_a_stream_that_asks_for_nothing_does_not_make_up_for_itself() -> None:
 
 
 def looping(name: str = "a:1", *, goes_on: bool | None = None) -> Told:
-    """``goes_on``: the client has a stream afterwards, from above what it was rolled back to; None: it has none."""
+    """``goes_on``: the client has a stream afterwards, from above what it was rolled back to; None:
+    it has none.
+    """
     talk = opened(name)
     for _ in range(3):
         talk.stream(7, start=150, uuid=OLD, rollback=100)
@@ -149,14 +163,21 @@ def looping(name: str = "a:1", *, goes_on: bool | None = None) -> Told:
     return talk
 
 
-@pytest.mark.parametrize(("goes_on", "over"), [(None, "open"), (False, "unknown"), (True, "recovered")])
-def test_a_loop_is_over_once_the_client_could_go_on_from_above(goes_on: bool | None, over: str) -> None:
+@pytest.mark.parametrize(
+    ("goes_on", "over"), [(None, "open"), (False, "unknown"), (True, "recovered")]
+)
+def test_a_loop_is_over_once_the_client_could_go_on_from_above(
+    goes_on: bool | None, over: str
+) -> None:
     assert one("rollback-loop", looping(goes_on=goes_on)).over == over
 
 
 def test_a_side_has_its_name_its_agent_and_its_address() -> None:
     found = one("rollback-loop", looping())
-    assert (found.who, found.server) == ("client a:1 (10.0.0.1:50000, test/1.0)", "server 10.0.0.2:11210")
+    assert (found.who, found.server) == (
+        "client a:1 (10.0.0.1:50000, test/1.0)",
+        "server 10.0.0.2:11210",
+    )
     assert (found.clients, found.whose) == (("10.0.0.1 a",), "client")
 
 

@@ -1,4 +1,6 @@
-"""Rules about requests and answers: one without the other, and what the capture must hold for that."""
+"""Rules about requests and answers: one without the other, and what the capture must hold for
+that.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,14 @@ def found(*talks: Told, **options: Any) -> list[tuple[str, str | None, str]]:
 
 def unanswered(talk: Told, opcode: str = "dcp_control", **parts: Any) -> None:
     """A request without an answer."""
-    body: dict[str, Any] = {"key": "enable_noop", "value": "true"} if opcode == "dcp_control" else {}
+    body: dict[str, Any] = (
+        {"key": "enable_noop", "value": "true"} if opcode == "dcp_control" else {}
+    )
     talk.send("client", encode(opcode, opaque=77, **body, **parts))
 
 
-# -- missing-response -----------------------------------------------------------------------------------
+# -- missing-response
+# -----------------------------------------------------------------------------------
 
 
 def test_a_request_that_is_not_answered_while_the_connection_goes_on() -> None:
@@ -46,7 +51,8 @@ def test_a_request_that_is_not_answered_while_the_connection_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "cause", "whose"), [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "acknowledged", "server")]
+    ("then", "cause", "whose"),
+    [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "acknowledged", "server")],
 )
 def test_it_is_of_the_side_that_was_asked_if_that_goes_on_or_closes_or_its_host_acknowledges_the_request(
     then: str, cause: str, whose: str
@@ -166,13 +172,16 @@ def test_commands_without_an_answer_are_not_waited_for() -> None:
     assert found(talk) == []
 
 
-# -- unmatched-response ---------------------------------------------------------------------------------
+# -- unmatched-response
+# ---------------------------------------------------------------------------------
 
 
 def test_an_answer_that_nobody_asked_for() -> None:
     talk = opened()
     talk.answer("dcp_control", 0x55)
-    assert found(talk) == [("unmatched-response", None, "dcp_control response, opaque 0x00000055, answers no request")]
+    assert found(talk) == [
+        ("unmatched-response", None, "dcp_control response, opaque 0x00000055, answers no request")
+    ]
 
 
 def test_an_answer_that_comes_twice() -> None:
@@ -211,7 +220,8 @@ def test_commands_with_many_answers_and_errors_about_what_needs_none() -> None:
     assert found(talk) == []
 
 
-# -- unexpected-reply -----------------------------------------------------------------------------------
+# -- unexpected-reply
+# -----------------------------------------------------------------------------------
 
 
 def test_a_success_where_none_is_due() -> None:
@@ -235,7 +245,10 @@ def test_a_success_at_which_a_server_closes_the_connection(opcode: str) -> None:
     talk.answer(opcode, stream.opaque, by="client")
     (whole,) = findings(talk, rules=IDS)
     assert (whole.rule, whole.severity) == ("unexpected-reply", "error")
-    assert whole.message == f"{opcode} needs no answer, and a server closes the connection when it gets one"
+    assert (
+        whole.message
+        == f"{opcode} needs no answer, and a server closes the connection when it gets one"
+    )
 
 
 def test_stream_ends_and_markers_may_be_answered() -> None:
@@ -249,7 +262,8 @@ def test_stream_ends_and_markers_may_be_answered() -> None:
     assert found(talk) == []
 
 
-# -- takeover-sequence ----------------------------------------------------------------------------------
+# -- takeover-sequence
+# ----------------------------------------------------------------------------------
 
 
 def takeover(*flags: str) -> tuple[Told, Stream]:
@@ -263,7 +277,9 @@ def takeover(*flags: str) -> tuple[Told, Stream]:
 def test_a_state_set_on_a_stream_without_takeover() -> None:
     talk, stream = takeover()
     stream.set_state("pending")
-    assert [(rule, cause) for rule, cause, _ in found(talk)] == [("takeover-sequence", "not-requested")]
+    assert [(rule, cause) for rule, cause, _ in found(talk)] == [
+        ("takeover-sequence", "not-requested")
+    ]
     (whole,) = findings(talk, rules=IDS)
     assert [place.direction for place in whole.places] == ["s2c", "c2s"]
     talk, stream = takeover("takeover")
@@ -293,7 +309,9 @@ def test_a_state_that_is_set_and_not_answered() -> None:
     stream.send("dcp_set_vbucket_state", state="pending")
     talk.wait(3)
     talk.noop()
-    assert [(rule, cause) for rule, cause, _ in found(talk)] == [("takeover-sequence", "unanswered")]
+    assert [(rule, cause) for rule, cause, _ in found(talk)] == [
+        ("takeover-sequence", "unanswered")
+    ]
     talk, stream = takeover("takeover")
     stream.send("dcp_set_vbucket_state", state="pending")
     with talk.lost():
@@ -313,7 +331,9 @@ def test_a_state_set_on_a_stream_whose_request_was_not_captured() -> None:
     assert found(talk) == []
 
 
-def closing(talk: Told, opaque: int = 0x900, vbucket: int = 9, status: Status = Status.KEY_ENOENT) -> Told:
+def closing(
+    talk: Told, opaque: int = 0x900, vbucket: int = 9, status: Status = Status.KEY_ENOENT
+) -> Told:
     talk.send("client", encode("dcp_close_stream", opaque=opaque, vbucket=vbucket))
     talk.answer("dcp_close_stream", opaque, status=status)
     return talk
@@ -347,12 +367,17 @@ def test_a_close_that_is_granted() -> None:
 
 
 @pytest.mark.parametrize("skew_ns", [100_000, 3_000_000])
-def test_directions_that_were_recorded_with_different_clocks_accuse_nobody(skew_ns: int, tmp_path: Path) -> None:
+def test_directions_that_were_recorded_with_different_clocks_accuse_nobody(
+    skew_ns: int, tmp_path: Path
+) -> None:
     """As two queues of an interface do: answers have earlier times than their requests."""
     packets = [
-        replace(packet, time_ns=packet.time_ns - skew_ns * (not tcp_of(packet).to_server())) for packet in packets_of(field("t00-base"))
+        replace(packet, time_ns=packet.time_ns - skew_ns * (not tcp_of(packet).to_server()))
+        for packet in packets_of(field("t00-base"))
     ]
-    with Reading([str(written(tmp_path, sorted(packets, key=lambda packet: packet.time_ns)))]) as reading:
+    with Reading(
+        [str(written(tmp_path, sorted(packets, key=lambda packet: packet.time_ns)))]
+    ) as reading:
         reading.check()
         for _ in reading:
             pass

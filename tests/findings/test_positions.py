@@ -42,7 +42,11 @@ def test_a_uuid_of_another_vbucket_is_the_clients() -> None:
 def test_a_uuid_that_no_server_gave_a_client_which_had_the_log_is_the_clients() -> None:
     talk = received(opened(), 5)
     talk.stream(7, start=5, uuid=NOBODYS, rollback=0)
-    assert said(talk) == ("uuid-never-given", "client", "the consumer had the log, and no producer gave it this uuid")
+    assert said(talk) == (
+        "uuid-never-given",
+        "client",
+        "the consumer had the log, and no producer gave it this uuid",
+    )
 
 
 def test_a_uuid_may_be_older_than_the_capture() -> None:
@@ -53,7 +57,9 @@ def test_a_uuid_may_be_older_than_the_capture() -> None:
 
 
 @pytest.mark.parametrize(("begins", "cause"), [(0, "uuid-never-given"), (3, "unknown-uuid")])
-def test_a_client_that_asks_beyond_what_it_received_may_have_it_from_before_unless_it_began_anew(begins: int, cause: str) -> None:
+def test_a_client_that_asks_beyond_what_it_received_may_have_it_from_before_unless_it_began_anew(
+    begins: int, cause: str
+) -> None:
     talk = opened()
     stream = talk.stream(7, start=begins, log=LOG)
     stream.snapshot(begins, 5, "memory")

@@ -1,4 +1,6 @@
-"""What the capture lacks is not held against a client: the same conversations as in ``test_lint``, with what decides in a hole."""
+"""What the capture lacks is not held against a client: the same conversations as in ``test_lint``,
+with what decides in a hole.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ import pytest
 from dcpinspect.protocol.statuses import Status
 from tests.catalogue import each
 from tests.findings.checked import findings, verdicts, verdicts_of
-from tests.findings.test_lint import FIRING, LINT, LOG, acknowledging, client, resumed, rolled_back, streaming
+from tests.findings.test_lint import (
+    FIRING,
+    LINT,
+    LOG,
+    acknowledging,
+    client,
+    resumed,
+    rolled_back,
+    streaming,
+)
 from tests.streams.told import Told, opened, packets
 
 SETTING = {
@@ -44,10 +55,19 @@ def test_a_setting_may_be_in_a_hole(rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "says"), [(None, "FAIL"), ("flatbuffers_system_events", "FAIL"), ("enable_out_of_order_snapshots", "NA")]
+    ("refused", "says"),
+    [
+        (None, "FAIL"),
+        ("flatbuffers_system_events", "FAIL"),
+        ("enable_out_of_order_snapshots", "NA"),
+    ],
 )
-def test_a_setting_that_the_server_is_too_old_for_is_not_asked_of_its_client(refused: str | None, says: str) -> None:
-    """A server that does not know a setting of 7.0 does not know the statuses of 7.0; one that does not know a setting of 7.2 may."""
+def test_a_setting_that_the_server_is_too_old_for_is_not_asked_of_its_client(
+    refused: str | None, says: str
+) -> None:
+    """A server that does not know a setting of 7.0 does not know the statuses of 7.0; one that does
+    not know a setting of 7.2 may.
+    """
     talk = opened()
     if refused is not None:
         talk.control(refused, "true", status=Status.EINVAL)
@@ -69,17 +89,26 @@ def test_a_setting_whose_answer_is_lost_is_not_known() -> None:
     talk.control("v7_dcp_status_codes", "true")
     talk.stream(7)
     captured = packets(talk)
-    answer = next(place for place in range(whole, len(captured)) if captured[place].flow != captured[whole].flow and captured[place].size)
+    answer = next(
+        place
+        for place in range(whole, len(captured))
+        if captured[place].flow != captured[whole].flow and captured[place].size
+    )
     del captured[answer]
     (one,) = verdicts_of(captured, ["lint-v7-status"])
-    assert (one.says, one.why) == ("NA", "unknown, the answer to v7_dcp_status_codes was not captured")
+    assert (one.says, one.why) == (
+        "NA",
+        "unknown, the answer to v7_dcp_status_codes was not captured",
+    )
 
 
 def test_a_setting_that_is_cut_is_not_known() -> None:
     talk = streaming()
     captured = packets(talk)
     cut = [
-        replace(packet, data=packet.data[: packet.payload + 30]) if b"v7_dcp" in packet.data and packet.begins is False else packet
+        replace(packet, data=packet.data[: packet.payload + 30])
+        if b"v7_dcp" in packet.data and packet.begins is False
+        else packet
         for packet in captured
     ]
     assert [one.says for one in verdicts_of(captured, ["lint-v7-status"])] == ["PASS"]
@@ -96,7 +125,15 @@ def begun_late() -> Told:
 
 
 @pytest.mark.parametrize(
-    "rule", ["lint-hello", "lint-high-seqnos", "lint-compression", "lint-flatbuffers", "lint-purge-seqno", "lint-manifest-uid"]
+    "rule",
+    [
+        "lint-hello",
+        "lint-high-seqnos",
+        "lint-compression",
+        "lint-flatbuffers",
+        "lint-purge-seqno",
+        "lint-manifest-uid",
+    ],
 )
 def test_what_was_said_before_the_capture_began_is_not_known(rule: str) -> None:
     assert said(rule, begun_late()) == "NA"
@@ -158,7 +195,16 @@ def test_the_end_of_the_snapshot_in_a_hole() -> None:
 def test_a_stream_between_two_in_a_hole_may_have_told_no_purge_seqno() -> None:
     talk = client()
     stream = talk.stream(7, log=LOG)
-    stream.snapshot(0, 100, "memory", version="v2.2", max_visible_seqno=100, high_completed_seqno=0, purge_seqno=3, high_prepared_seqno=0)
+    stream.snapshot(
+        0,
+        100,
+        "memory",
+        version="v2.2",
+        max_visible_seqno=100,
+        high_completed_seqno=0,
+        purge_seqno=3,
+        high_prepared_seqno=0,
+    )
     stream.end("state-changed")
     with talk.lost():
         talk.stream(7, log=LOG).end("state-changed")

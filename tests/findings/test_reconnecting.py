@@ -16,7 +16,9 @@ def found(*talks: Told) -> list[Finding]:
     return findings(*talks, rules=("reconnect-loop",))
 
 
-def round_of(number: int, start: int = 0, *, items: int = 3, name: str = "test:1", vbuckets: int = 1) -> Told:
+def round_of(
+    number: int, start: int = 0, *, items: int = 3, name: str = "test:1", vbuckets: int = 1
+) -> Told:
     """A connection on which streams begin at a seqno and deliver items."""
     talk = opened(name, port=50_000 + number)
     for vbucket in range(7, 7 + vbuckets):
@@ -36,7 +38,12 @@ def looping(*talks: Told, side: str = "client", abort: bool = False) -> list[Tol
 
 def test_each_connection_asks_from_the_same_seqno() -> None:
     (one,) = found(*looping(*(round_of(number, 20) for number in range(LEAST_TIMES))))
-    assert (one.severity, one.cause, one.vbuckets, one.seqnos) == ("warning", "by-client", (7,), (20,))
+    assert (one.severity, one.cause, one.vbuckets, one.seqnos) == (
+        "warning",
+        "by-client",
+        (7,),
+        (20,),
+    )
     assert one.message.startswith("connected 5 times in ")
     assert one.message.endswith(", from the same seqno each time, 12 items sent again")
     assert len(one.places) == LEAST_TIMES
@@ -50,10 +57,16 @@ def test_vbuckets_of_a_client_are_one_finding() -> None:
 
 @pytest.mark.parametrize(
     ("side", "abort", "cause", "whose"),
-    [("client", False, "by-client", "client"), ("server", False, "by-server", "server"), ("client", True, "reset", "unknown")],
+    [
+        ("client", False, "by-client", "client"),
+        ("server", False, "by-server", "server"),
+        ("client", True, "reset", "unknown"),
+    ],
 )
 def test_who_closes_it_is_the_cause(side: str, abort: bool, cause: str, whose: str) -> None:
-    (one,) = found(*looping(*(round_of(number) for number in range(LEAST_TIMES)), side=side, abort=abort))
+    (one,) = found(
+        *looping(*(round_of(number) for number in range(LEAST_TIMES)), side=side, abort=abort)
+    )
     assert (one.cause, one.whose) == (cause, whose)
     assert ("the server's log" in one.next) == (cause == "by-server")
 
@@ -113,11 +126,20 @@ def test_other_clients_and_long_pauses_are_no_loop() -> None:
     assert found(*talks) == []
 
 
-def reopening(how: str, times: int = LEAST_TIMES + 1, *, end: int = 2**64 - 1, progress: int = 0, wait: float = 0) -> Told:
+def reopening(
+    how: str,
+    times: int = LEAST_TIMES + 1,
+    *,
+    end: int = 2**64 - 1,
+    progress: int = 0,
+    wait: float = 0,
+) -> Told:
     """A client that asks for a vbucket from 0 each time, on one connection."""
     talk = opened()
     for number in range(times):
-        stream = talk.stream(7, start=number * progress, end=end, uuid=0xA if number * progress else 0, log=LOG)
+        stream = talk.stream(
+            7, start=number * progress, end=end, uuid=0xA if number * progress else 0, log=LOG
+        )
         stream.snapshot(number * progress, number * progress + 10, "disk")
         for seqno in range(3):
             stream.mutation(number * progress + seqno + 1, f"k{seqno}")
@@ -134,11 +156,22 @@ def reopening(how: str, times: int = LEAST_TIMES + 1, *, end: int = 2**64 - 1, p
 
 @pytest.mark.parametrize(
     ("how", "cause", "advice"),
-    [("close", "stream-closed", "resume each stream"), ("disconnected", "stream-ended", "why the producer ended them")],
+    [
+        ("close", "stream-closed", "resume each stream"),
+        ("disconnected", "stream-ended", "why the producer ended them"),
+    ],
 )
-def test_streams_that_begin_anew_on_one_connection_are_a_loop_too(how: str, cause: str, advice: str) -> None:
+def test_streams_that_begin_anew_on_one_connection_are_a_loop_too(
+    how: str, cause: str, advice: str
+) -> None:
     (one,) = found(reopening(how))
-    assert (one.severity, one.cause, one.vbuckets, one.seqnos, one.whose) == ("warning", cause, (7,), (0,), "client")
+    assert (one.severity, one.cause, one.vbuckets, one.seqnos, one.whose) == (
+        "warning",
+        cause,
+        (7,),
+        (0,),
+        "client",
+    )
     assert one.message.startswith("asked for 6 times in ")
     assert one.message.endswith(", from the same seqno each time, 15 items sent again")
     assert advice in one.next
@@ -172,7 +205,14 @@ def test_whoever_reads_everything_each_time_may_mean_to() -> None:
         reopening("rollback"),
         reopening("filter-empty"),
     ],
-    ids=["too few", "gets on", "gets on after ends", "long pauses", "rollbacks", "nothing to stream"],
+    ids=[
+        "too few",
+        "gets on",
+        "gets on after ends",
+        "long pauses",
+        "rollbacks",
+        "nothing to stream",
+    ],
 )
 def test_what_looks_like_streams_that_begin_anew(sound: Told) -> None:
     assert found(sound) == []

@@ -40,7 +40,13 @@ def test_vbuckets_count_what_speaks_of_them() -> None:
         stream.snapshot(0, 9, "memory")
         for seqno in (9, 9, 2)[: vbucket + 1]:
             stream.mutation(seqno, f"k{seqno}")
-    table = Records(VBUCKETS, {"client": ["a", "a", "a", "b"], "vbucket": [0, 1, 2, 2], "verdict": ["ended"] * 4}, 4)
-    counted = with_counts(table, findings(talk, rules=["seqno-not-increasing", "mid-stream-start"]), {1: "a"})
+    table = Records(
+        VBUCKETS,
+        {"client": ["a", "a", "a", "b"], "vbucket": [0, 1, 2, 2], "verdict": ["ended"] * 4},
+        4,
+    )
+    counted = with_counts(
+        table, findings(talk, rules=["seqno-not-increasing", "mid-stream-start"]), {1: "a"}
+    )
     assert [one["error"] for one in counted.values("findings")] == [0, 1, 1, 0]
     assert counted.values("vbucket") == [0, 1, 2, 2]

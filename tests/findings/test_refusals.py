@@ -1,4 +1,6 @@
-"""Rules about consumers that refuse messages of a stream: what they name, which answers are no refusals, and what a hole may hold."""
+"""Rules about consumers that refuse messages of a stream: what they name, which answers are no
+refusals, and what a hole may hold.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from tests.peers.script import Side, Stream
 from tests.streams.told import Told, capture, opened, packets
 
 IDS = [rule.id for rule in RULES]
-REFUSED = (Status.KEY_ENOENT, Status.KEY_EEXISTS, Status.EINVAL, Status.ERANGE, Status.ENOMEM, Status.ETMPFAIL, 0x7FFF)
+REFUSED = (
+    Status.KEY_ENOENT,
+    Status.KEY_EEXISTS,
+    Status.EINVAL,
+    Status.ERANGE,
+    Status.ENOMEM,
+    Status.ETMPFAIL,
+    0x7FFF,
+)
 
 
 def found(*talks: Told, rules: list[str] | None = None) -> list[Finding]:
@@ -40,12 +50,16 @@ def streaming(*, v7: bool = False) -> tuple[Told, Stream]:
     return talk, stream
 
 
-def refuse(talk: Told, stream: Stream, opcode: str = "dcp_mutation", status: int = Status.EINVAL) -> None:
+def refuse(
+    talk: Told, stream: Stream, opcode: str = "dcp_mutation", status: int = Status.EINVAL
+) -> None:
     talk.answer(opcode, stream.opaque, by="client", status=status)
 
 
 @pytest.mark.slow
-def test_as_many_messages_are_remembered_however_few_come_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_messages_are_remembered_however_few_come_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.findings.refusals.REACH", 50)
 
     def remembered(count: int) -> int:
@@ -68,7 +82,9 @@ EVENTS: dict[str, Any] = {
     "dcp_prepare": lambda stream: stream.prepare(3, "c", {}),
     "dcp_commit": lambda stream: (stream.prepare(2, "c", {}), stream.commit(2, 3, "c")),
     "dcp_abort": lambda stream: (stream.prepare(2, "c", {}), stream.abort(2, 3, "c")),
-    "dcp_system_event": lambda stream: stream.system_event(3, "begin-collection", "c", manifest_uid=1, collection_id=8),
+    "dcp_system_event": lambda stream: stream.system_event(
+        3, "begin-collection", "c", manifest_uid=1, collection_id=8
+    ),
     "dcp_seqno_advanced": lambda stream: stream.seqno_advanced(3),
 }
 
@@ -79,12 +95,21 @@ def test_an_event_that_a_consumer_refuses(opcode: str) -> None:
     EVENTS[opcode](stream)
     refuse(talk, stream, opcode)
     (one,) = found(talk)
-    assert (one.rule, one.severity, one.cause, one.vbuckets, one.seqnos) == ("consumer-refused", "error", "einval", (7,), (3,))
+    assert (one.rule, one.severity, one.cause, one.vbuckets, one.seqnos) == (
+        "consumer-refused",
+        "error",
+        "einval",
+        (7,),
+        (3,),
+    )
     assert one.message.startswith(f"{opcode} up to seqno 3 answered with einval")
     assert [place.direction for place in one.places] == ["c2s", "s2c"]
 
 
-@pytest.mark.parametrize("status", [status for status in REFUSED if status not in (Status.KEY_ENOENT, Status.KEY_EEXISTS)])
+@pytest.mark.parametrize(
+    "status",
+    [status for status in REFUSED if status not in (Status.KEY_ENOENT, Status.KEY_EEXISTS)],
+)
 def test_every_status_that_a_server_does_not_know_as_harmless(status: int) -> None:
     talk, stream = streaming()
     refuse(talk, stream, status=status)
@@ -101,7 +126,9 @@ def test_a_marker_that_a_consumer_refuses_is_taken_for_acknowledged(flags: tuple
     talk.wait(0.01)
     stream.mutation(9, "k")
     talk.close("server")
-    refused, closed = found(talk, rules=[*IDS, "ack-early", "connection-closed", "unexpected-reply"])
+    refused, closed = found(
+        talk, rules=[*IDS, "ack-early", "connection-closed", "unexpected-reply"]
+    )
     assert (refused.rule, refused.vbuckets, refused.seqnos) == ("consumer-refused", (7,), (9,))
     assert refused.message.endswith("the producer takes any answer as an acknowledgement")
     assert closed.rule == "connection-closed"  # nothing says that this was why
@@ -129,17 +156,27 @@ def test_the_close_that_follows_is_told_with_it(abort: bool) -> None:
     one, close = found(talk, rules=[*IDS, "connection-closed"])
     assert (one.rule, one.count) == ("consumer-refused", 2)
     assert (close.rule, close.effect_of) == ("connection-closed", one.id)
-    assert f"; the server {'reset' if abort else 'closed'} the connection 20 us later, in frame " in one.message
+    assert (
+        f"; the server {'reset' if abort else 'closed'} the connection 20 us later, in frame "
+        in one.message
+    )
 
 
-@pytest.mark.parametrize(("by", "wait", "is_effect"), [("client", 0.003, True), ("client", 30, False), ("server", 30, False)])
+@pytest.mark.parametrize(
+    ("by", "wait", "is_effect"),
+    [("client", 0.003, True), ("client", 30, False), ("server", 30, False)],
+)
 def test_a_close_much_later_has_another_reason(by: Side, wait: float, is_effect: bool) -> None:
     talk, stream = streaming()
     refuse(talk, stream)
     talk.wait(wait)
     talk.close(by)
     one, close = found(talk, rules=[*IDS, "connection-closed"])
-    assert (one.rule, close.rule, close.effect_of == one.id) == ("consumer-refused", "connection-closed", is_effect)
+    assert (one.rule, close.rule, close.effect_of == one.id) == (
+        "consumer-refused",
+        "connection-closed",
+        is_effect,
+    )
 
 
 @pytest.mark.parametrize("by", ["client", "server"])
@@ -150,7 +187,11 @@ def test_a_side_that_goes_on_after_a_refusal_closes_for_another_reason(by: Side)
     talk.noop()
     talk.close(by)
     one, close = found(talk, rules=[*IDS, "connection-closed"])
-    assert (one.rule, close.rule, close.effect_of) == ("consumer-refused", "connection-closed", None)
+    assert (one.rule, close.rule, close.effect_of) == (
+        "consumer-refused",
+        "connection-closed",
+        None,
+    )
 
 
 def test_several_streams_that_are_refused_are_one_finding() -> None:
@@ -176,11 +217,15 @@ def test_one_opaque_for_several_vbuckets_names_none_of_them() -> None:
     assert (one.vbuckets, one.seqnos, len(one.places)) == ((), (), 1)
 
 
-# -- what is no refusal -----------------------------------------------------------------------------------------------------------------
+# -- what is no refusal
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("v7", [True, False])
-@pytest.mark.parametrize("status", [Status.NOT_MY_VBUCKET, Status.DCP_STREAM_NOT_FOUND, Status.OPAQUE_NO_MATCH, Status.SUCCESS])
+@pytest.mark.parametrize(
+    "status",
+    [Status.NOT_MY_VBUCKET, Status.DCP_STREAM_NOT_FOUND, Status.OPAQUE_NO_MATCH, Status.SUCCESS],
+)
 @pytest.mark.parametrize("opcode", ["dcp_mutation", "dcp_snapshot_marker"])
 def test_a_stream_that_is_not_there_any_more(status: int, opcode: str, v7: bool) -> None:
     talk, stream = streaming(v7=v7)
@@ -217,13 +262,17 @@ def test_the_end_of_a_stream_that_the_consumer_closed(v7: bool) -> None:
 def test_a_cache_transfer_for_which_there_is_no_memory() -> None:
     for status, expected in ((Status.ENOMEM, 0), (Status.EINVAL, 1)):
         talk, stream = streaming()
-        talk.send("server", encode_parts(0x80, 0x66, opaque=stream.opaque, specific=7, value=bytes(50)))
+        talk.send(
+            "server", encode_parts(0x80, 0x66, opaque=stream.opaque, specific=7, value=bytes(50))
+        )
         refuse(talk, stream, "dcp_cache_transfer", status)
         assert len(found(talk)) == expected
 
 
 @pytest.mark.parametrize("status", [Status.KEY_ENOENT, Status.KEY_EEXISTS])
-def test_statuses_of_version_7_that_may_have_been_set_before_the_capture_or_in_a_hole(status: int) -> None:
+def test_statuses_of_version_7_that_may_have_been_set_before_the_capture_or_in_a_hole(
+    status: int,
+) -> None:
     talk, stream = streaming(v7=True)
     talk.begin()
     for seqno in range(3, 12):
@@ -248,7 +297,9 @@ def test_an_answer_in_a_hole_and_one_to_a_message_in_a_hole_accuse_nobody() -> N
         refuse(talk, stream)
     talk.failover_log(7, [(1, 0)])
     talk.close("server")
-    assert [one.rule for one in found(talk, rules=[*IDS, "connection-closed"])] == ["connection-closed"]
+    assert [one.rule for one in found(talk, rules=[*IDS, "connection-closed"])] == [
+        "connection-closed"
+    ]
     talk, stream = streaming()
     with talk.lost():
         stream.deletion(3, "c")
@@ -300,4 +351,6 @@ def test_refusals_of_a_capture_that_is_read_in_parts(tmp_path: Path) -> None:
     options = Options([*IDS, "connection-closed"])
     one = everything(whole(given, ["refused.pcap"], options))
     assert everything(joined(shares, ["refused.pcap"], options, left_out)) == one
-    assert [found["rule"] for found in one["findings"]] == [rule for rule in ("consumer-refused", "connection-closed") for _ in range(2)]
+    assert [found["rule"] for found in one["findings"]] == [
+        rule for rule in ("consumer-refused", "connection-closed") for _ in range(2)
+    ]

@@ -60,7 +60,9 @@ class _Counted(Watcher):
     def joined(cls, parts: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
-            whole.counts |= {int(of[connection]): count for connection, count in part.counts.items()}
+            whole.counts |= {
+                int(of[connection]): count for connection, count in part.counts.items()
+            }
         return whole
 
 
@@ -114,13 +116,27 @@ def talk() -> Told:
     return told
 
 
-def test_a_rule_that_is_plugged_in_is_told_by_check(tiny: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_that_is_plugged_in_is_told_by_check(
+    tiny: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "tiny.pcap"
     path.write_bytes(capture(talk()))
     assert main(["check", str(path), "-f", "ndjson"]) == 0
-    found = {one["rule"]: one for one in map(json.loads, capsys.readouterr().out.splitlines()) if one["rule"] in tiny}
-    assert [found[rule]["message"] for rule in tiny] == ["a mutation of b'one'", "9 messages", "from 10.0.0.1:50000"]
-    assert (found["tiny-look"]["count"], found["tiny-look"]["vbuckets"], found["tiny-look"]["next"]) == (2, [7], "smile")
+    found = {
+        one["rule"]: one
+        for one in map(json.loads, capsys.readouterr().out.splitlines())
+        if one["rule"] in tiny
+    }
+    assert [found[rule]["message"] for rule in tiny] == [
+        "a mutation of b'one'",
+        "9 messages",
+        "from 10.0.0.1:50000",
+    ]
+    assert (
+        found["tiny-look"]["count"],
+        found["tiny-look"]["vbuckets"],
+        found["tiny-look"]["next"],
+    ) == (2, [7], "smile")
     assert main(["check", str(path), "--rule", "tiny-end"]) == 0
     told = capsys.readouterr().out
     assert "! tiny-end" in told
@@ -134,12 +150,18 @@ def test_a_rule_that_is_plugged_in_is_told_by_check(tiny: Sequence[str], tmp_pat
 def test_what_it_keeps_travels_with_the_parts_of_a_reading(tiny: Sequence[str]) -> None:
     given, files = batches_of("loop.pcap")
     check(given, files, Options(list(tiny)), 3, random.Random("tiny"))
-    (watched,) = [one for one in whole(given, files, Options(list(tiny))).findings() if one.rule == "tiny-watch"]
+    (watched,) = [
+        one
+        for one in whole(given, files, Options(list(tiny))).findings()
+        if one.rule == "tiny-watch"
+    ]
     assert len(watched.cases) > 2
 
 
 def test_without_the_plug_nothing_is_told_of_it() -> None:
-    assert not {one.rule for one in findings(talk(), rules=[*RULES])} & {rule.id for rule in TINY.rules}
+    assert not {one.rule for one in findings(talk(), rules=[*RULES])} & {
+        rule.id for rule in TINY.rules
+    }
 
 
 def test_two_rules_cannot_have_one_id(tiny: Sequence[str]) -> None:
@@ -158,7 +180,11 @@ def test_a_tracker_follows_only_what_the_rules_need() -> None:
     ):
         with Reading([str(SAMPLES / "loop.pcap")]) as reading:
             reading.check([rule])
-            known = {name for name in ("contents", "flow", "noops", "histories") if getattr(reading.tracker, name) is not None}
+            known = {
+                name
+                for name in ("contents", "flow", "noops", "histories")
+                if getattr(reading.tracker, name) is not None
+            }
         assert known == needed
 
 
@@ -166,7 +192,11 @@ def test_a_search_for_the_id_of_a_rule_leads_to_its_declaration_and_to_what_find
     """What finds it may be a layout, whose check is made with the division into fields."""
     places: dict[str, list[str]] = {}
     for path in PACKAGE.rglob("*.py"):
-        for name in re.findall(r'(?<=")[\w-]+(?=")', path.read_text("utf-8")) if path.name != "explains.py" else ():
+        for name in (
+            re.findall(r'(?<=")[\w-]+(?=")', path.read_text("utf-8"))
+            if path.name != "explains.py"
+            else ()
+        ):
             places.setdefault(name, []).append(path.relative_to(PACKAGE).parts[0])
     for rule in RULES:
         assert "findings" in places[rule], rule

@@ -1,4 +1,6 @@
-"""How clients take up vbuckets again: each rule by its smallest conversation, by what looks like it, and by what may hide it."""
+"""How clients take up vbuckets again: each rule by its smallest conversation, by what looks like
+it, and by what may hide it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def rolled_back() -> Told:
     return talk
 
 
-# -- rollback-not-followed ---------------------------------------------------------------------------------
+# -- rollback-not-followed
+# ---------------------------------------------------------------------------------
 
 
 def test_a_rollback_that_nobody_follows() -> None:
@@ -131,10 +134,13 @@ def test_many_are_told_as_one() -> None:
     assert one.message.startswith("rollbacks never followed on 4 vbuckets in ")
 
 
-# -- orphaned-vbucket -----------------------------------------------------------------------------------------
+# -- orphaned-vbucket
+# -----------------------------------------------------------------------------------------
 
 
-def ended(reason: str = "backfill-failed", *, vbucket: int = 7, again: bool = True, close: bool = False) -> Told:
+def ended(
+    reason: str = "backfill-failed", *, vbucket: int = 7, again: bool = True, close: bool = False
+) -> Told:
     """Vbuckets 7 and 8 end; 8 is reopened, 7 is not."""
     talk = opened("dcp:1")
     streams = [talk.stream(number) for number in (vbucket, 8)]
@@ -153,10 +159,17 @@ def ended(reason: str = "backfill-failed", *, vbucket: int = 7, again: bool = Tr
     return talk
 
 
-@pytest.mark.parametrize("reason", ["state-changed", "disconnected", "too-slow", "backfill-failed", "rollback"])
+@pytest.mark.parametrize(
+    "reason", ["state-changed", "disconnected", "too-slow", "backfill-failed", "rollback"]
+)
 def test_a_vbucket_that_is_not_reopened_while_another_is(reason: str) -> None:
     (one,) = found(ended(reason))
-    assert (one.rule, one.cause, one.vbuckets, one.seqnos) == ("orphaned-vbucket", reason, (7,), (5,))
+    assert (one.rule, one.cause, one.vbuckets, one.seqnos) == (
+        "orphaned-vbucket",
+        reason,
+        (7,),
+        (5,),
+    )
     assert one.message == f'ended "{reason}", never reopened (1 other was, in 500 ms or less)'
     assert len(one.places) == 3
 
@@ -177,7 +190,9 @@ def test_a_client_that_reopens_nothing_may_be_done_with_them() -> None:
 NODES = {"node1": "10.0.0.2:11210", "node2": "10.0.0.3:11210", "node3": "10.0.0.4:11210"}
 
 
-def moved(again: str, back: int, left: int, *, node: str = "", as_named: str = "", by: str = "second") -> list[Told]:
+def moved(
+    again: str, back: int, left: int, *, node: str = "", as_named: str = "", by: str = "second"
+) -> list[Told]:
     """Vbuckets move; the client reopens some of them at the node ``again``.
 
     ``node``: where the map that it is sent then has the others, if it is sent one.
@@ -191,10 +206,16 @@ def moved(again: str, back: int, left: int, *, node: str = "", as_named: str = "
         nodes[again].stream(number)
     if node:
         names = [as_named.format(name) if as_named else address for name, address in NODES.items()]
-        chains = [[[*NODES].index(again if number < back else node)] for number in range(back + left)]
+        chains = [
+            [[*NODES].index(again if number < back else node)] for number in range(back + left)
+        ]
         document = {"vBucketServerMap": {"serverList": names, "vBucketMap": chains}}
         if by == "refused":
-            second.stream(999, status=Status.NOT_MY_VBUCKET, reply={"value": json.dumps(document), "datatype": 1})
+            second.stream(
+                999,
+                status=Status.NOT_MY_VBUCKET,
+                reply={"value": json.dumps(document), "datatype": 1},
+            )
         else:
             second.ask("get_cluster_config", {"value": json.dumps(document), "datatype": 1})
     second.wait(10)
@@ -206,21 +227,38 @@ def moved(again: str, back: int, left: int, *, node: str = "", as_named: str = "
     ("again", "back", "left", "is_told"),
     [
         *[("node1", 1, 3, False), ("node1", 3, 1, True), ("node1", 0, 3, False)],
-        *[("node2", 1, 3, False), ("node2", 20, 20, False), ("node2", 3, 1, False), ("node2", 30, 1, True), ("node2", 200, 4, True)],
+        *[
+            ("node2", 1, 3, False),
+            ("node2", 20, 20, False),
+            ("node2", 3, 1, False),
+            ("node2", 30, 1, True),
+            ("node2", 200, 4, True),
+        ],
     ],
 )
-def test_a_few_that_came_back_do_not_show_where_the_others_moved_to(again: str, back: int, left: int, is_told: bool) -> None:
+def test_a_few_that_came_back_do_not_show_where_the_others_moved_to(
+    again: str, back: int, left: int, is_told: bool
+) -> None:
     assert sum(one.count for one in found(*moved(again, back, left))) == left * is_told
 
 
-@pytest.mark.parametrize(("node", "back", "is_told"), [("node2", 1, True), ("node2", 0, False), ("node3", 30, False), ("node1", 30, True)])
+@pytest.mark.parametrize(
+    ("node", "back", "is_told"),
+    [("node2", 1, True), ("node2", 0, False), ("node3", 30, False), ("node1", 30, True)],
+)
 def test_a_cluster_map_tells_where_they_moved_to(node: str, back: int, is_told: bool) -> None:
-    """One that still names the node that they left was made before they moved, so it tells nothing."""
-    assert [one.vbuckets for one in found(*moved("node2", back, 1, node=node))] == [(back,)] * is_told
+    """One that still names the node that they left was made before they moved, so it tells
+    nothing.
+    """
+    assert [one.vbuckets for one in found(*moved("node2", back, 1, node=node))] == [
+        (back,)
+    ] * is_told
 
 
 def test_a_node_that_does_not_have_a_vbucket_sends_the_map_too() -> None:
-    assert [one.vbuckets for one in found(*moved("node2", 1, 1, node="node2", by="refused"))] == [(1,)]
+    assert [one.vbuckets for one in found(*moved("node2", 1, 1, node="node2", by="refused"))] == [
+        (1,)
+    ]
     assert found(*moved("node2", 30, 1, node="node3", by="refused")) == []
 
 
@@ -231,14 +269,22 @@ def test_a_cluster_map_with_other_names_than_the_capture_tells_nothing() -> None
 
 def test_a_node_that_lists_a_vbucket_as_active_has_it() -> None:
     talks = moved("node2", 1, 1)
-    talks[1].ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": vbucket, "seqno": 0} for vbucket in (0, 1)]}, state="active")
+    talks[1].ask(
+        "get_all_vb_seqnos",
+        {"seqnos": [{"vbucket": vbucket, "seqno": 0} for vbucket in (0, 1)]},
+        state="active",
+    )
     talks[1].wait(10)
     talks[1].noop()
     assert [one.vbuckets for one in found(*talks)] == [(1,)]
 
 
-@pytest.mark.parametrize(("reason", "rules"), [("backfill-failed", ["orphaned-vbucket"]), ("state-changed", [])])
-def test_a_vbucket_that_moved_may_be_reopened_where_nobody_looks(reason: str, rules: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("reason", "rules"), [("backfill-failed", ["orphaned-vbucket"]), ("state-changed", [])]
+)
+def test_a_vbucket_that_moved_may_be_reopened_where_nobody_looks(
+    reason: str, rules: list[str]
+) -> None:
     talk = opened()
     lost, other = talk.stream(7), talk.stream(8)
     lost.end(reason)
@@ -247,7 +293,9 @@ def test_a_vbucket_that_moved_may_be_reopened_where_nobody_looks(reason: str, ru
     assert [one.rule for one in found(talk)] == rules
 
 
-def test_another_vbucket_that_was_refused_because_it_moved_does_not_show_that_this_one_is_here() -> None:
+def test_another_vbucket_that_was_refused_because_it_moved_does_not_show_that_this_one_is_here() -> (
+    None
+):
     talk = opened("dcp:1")
     for stream in [talk.stream(number) for number in (7, 8)]:
         stream.end("state-changed")
@@ -293,10 +341,13 @@ def test_a_reopening_in_a_hole_is_not_known_to_be_missing() -> None:
     assert found(talk) == []
 
 
-# -- requests that are refused for now ------------------------------------------------------------------------
+# -- requests that are refused for now
+# ------------------------------------------------------------------------
 
 
-def refused(status: int = Status.ETMPFAIL, *, again: bool = True, vbucket: int = 77, seconds: float = 7) -> Told:
+def refused(
+    status: int = Status.ETMPFAIL, *, again: bool = True, vbucket: int = 77, seconds: float = 7
+) -> Told:
     """Two vbuckets are refused; one is asked for again, and the client goes on."""
     talk = opened("dcp:1")
     other = talk.stream(9)
@@ -311,8 +362,12 @@ def refused(status: int = Status.ETMPFAIL, *, again: bool = True, vbucket: int =
     return talk
 
 
-@pytest.mark.parametrize("status", [Status.ETMPFAIL, Status.ENOMEM, Status.COLLECTIONS_MANIFEST_IS_AHEAD])
-def test_a_client_that_asks_again_for_one_refused_vbucket_has_forgotten_the_other(status: Status) -> None:
+@pytest.mark.parametrize(
+    "status", [Status.ETMPFAIL, Status.ENOMEM, Status.COLLECTIONS_MANIFEST_IS_AHEAD]
+)
+def test_a_client_that_asks_again_for_one_refused_vbucket_has_forgotten_the_other(
+    status: Status,
+) -> None:
     told = findings(refused(status))
     one = next(finding for finding in told if finding.rule == "orphaned-vbucket")
     assert (one.severity, one.cause, one.whose, one.vbuckets, one.over) == (
@@ -322,12 +377,20 @@ def test_a_client_that_asks_again_for_one_refused_vbucket_has_forgotten_the_othe
         (77,),
         "open",
     )
-    assert one.message == f"refused with {status_name(status)}, never asked again in 7.5 s (1 other was, in 500 ms or less)"
+    assert one.message == (
+        f"refused with {status_name(status)}, never asked again in 7.5 s (1 other was, in 500 "
+        "ms or less)"
+    )
     refusals = [finding for finding in told if finding.rule in ("stream-refused", "manifest-ahead")]
-    assert [(finding.vbuckets, finding.effect_of) for finding in refusals] == [((77,), one.id), ((78,), None)]
+    assert [(finding.vbuckets, finding.effect_of) for finding in refusals] == [
+        ((77,), one.id),
+        ((78,), None),
+    ]
 
 
-@pytest.mark.parametrize("status", [Status.EACCESS, Status.EINVAL, Status.UNKNOWN_COLLECTION, Status.NOT_SUPPORTED])
+@pytest.mark.parametrize(
+    "status", [Status.EACCESS, Status.EINVAL, Status.UNKNOWN_COLLECTION, Status.NOT_SUPPORTED]
+)
 def test_what_will_be_refused_again_need_not_be_asked_again(status: int) -> None:
     assert found(refused(status)) == []
 
@@ -365,10 +428,17 @@ def test_a_refused_vbucket_may_be_asked_for_elsewhere_or_in_a_hole() -> None:
 
 
 def not_mine(node: str, *, again: str = "node2", has_map: bool = True) -> list[Told]:
-    """Node 1 does not have two vbuckets; one of them is opened at another node, and perhaps node 1 says where they are."""
+    """Node 1 does not have two vbuckets; one of them is opened at another node, and perhaps node 1
+    says where they are.
+    """
     first, second = opened("dcp:1"), opened("dcp:1", port=50_001)
     second.server = "node2"
-    document = {"vBucketServerMap": {"serverList": [*NODES.values()], "vBucketMap": [[0]] * 77 + [[[*NODES].index(node)]] + [[1]] * 4}}
+    document = {
+        "vBucketServerMap": {
+            "serverList": [*NODES.values()],
+            "vBucketMap": [[0]] * 77 + [[[*NODES].index(node)]] + [[1]] * 4,
+        }
+    }
     for number in (77, 78):
         reply = {"value": json.dumps(document), "datatype": 1} if has_map else {}
         first.stream(number, status=Status.NOT_MY_VBUCKET, reply=reply)
@@ -381,7 +451,9 @@ def not_mine(node: str, *, again: str = "node2", has_map: bool = True) -> list[T
 def test_a_vbucket_that_is_never_asked_for_at_its_node_names_that_node() -> None:
     (one,) = found(*not_mine("node2"))
     assert (one.cause, one.vbuckets, one.connections) == ("not-my-vbucket", (77,), (1,))
-    assert one.message.startswith("refused with not_my_vbucket, never asked at 10.0.0.3:11210 in 9.0 s (1 other was, in ")
+    assert one.message.startswith(
+        "refused with not_my_vbucket, never asked at 10.0.0.3:11210 in 9.0 s (1 other was, in "
+    )
     assert "let the consumer ask 10.0.0.3:11210" in one.next
 
 
@@ -394,11 +466,16 @@ def test_without_a_map_nobody_knows_where_a_vbucket_is() -> None:
     assert found(*not_mine("node2", has_map=False)) == []
 
 
-# -- end-lost ----------------------------------------------------------------------------------------------------
+# -- end-lost
+# --------------------------------------------------------------------------------------------------
 
 
-def finite(upto: int, reason: str | None = "state-changed", *, end: int = 100, other: int = 100) -> tuple[Told, Stream]:
-    """A stream up to an end that comes to a seqno, beside one of another vbucket up to ``other``."""
+def finite(
+    upto: int, reason: str | None = "state-changed", *, end: int = 100, other: int = 100
+) -> tuple[Told, Stream]:
+    """A stream up to an end that comes to a seqno, beside one of another vbucket up to
+    ``other``.
+    """
     talk = opened("dcp:1")
     talk.stream(10, end=other)
     stream = talk.stream(11, end=end)
@@ -419,7 +496,13 @@ def going_on(talk: Told, start: int, end: int = ENDLESS, *flags: str) -> Told:
 @pytest.mark.parametrize("reason", ["state-changed", "too-slow", "disconnected"])
 def test_a_client_that_forgets_the_end_reads_beyond_it(reason: str) -> None:
     (one,) = found(going_on(finite(40, reason)[0], 40))
-    assert (one.rule, one.severity, one.whose, one.vbuckets, one.seqnos) == ("end-lost", "warning", "client", (11,), (100, 40))
+    assert (one.rule, one.severity, one.whose, one.vbuckets, one.seqnos) == (
+        "end-lost",
+        "warning",
+        "client",
+        (11,),
+        (100, 40),
+    )
     assert one.message == "asked up to 100, then again from 40 without an end, and is at 110"
 
 
@@ -438,8 +521,12 @@ def test_the_end_may_be_lost_after_a_rollback() -> None:
 def test_a_new_connection_goes_on_with_the_stream_where_it_stopped() -> None:
     first = finite(40, None)[0]
     first.close("server")
-    assert [(one.rule, one.severity) for one in found(first, going_on(opened("dcp:1", port=50_001), 40))] == [("end-lost", "note")]
-    assert found(first, going_on(opened("dcp:1", port=50_001), 0)) == []  # perhaps another job of that name
+    assert [
+        (one.rule, one.severity) for one in found(first, going_on(opened("dcp:1", port=50_001), 40))
+    ] == [("end-lost", "note")]
+    assert (
+        found(first, going_on(opened("dcp:1", port=50_001), 0)) == []
+    )  # perhaps another job of that name
     assert found(first, going_on(opened("other", port=50_001), 40)) == []
 
 
@@ -473,7 +560,8 @@ def test_a_hole_may_hide_that_the_end_was_reached_or_another_request() -> None:
     assert found(going_on(talk, 41)) == []
 
 
-# -- oso-resume-point -----------------------------------------------------------------------------------------
+# -- oso-resume-point
+# -----------------------------------------------------------------------------------------
 
 
 def broken(*, done: bool = False, hole: bool = False) -> Told:
@@ -527,7 +615,9 @@ def test_what_the_server_chooses_is_not_resumed() -> None:
 
 
 @pytest.mark.parametrize(("status", "orphans"), [(0, []), (7, ["orphaned-vbucket"])])
-def test_a_vbucket_that_is_open_already_on_another_connection_is_not_orphaned(status: int, orphans: list[str]) -> None:
+def test_a_vbucket_that_is_open_already_on_another_connection_is_not_orphaned(
+    status: int, orphans: list[str]
+) -> None:
     other = opened("dcp:2", port=50_001)
     other.stream(7, start=5, status=status)
     other.wait(20)

@@ -1,4 +1,6 @@
-"""What servers say of vbuckets against what they stream: seqnos owed, nothing persisted, clients that are too slow."""
+"""What servers say of vbuckets against what they stream: seqnos owed, nothing persisted, clients
+that are too slow.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,17 @@ def found(*talks: Told) -> list[Finding]:
     return findings(*talks, rules=RULES)
 
 
-# -- server-owes-seqno ------------------------------------------------------------------------------------------
+# -- server-owes-seqno
+# ------------------------------------------------------------------------------------------
 
 
-def behind(talk: Told | None = None, *, high: int = 18, end: int = 2**64 - 1, value: dict[str, Any] | None = None) -> Told:
+def behind(
+    talk: Told | None = None,
+    *,
+    high: int = 18,
+    end: int = 2**64 - 1,
+    value: dict[str, Any] | None = None,
+) -> Told:
     """The stream is at 17."""
     talk = talk or opened()
     stream = talk.stream(7, end=end, value=value)
@@ -35,12 +44,19 @@ def behind(talk: Told | None = None, *, high: int = 18, end: int = 2**64 - 1, va
 
 def test_a_seqno_that_the_server_has_and_does_not_send() -> None:
     (one,) = found(behind())
-    assert (one.rule, one.severity, one.vbuckets, one.seqnos) == ("server-owes-seqno", "error", (7,), (18, 17))
+    assert (one.rule, one.severity, one.vbuckets, one.seqnos) == (
+        "server-owes-seqno",
+        "error",
+        (7,),
+        (18, 17),
+    )
     assert one.message == "server has 18, sent 17, idle 41.0 s, window open"
     assert [place.row for place in one.places] == [10, 8, 5]
 
 
-def test_it_is_a_warning_where_it_has_not_waited_for_long_and_where_another_stream_has_brought_the_seqno() -> None:
+def test_it_is_a_warning_where_it_has_not_waited_for_long_and_where_another_stream_has_brought_the_seqno() -> (
+    None
+):
     short, first, later = opened(), behind(opened("a:1")), opened("a:2", port=50_001)
     short.stream(7)
     short.high_seqnos({7: 5})
@@ -179,11 +195,15 @@ def test_what_another_client_was_told_of_the_same_bucket_counts() -> None:
     reader.wait(10)
     reader.noop()
     assert [one.vbuckets for one in found(application, reader)] == [(7,)]
-    application.events = [*application.events[:2], *application.events[4:]]  # of another bucket, for all that is known
+    application.events = [
+        *application.events[:2],
+        *application.events[4:],
+    ]  # of another bucket, for all that is known
     assert found(application, reader) == []
 
 
-# -- never-persisted -----------------------------------------------------------------------------------------------
+# -- never-persisted
+# -----------------------------------------------------------------------------------------------
 
 
 def observed(*persisted: int, current: int = 9, every: float = 3) -> Told:
@@ -208,7 +228,13 @@ def test_a_bucket_that_persists_nothing() -> None:
 
 @pytest.mark.parametrize(
     "sound",
-    [observed(0, 0), observed(0, 0, 0, every=1), observed(0, 0, 0, 9), observed(9, 0, 0, 0), observed(0, 0, 0, current=0)],
+    [
+        observed(0, 0),
+        observed(0, 0, 0, every=1),
+        observed(0, 0, 0, 9),
+        observed(9, 0, 0, 0),
+        observed(0, 0, 0, current=0),
+    ],
     ids=["too few", "too soon", "late", "before", "nothing to persist"],
 )
 def test_buckets_that_may_persist(sound: Told) -> None:
@@ -223,7 +249,8 @@ def test_two_answers_are_too_few_where_the_third_is_in_a_hole() -> None:
     assert found(talk) == []
 
 
-# -- slow-stream -------------------------------------------------------------------------------------------------
+# -- slow-stream
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_stream_that_falls_back_to_disk() -> None:
@@ -233,7 +260,12 @@ def test_a_stream_that_falls_back_to_disk() -> None:
         stream.snapshot(start, end, kind, "checkpoint")
         stream.mutation(end, f"k{end}")
     (one,) = found(talk)
-    assert (one.rule, one.severity, one.cause, one.message) == ("slow-stream", "note", "from-disk", "fell back to disk at seqno 9")
+    assert (one.rule, one.severity, one.cause, one.message) == (
+        "slow-stream",
+        "note",
+        "from-disk",
+        "fell back to disk at seqno 9",
+    )
     assert [place.row for place in one.places] == [9, 7]
 
 

@@ -1,4 +1,6 @@
-"""Rules about stream requests, each by its smallest conversation, and by the one that looks like it and is sound."""
+"""Rules about stream requests, each by its smallest conversation, and by the one that looks like it
+and is sound.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def warnings(*talks: Told) -> list[Finding]:
         (2**63 + 1, 2**64 - 1, (6, 2**63), "start-above-snapshot"),
     ],
 )
-def test_a_range_that_cannot_be(start: int, end: int, snapshot: tuple[int, int], cause: str) -> None:
+def test_a_range_that_cannot_be(
+    start: int, end: int, snapshot: tuple[int, int], cause: str
+) -> None:
     talk = opened()
     talk.stream(7, start=start, end=end, snapshot=snapshot, status=Status.ERANGE)
     (found,) = warnings(talk)
@@ -53,13 +57,21 @@ def test_a_range_that_is_the_marker_before_its_first_item() -> None:
     second = opened("kafka:1", port=50_002)
     second.stream(7, start=8, snapshot=(9, 20), status=Status.ERANGE)
     (found,) = warnings(first, second)
-    assert (found.rule, found.cause, len(found.places)) == ("bad-stream-range", "marker-without-item", 3)
+    assert (found.rule, found.cause, len(found.places)) == (
+        "bad-stream-range",
+        "marker-without-item",
+        3,
+    )
     assert found.next == "store a snapshot only with its first item; resume with snapshot 8–8"
 
 
 @pytest.mark.parametrize(
     "request_",
-    [{"start": 5, "snapshot": (5, 5)}, {"start": 5, "snapshot": (2, 9)}, {"start": 0, "flags": ["from-latest"], "snapshot": (3, 5)}],
+    [
+        {"start": 5, "snapshot": (5, 5)},
+        {"start": 5, "snapshot": (2, 9)},
+        {"start": 0, "flags": ["from-latest"], "snapshot": (3, 5)},
+    ],
 )
 def test_ranges_that_are_sound(request_: dict[str, Any]) -> None:
     talk = opened()
@@ -87,9 +99,18 @@ def test_a_refusal_is_told_by_its_status(status: int, severity: str) -> None:
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (Status.ETMPFAIL, "ask again later, with growing pauses; the producer refuses only for now"),
+        (
+            Status.ETMPFAIL,
+            "ask again later, with growing pauses; the producer refuses only for now",
+        ),
         (Status.ENOMEM, "ask again later, with growing pauses; the producer refuses only for now"),
-        (Status.EACCESS, "give the user a role that may read this data over DCP; until then, the producer refuses its requests"),
+        (
+            Status.EACCESS,
+            (
+                "give the user a role that may read this data over DCP; until then, the producer "
+                "refuses its requests"
+            ),
+        ),
         (0x1234, "change what the status names; 'dcpinspect explain STATUS' has its meaning"),
     ],
 )
@@ -107,9 +128,16 @@ def test_what_to_do_about_a_refusal_depends_on_its_status(status: int, advice: s
         (4, ["10.0.0.2:11210"], "not-my-vbucket", "normal"),
     ],
 )
-def test_a_client_that_asks_the_wrong_node_again_and_again_has_an_old_map(times: int, nodes: list[str], cause: str, whose: str) -> None:
+def test_a_client_that_asks_the_wrong_node_again_and_again_has_an_old_map(
+    times: int, nodes: list[str], cause: str, whose: str
+) -> None:
     (found,) = warnings(redirected(*[7] * times, nodes=nodes))
-    assert (found.rule, found.cause, found.whose, found.count) == ("stream-refused", cause, whose, times)
+    assert (found.rule, found.cause, found.whose, found.count) == (
+        "stream-refused",
+        cause,
+        whose,
+        times,
+    )
 
 
 def test_a_vbucket_that_moved_is_a_note_once_it_was_found() -> None:
@@ -153,12 +181,15 @@ def test_a_manifest_ahead_of_the_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "told", "rule"), [("a", "9", "manifest-ahead"), ("a", "a", "stream-refused"), ("9", "10", "stream-refused")]
+    ("known", "told", "rule"),
+    [("a", "9", "manifest-ahead"), ("a", "a", "stream-refused"), ("9", "10", "stream-refused")],
 )
 def test_a_collection_that_only_a_newer_manifest_has(known: str, told: str, rule: str) -> None:
     talk = opened()
     reply = {"value": f'{{"manifest_uid":"{told}"}}', "datatype": 1}
-    talk.stream(7, value={"uid": known, "collections": ["9"]}, status=Status.UNKNOWN_COLLECTION, reply=reply)
+    talk.stream(
+        7, value={"uid": known, "collections": ["9"]}, status=Status.UNKNOWN_COLLECTION, reply=reply
+    )
     (found,) = warnings(talk)
     assert found.rule == rule
     if rule == "manifest-ahead":
@@ -166,7 +197,9 @@ def test_a_collection_that_only_a_newer_manifest_has(known: str, told: str, rule
 
 
 @pytest.mark.parametrize(("name", "severity"), [("dcp:2", "note"), ("other:1", "warning")])
-def test_a_connection_whose_start_was_not_captured_may_have_been_granted_the_vbucket_elsewhere(name: str, severity: str) -> None:
+def test_a_connection_whose_start_was_not_captured_may_have_been_granted_the_vbucket_elsewhere(
+    name: str, severity: str
+) -> None:
     asks, is_granted = opened("dcp:1"), opened(name, port=50_001)
     stream = asks.stream(8)
     if severity == "note":
@@ -207,7 +240,13 @@ def test_a_rollback_says_why_and_what_would_work() -> None:
         {"start": 100, "snapshot": (90, 110), "uuid": OLD},
         {"start": 0},
     ],
-    ids=["as advised", "as advised, and refused", "as advised, and rolled back further", "in another way that works", "from 0"],
+    ids=[
+        "as advised",
+        "as advised, and refused",
+        "as advised, and rolled back further",
+        "in another way that works",
+        "from 0",
+    ],
 )
 def test_a_rollback_that_the_client_followed_is_a_note(again: dict[str, Any]) -> None:
     talk = rolled_back()
@@ -236,7 +275,13 @@ def test_on_another_connection_as_well() -> None:
         {"start": 100, "snapshot": (100, 100), "uuid": OLD, "status": Status.ETMPFAIL},
         {"start": 0, "flags": ["from-latest"]},
     ],
-    ids=["from above it", "with another uuid", "with a wider snapshot", "with another uuid, and refused", "from the latest"],
+    ids=[
+        "from above it",
+        "with another uuid",
+        "with a wider snapshot",
+        "with another uuid, and refused",
+        "from the latest",
+    ],
 )
 def test_a_rollback_that_is_not_followed_stays_open(again: dict[str, Any]) -> None:
     talk = rolled_back()
@@ -280,14 +325,23 @@ def test_the_answer_to_a_request_that_was_cut_off_is_told() -> None:
     talk.stream(8, start=150, rollback=100)
     talk.stream(8, start=100)
     captured = [packet.cut(54 + 24) if packet.size == 72 else packet for packet in packets(talk)]
-    checker, engine = checked(captured, (), ["stream-refused", "rollback", "end-zero-reopen", "bad-stream-range"])
+    checker, engine = checked(
+        captured, (), ["stream-refused", "rollback", "end-zero-reopen", "bad-stream-range"]
+    )
     refused, open_, followed = checker.findings(engine.links, engine.coverage)
-    assert (refused.rule, refused.severity, refused.cause, refused.vbuckets) == ("stream-refused", "error", "erange", (6,))
+    assert (refused.rule, refused.severity, refused.cause, refused.vbuckets) == (
+        "stream-refused",
+        "error",
+        "erange",
+        (6,),
+    )
     assert [(one.rule, one.severity, one.vbuckets) for one in (open_, followed)] == [
         ("rollback", "warning", (7,)),
         ("rollback", "note", (8,)),
     ]
-    assert {one.message for one in (open_, followed)} == {"rolled back to 100; what was asked for is not in the capture"}
+    assert {one.message for one in (open_, followed)} == {
+        "rolled back to 100; what was asked for is not in the capture"
+    }
     assert [len(one.places) for one in (refused, open_, followed)] == [2, 2, 2]
 
 
@@ -296,7 +350,10 @@ def test_a_request_that_was_refused_for_now_is_followed_by_the_next_one() -> Non
     for status in (Status.ETMPFAIL, Status.NOT_MY_VBUCKET, 0):
         talk.stream(7, log=LOG, start=100, snapshot=(90, 110), uuid=OLD, status=status)
     found = rollbacks(talk)[-1]
-    assert (found.severity, found.message[-18:]) == ("note", f"followed in row {found.places[2].row}")
+    assert (found.severity, found.message[-18:]) == (
+        "note",
+        f"followed in row {found.places[2].row}",
+    )
 
 
 def test_whether_it_was_followed_in_a_hole_nobody_knows() -> None:
@@ -314,7 +371,10 @@ def test_a_client_that_has_a_stream_again_followed_it_or_need_not() -> None:
     stream.snapshot(100, 110, "memory")
     stream.mutation(110, "k")
     (found,) = rollbacks(talk)
-    assert (found.severity, found.message.endswith("; the consumer has a stream again")) == ("note", True)
+    assert (found.severity, found.message.endswith("; the consumer has a stream again")) == (
+        "note",
+        True,
+    )
     assert found.next.startswith("nothing is left to do")
 
 
@@ -329,9 +389,14 @@ def falling(*rollbacks: int, accepted: int) -> Told:
 
 
 def test_a_chain_of_rollbacks_each_further_down_is_followed_by_the_stream_at_its_end() -> None:
-    assert {(one.severity, one.count) for one in rollbacks(falling(70, 50, accepted=50))} == {("note", 1), ("note", 2)}
+    assert {(one.severity, one.count) for one in rollbacks(falling(70, 50, accepted=50))} == {
+        ("note", 1),
+        ("note", 2),
+    }
     assert "warning" in {one.severity for one in rollbacks(falling(70, 50, accepted=120))}
-    assert "warning" in {one.severity for one in rollbacks(falling(*range(90, 0, -2), accepted=0))}, "longer than anybody looks"
+    assert "warning" in {
+        one.severity for one in rollbacks(falling(*range(90, 0, -2), accepted=0))
+    }, "longer than anybody looks"
 
 
 def test_rollbacks_in_a_loop_stay_open_though_each_was_followed() -> None:
@@ -355,8 +420,13 @@ def test_rollbacks_that_were_followed_are_told_apart_from_those_that_were_not() 
         if vbucket % 2:
             talk.stream(vbucket, start=100, uuid=NEW, log=LOG)
     found = {one.severity: one for one in rollbacks(talk)}
-    assert {severity: one.vbuckets for severity, one in found.items()} == {"warning": (0, 2, 4), "note": (1, 3, 5)}
-    assert found["note"].message.startswith("rolled back, and followed: the consumer is ahead of the branch point")
+    assert {severity: one.vbuckets for severity, one in found.items()} == {
+        "warning": (0, 2, 4),
+        "note": (1, 3, 5),
+    }
+    assert found["note"].message.startswith(
+        "rolled back, and followed: the consumer is ahead of the branch point"
+    )
     assert found["note"].next.startswith("nothing is left to do")
 
 
@@ -428,7 +498,9 @@ def test_a_request_that_was_under_way_when_the_rollback_was_told_is_no_answer_to
 
 
 @pytest.mark.parametrize(("node", "rules"), [("node1", ["rollback-not-honoured"]), ("node2", [])])
-def test_what_one_node_says_is_not_what_another_was_asked_after(node: str, rules: list[str]) -> None:
+def test_what_one_node_says_is_not_what_another_was_asked_after(
+    node: str, rules: list[str]
+) -> None:
     first = opened()
     first.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
     second = opened(port=50_001)
@@ -446,7 +518,10 @@ def test_a_stream_that_ends_at_zero_after_a_rollback() -> None:
     stream.end()
     rules = {one.rule: one for one in warnings(talk)}
     assert set(rules) == {"end-zero-reopen"}
-    assert rules["end-zero-reopen"].message == "reopened with end 0 after a rollback, ended after 0 items"
+    assert (
+        rules["end-zero-reopen"].message
+        == "reopened with end 0 after a rollback, ended after 0 items"
+    )
 
 
 def test_who_always_asks_for_nothing_is_not_accused() -> None:
@@ -456,7 +531,10 @@ def test_who_always_asks_for_nothing_is_not_accused() -> None:
     assert warnings(talk) == []
 
 
-@pytest.mark.parametrize(("reason", "severity"), [("too-slow", "warning"), ("rollback", "warning"), ("state-changed", "note")])
+@pytest.mark.parametrize(
+    ("reason", "severity"),
+    [("too-slow", "warning"), ("rollback", "warning"), ("state-changed", "note")],
+)
 def test_ends_have_their_reasons(reason: str, severity: str) -> None:
     talk = opened()
     stream = talk.stream(7)
@@ -494,10 +572,14 @@ def test_what_to_do_at_an_end_goes_by_its_reason(reason: str, says: str) -> None
     (found,) = (one for one in findings(talk) if one.rule == "stream-end-reason")
     assert says in found.next
     is_loop = reason in ("rollback", "filter-empty", "lost-privileges")
-    assert found.next.startswith("reopen the stream where it ended") is not (is_loop or reason == "state-changed")
+    assert found.next.startswith("reopen the stream where it ended") is not (
+        is_loop or reason == "state-changed"
+    )
 
 
-@pytest.mark.parametrize("reason", ["closed", "state-changed", "disconnected", "too-slow", "backfill-failed"])
+@pytest.mark.parametrize(
+    "reason", ["closed", "state-changed", "disconnected", "too-slow", "backfill-failed"]
+)
 def test_who_has_asked_for_a_stream_again_is_not_told_to(reason: str) -> None:
     talk = opened()
     stream = talk.stream(7, start=3)
@@ -505,7 +587,11 @@ def test_who_has_asked_for_a_stream_again_is_not_told_to(reason: str) -> None:
     talk.stream(7, start=3, status=Status.ETMPFAIL)
     (found,) = (one for one in findings(talk) if one.rule == "stream-end-reason")
     assert "reopen" not in found.next
-    assert (found.message, found.seqnos, found.facts) == (f"ended: {reason}, no item received", (3,), {"ended at": 3})
+    assert (found.message, found.seqnos, found.facts) == (
+        f"ended: {reason}, no item received",
+        (3,),
+        {"ended at": 3},
+    )
 
 
 @pytest.mark.parametrize("reason", ["state-changed", "too-slow", "backfill-failed", "rollback"])
@@ -525,8 +611,12 @@ def test_nor_who_has_a_stream_on_another_node_already(reason: str) -> None:
     assert "ask again" not in found.next
 
 
-@pytest.mark.parametrize(("is_after", "says"), [(True, "look at the answer"), (False, "ask for a new cluster map")])
-def test_nor_who_may_have_asked_in_a_request_that_cannot_be_read(says: str, *, is_after: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_after", "says"), [(True, "look at the answer"), (False, "ask for a new cluster map")]
+)
+def test_nor_who_may_have_asked_in_a_request_that_cannot_be_read(
+    says: str, *, is_after: bool
+) -> None:
     """Its stream-id is missing."""
     talk = opened(enable_stream_id="true")
     stream = talk.stream(7, value={"sid": 4})
@@ -536,7 +626,9 @@ def test_nor_who_may_have_asked_in_a_request_that_cannot_be_read(says: str, *, i
     talk.stream(7, start=3, value={"sid": 4 if is_after else 5})
     if not is_after:
         stream.end("state-changed")
-    captured = [one.cut(130) if number == place else one for number, one in enumerate(packets(talk))]
+    captured = [
+        one.cut(130) if number == place else one for number, one in enumerate(packets(talk))
+    ]
     (told,) = (one.next for one in found_in(captured) if one.rule == "stream-end-reason")
     assert told.startswith(says)
 
@@ -579,14 +671,33 @@ def test_what_is_wrong_with_a_request_says_why_it_is_refused() -> None:
     assert [one.rule for one in warnings(talk)] == ["unknown-flag-bits"]
 
 
-def redirected(*vbuckets: int, nodes: Sequence[str] = ("10.0.0.7:11210",), value: bytes | None = None, datatype: int = 1) -> Told:
-    """Streams that are asked for at a node that has not the vbuckets; the map in its answers has them on ``nodes`` by turns."""
+def redirected(
+    *vbuckets: int,
+    nodes: Sequence[str] = ("10.0.0.7:11210",),
+    value: bytes | None = None,
+    datatype: int = 1,
+) -> Told:
+    """Streams that are asked for at a node that has not the vbuckets; the map in its answers has
+    them on ``nodes`` by turns.
+    """
     chains = [[-1] if not nodes else [number % len(nodes)] for number in range(64)]
-    text = json.dumps({"rev": 3, "vBucketServerMap": {"serverList": nodes, "vBucketMap": chains}}).encode()
+    text = json.dumps(
+        {"rev": 3, "vBucketServerMap": {"serverList": nodes, "vBucketMap": chains}}
+    ).encode()
     talk = opened()
     for opaque, vbucket in enumerate(vbuckets, 0x50):
-        seqnos: dict[str, Any] = {"start_seqno": 0, "end_seqno": 9, "snapshot_start_seqno": 0, "snapshot_end_seqno": 0}
-        talk.send("client", encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, flags=0, vbucket_uuid=0, **seqnos))
+        seqnos: dict[str, Any] = {
+            "start_seqno": 0,
+            "end_seqno": 9,
+            "snapshot_start_seqno": 0,
+            "snapshot_end_seqno": 0,
+        }
+        talk.send(
+            "client",
+            encode(
+                "dcp_stream_req", vbucket=vbucket, opaque=opaque, flags=0, vbucket_uuid=0, **seqnos
+            ),
+        )
         answer = encode(
             "dcp_stream_req",
             "response",
@@ -606,40 +717,69 @@ def redirected(*vbuckets: int, nodes: Sequence[str] = ("10.0.0.7:11210",), value
         (["$HOST:11211"], "the map in the answer names 10.0.0.2:11211, so ask there"),
         (
             ["10.0.0.2:11210"],
-            "the map in the answer names this same node, 10.0.0.2:11210; it is still taking over, so ask again later",
+            (
+                "the map in the answer names this same node, 10.0.0.2:11210; it is still taking "
+                "over, so ask again later"
+            ),
         ),
-        ([], "the map in the answer has no active node for the vbucket; ask again when a new map names one"),
+        (
+            [],
+            (
+                "the map in the answer has no active node for the vbucket; ask again when a new "
+                "map names one"
+            ),
+        ),
     ],
 )
 def test_the_map_in_an_answer_says_where_to_ask(nodes: list[str], advice: str) -> None:
-    (found,) = warnings(redirected(7, nodes=nodes or ["a:1"]) if nodes else redirected(7, value=MAP_WITHOUT_7))
+    (found,) = warnings(
+        redirected(7, nodes=nodes or ["a:1"]) if nodes else redirected(7, value=MAP_WITHOUT_7)
+    )
     assert (found.rule, found.cause, found.next) == ("stream-refused", "not-my-vbucket", advice)
 
 
-MAP_WITHOUT_7 = b'{"vBucketServerMap": {"serverList": ["a:1"], "vBucketMap": [[0], [0], [0], [0], [0], [0], [0], [-1], [0]]}}'
+MAP_WITHOUT_7 = (
+    b'{"vBucketServerMap": {"serverList": ["a:1"], "vBucketMap": [[0], [0], [0], [0], '
+    b"[0], [0], [0], [-1], [0]]}}"
+)
 
 
 def test_a_map_may_be_compressed() -> None:
-    (found,) = warnings(redirected(7, value=encode_snappy(MAP_WITHOUT_7.replace(b"-1", b"0")), datatype=3))
+    (found,) = warnings(
+        redirected(7, value=encode_snappy(MAP_WITHOUT_7.replace(b"-1", b"0")), datatype=3)
+    )
     assert found.next == "the map in the answer names a:1, so ask there"
 
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"{}", b"[" * 9000, b"\xff\xfe", b'{"vBucketServerMap": {"serverList": [1], "vBucketMap": 7}}', b'{"error":{"context":"no"}}'],
+    [
+        b"",
+        b"{}",
+        b"[" * 9000,
+        b"\xff\xfe",
+        b'{"vBucketServerMap": {"serverList": [1], "vBucketMap": 7}}',
+        b'{"error":{"context":"no"}}',
+    ],
 )
 @pytest.mark.parametrize("datatype", [0, 1, 3])
 def test_an_answer_without_a_map_says_to_get_one(value: bytes, datatype: int) -> None:
-    (found,) = [one for one in warnings(redirected(7, value=value, datatype=datatype)) if one.rule == "stream-refused"]
-    assert found.next == "ask for a new cluster map, and then the node that it names for the vbucket"
+    (found,) = [
+        one
+        for one in warnings(redirected(7, value=value, datatype=datatype))
+        if one.rule == "stream-refused"
+    ]
+    assert (
+        found.next == "ask for a new cluster map, and then the node that it names for the vbucket"
+    )
 
 
 def test_vbuckets_that_have_moved_to_two_nodes_are_told_node_by_node() -> None:
     (found,) = warnings(redirected(*range(1, 9), nodes=["b:1", "c:1"]))
     assert found.vbuckets == tuple(range(1, 9))
-    assert (
-        found.next
-        == "vb 1, 3, 5, 7: the map in the answer names c:1, so ask there; vb 2, 4, 6, 8: the map in the answer names b:1, so ask there"
+    assert found.next == (
+        "vb 1, 3, 5, 7: the map in the answer names c:1, so ask there; vb 2, 4, 6, 8: the map "
+        "in the answer names b:1, so ask there"
     )
 
 
@@ -659,13 +799,31 @@ def test_an_end_that_the_client_asked_for_is_no_news() -> None:
 @pytest.mark.parametrize(
     ("value", "what", "advice"),
     [
-        ({"collections": ["8", "9", "8"]}, "its filter names collection 0x8 more than once", "name each collection once"),
-        ({"collections": ["0x8", "08"]}, "its filter names collection 0x8 more than once", "name each collection once"),
-        ({"collections": ["0", "a", "0", "A"]}, "its filter names collections 0x0, 0xa more than once", "name each collection once"),
-        ({"collections": ["8"], "scope": "9"}, "its filter names a scope and collections", "either a scope or collections"),
+        (
+            {"collections": ["8", "9", "8"]},
+            "its filter names collection 0x8 more than once",
+            "name each collection once",
+        ),
+        (
+            {"collections": ["0x8", "08"]},
+            "its filter names collection 0x8 more than once",
+            "name each collection once",
+        ),
+        (
+            {"collections": ["0", "a", "0", "A"]},
+            "its filter names collections 0x0, 0xa more than once",
+            "name each collection once",
+        ),
+        (
+            {"collections": ["8"], "scope": "9"},
+            "its filter names a scope and collections",
+            "either a scope or collections",
+        ),
     ],
 )
-def test_a_filter_that_no_server_accepts_is_named(value: dict[str, Any], what: str, advice: str) -> None:
+def test_a_filter_that_no_server_accepts_is_named(
+    value: dict[str, Any], what: str, advice: str
+) -> None:
     talk = opened()
     talk.stream(80, value=value, status=Status.EINVAL)
     (found,) = warnings(talk)
@@ -674,12 +832,16 @@ def test_a_filter_that_no_server_accepts_is_named(value: dict[str, Any], what: s
     assert advice in found.next
 
 
-@pytest.mark.parametrize("value", [None, {"collections": ["8", "9"]}, {"scope": "8"}, {"collections": 7}, {"uid": "8"}])
+@pytest.mark.parametrize(
+    "value", [None, {"collections": ["8", "9"]}, {"scope": "8"}, {"collections": 7}, {"uid": "8"}]
+)
 def test_other_refused_requests_are_told_by_their_status(value: dict[str, Any] | None) -> None:
     talk = opened()
     talk.stream(80, value=value, status=Status.EINVAL)
     (found,) = warnings(talk)
-    assert found.message.startswith("stream request refused: einval, The request or its JSON value is malformed")
+    assert found.message.startswith(
+        "stream request refused: einval, The request or its JSON value is malformed"
+    )
 
 
 def test_a_collection_named_twice_is_legal_where_the_server_takes_it() -> None:

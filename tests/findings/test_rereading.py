@@ -31,8 +31,12 @@ def read(
     flags: Sequence[str] = (),
     ended: str = "",
 ) -> Told:
-    """The client receives a vbucket from a seqno up to another one; ``whole``: the end of the snapshot, unless it is the last seqno."""
-    stream = talk.stream(vbucket, start=start, end=end, uuid=OWN if start else 0, log=log, value=value, flags=flags)
+    """The client receives a vbucket from a seqno up to another one; ``whole``: the end of the
+    snapshot, unless it is the last seqno.
+    """
+    stream = talk.stream(
+        vbucket, start=start, end=end, uuid=OWN if start else 0, log=log, value=value, flags=flags
+    )
     stream.snapshot(start + (start > 0), whole or upto, "memory")
     for seqno in range(start + 1, upto + 1):
         stream.mutation(seqno, f"k{seqno}")
@@ -59,8 +63,17 @@ def found(*talks: Told) -> list[Finding]:
 
 def test_a_client_that_comes_back_and_begins_from_0_reads_everything_again() -> None:
     (one,) = found(closed(read(session(), 0, 50)), read(session(1), 0, 70))
-    assert (one.severity, one.cause, one.whose, one.vbuckets, one.seqnos) == ("note", "restart", "client", (7,), (0, 50))
-    assert one.message == f"asked from the start again (from row {one.places[0].row}): 50 seqnos delivered again"
+    assert (one.severity, one.cause, one.whose, one.vbuckets, one.seqnos) == (
+        "note",
+        "restart",
+        "client",
+        (7,),
+        (0, 50),
+    )
+    assert (
+        one.message
+        == f"asked from the start again (from row {one.places[0].row}): 50 seqnos delivered again"
+    )
     assert one.facts == {"asked": 0, "received to": 50, "seqnos delivered again": 50}
     assert [place.connection for place in one.places] == [2, 1]
     assert "store checkpoints" in one.next
@@ -108,7 +121,9 @@ def test_a_client_that_asks_for_the_same_range_on_purpose_is_one_note_that_count
 
 
 def test_what_was_received_on_several_streams_one_behind_the_other_counts_as_one() -> None:
-    (one,) = found(closed(read(session(), 0, 20)), closed(read(session(1), 20, 50)), read(session(2), 10, 60))
+    (one,) = found(
+        closed(read(session(), 0, 20)), closed(read(session(1), 20, 50)), read(session(2), 10, 60)
+    )
     assert one.message.endswith(": 40 seqnos delivered again")
 
 
@@ -121,7 +136,9 @@ def test_a_client_that_goes_back_although_a_rollback_asked_for_less_reads_again(
 
 @pytest.mark.parametrize("capture", ["resume", "resume-lost"])
 def test_a_client_of_a_real_server_asks_again_for_20_seqnos(capture: str) -> None:
-    """The client rolls back to 0 by the answer, and goes on from 30, which it still has; also where some items were not captured."""
+    """The client rolls back to 0 by the answer, and goes on from 30, which it still has; also where
+    some items were not captured.
+    """
     with Reading([str(real_server(capture))], track=True) as reading:
         reading.check(["read-again"])
         for _ in reading:
@@ -132,24 +149,32 @@ def test_a_client_of_a_real_server_asks_again_for_20_seqnos(capture: str) -> Non
 
 
 def test_it_is_an_effect_of_a_loop() -> None:
-    several = findings(*(closed(read(session(number), 0, 9)) for number in range(6)), rules=["read-again", "reconnect-loop"])
+    several = findings(
+        *(closed(read(session(number), 0, 9)) for number in range(6)),
+        rules=["read-again", "reconnect-loop"],
+    )
     (loop,) = (one for one in several if one.rule == "reconnect-loop")
     assert {one.effect_of for one in several if one.rule == "read-again"} == {loop.id}
 
 
-# -- what looks like it ------------------------------------------------------------------------------------
+# -- what looks like it
+# ------------------------------------------------------------------------------------
 
 
 def test_a_client_that_goes_on_where_it_was_reads_nothing_again() -> None:
     assert found(closed(read(session(), 0, 50)), read(session(1), 50, 70)) == []
-    assert found(closed(read(session(), 50, 90)), read(session(1), 0, 50, end=50)) == [], "another part"
+    assert found(closed(read(session(), 50, 90)), read(session(1), 0, 50, end=50)) == [], (
+        "another part"
+    )
 
 
 def test_a_rollback_to_the_seqno_asks_for_it() -> None:
     talk = session(1)
     talk.stream(7, start=50, uuid=OWN, rollback=20)
     assert found(closed(read(session(), 0, 50)), read(talk, 20, 70)) == []
-    assert found(read(read(session(), 0, 50, ended="rollback"), 0, 50)) == [], "the end says that a rollback follows"
+    assert found(read(read(session(), 0, 50, ended="rollback"), 0, 50)) == [], (
+        "the end says that a rollback follows"
+    )
 
 
 @pytest.mark.parametrize("start", [20, 35])
@@ -178,7 +203,10 @@ def test_an_oso_snapshot_that_did_not_come_whole_is_asked_for_again(is_whole: bo
 
 
 def test_another_branch_is_another_history() -> None:
-    assert found(closed(read(session(), 0, 50)), read(session(1), 0, 50, log=((OTHER, 20), *LOG))) == []
+    assert (
+        found(closed(read(session(), 0, 50)), read(session(1), 0, 50, log=((OTHER, 20), *LOG)))
+        == []
+    )
 
 
 def test_another_name_is_another_client() -> None:
@@ -209,7 +237,9 @@ def test_nodes_that_replicate_build_a_replica_again() -> None:
 
 
 def test_a_server_that_chooses_the_start_is_not_asked_for_it() -> None:
-    assert found(closed(read(session(), 0, 50)), read(session(1), 0, 50, flags=["from-latest"])) == []
+    assert (
+        found(closed(read(session(), 0, 50)), read(session(1), 0, 50, flags=["from-latest"])) == []
+    )
 
 
 def test_a_hole_may_hide_a_rollback_or_who_asked_for_it() -> None:
@@ -222,7 +252,9 @@ def test_a_hole_may_hide_a_rollback_or_who_asked_for_it() -> None:
     with first.lost():
         first.failover_log(7, LOG)
     first.noop()
-    assert found(closed(first), read(session(1), 0, 50)) == [], "the end of the stream may have been for a rollback"
+    assert found(closed(first), read(session(1), 0, 50)) == [], (
+        "the end of the stream may have been for a rollback"
+    )
 
 
 def test_an_answer_that_was_not_captured_may_be_a_rollback() -> None:

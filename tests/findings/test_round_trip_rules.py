@@ -1,4 +1,6 @@
-"""Rules about round trips: what stands out, what does not, and that it is the same in any batches."""
+"""Rules about round trips: what stands out, what does not, and that it is the same in any
+batches.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def asking(port: int, seconds: Sequence[float], *, opcode: str = "get") -> Told:
     talk.hello("app/1.0", "JSON")
     for wait in seconds:
         opaque = talk.opaque()
-        talk.send("client", encode(opcode, opaque=opaque, key="k", value="v" if opcode == "set" else ""))
+        talk.send(
+            "client", encode(opcode, opaque=opaque, key="k", value="v" if opcode == "set" else "")
+        )
         talk.wait(wait)
         talk.answer(opcode, opaque)
     return talk
@@ -45,8 +49,17 @@ QUICK = [0.0005] * 2 * ENOUGH
 
 def test_a_connection_that_is_slower_than_the_others_is_named() -> None:
     (one,) = found(asking(1, QUICK), asking(2, [0.8] * ENOUGH), asking(3, QUICK))
-    assert (one.rule, one.severity, one.cause, one.connection, one.whose) == ("slow-responses", "note", "connection", 2, "unknown")
-    assert one.message == "get takes about 810 ms at the median, and 513 us on the server's other connections"
+    assert (one.rule, one.severity, one.cause, one.connection, one.whose) == (
+        "slow-responses",
+        "note",
+        "connection",
+        2,
+        "unknown",
+    )
+    assert (
+        one.message
+        == "get takes about 810 ms at the median, and 513 us on the server's other connections"
+    )
     assert one.places[0].direction == "s2c"
 
 
@@ -57,7 +70,10 @@ def test_each_connection_that_is_slow_is_named_however_many_answers_it_has() -> 
 
 def test_a_response_that_is_much_slower_than_the_median_is_named() -> None:
     (one,) = found(asking(1, [*QUICK[:10], 2.5, *QUICK[10:]]))
-    assert (one.cause, one.message) == ("pause", "a response to get took 2.5 s, where the median is about 513 us")
+    assert (one.cause, one.message) == (
+        "pause",
+        "a response to get took 2.5 s, where the median is about 513 us",
+    )
     assert one.places[0].row == 2 + 2 * 11
 
 
@@ -73,7 +89,16 @@ def test_a_response_that_is_much_slower_than_the_median_is_named() -> None:
         (asking(1, [*([0.05] * ENOUGH), 2.0]),),
         (asking(1, QUICK, opcode="set"), asking(2, [3.0] * ENOUGH, opcode="set")),
     ],
-    ids=["alike", "all slow", "slow and short", "few", "few others", "below a second", "ordinary for it", "writes may wait"],
+    ids=[
+        "alike",
+        "all slow",
+        "slow and short",
+        "few",
+        "few others",
+        "below a second",
+        "ordinary for it",
+        "writes may wait",
+    ],
 )
 def test_what_does_not_stand_out_is_not_named(talks: tuple[Told, ...]) -> None:
     assert found(*talks) == []

@@ -9,7 +9,10 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import Blamed, Rule
 from tests.catalogue import each
 
-SIDES = {"sender": {"c2s": "client", "s2c": "server"}, "receiver": {"c2s": "server", "s2c": "client"}}
+SIDES = {
+    "sender": {"c2s": "client", "s2c": "server"},
+    "receiver": {"c2s": "server", "s2c": "client"},
+}
 
 
 def _blamed(rule: Rule) -> list[Blamed]:
@@ -25,26 +28,48 @@ def test_every_word_for_whose_a_finding_is_is_used_by_a_rule() -> None:
 def test_a_rule_that_tells_by_its_cause_whose_it_is_has_these_causes() -> None:
     by_cause = [rule for rule in RULES.values() if not isinstance(rule.whose, str) and rule.causes]
     assert [rule.id for rule in by_cause if not {*rule.whose} <= {*rule.causes}] == []
-    assert {rule.id for rule in by_cause} >= {"connection-closed", "stream-end-reason", "missing-response", "noop-unanswered"}
+    assert {rule.id for rule in by_cause} >= {
+        "connection-closed",
+        "stream-end-reason",
+        "missing-response",
+        "noop-unanswered",
+    }
 
 
 @each("rule", [rule for rule in RULES.values() if rule.whose == "sender"])
 def test_what_is_wrong_with_a_message_is_of_the_side_that_sent_it(rule: Rule) -> None:
-    assert [rule.whose_is(None, direction) for direction in ("c2s", "s2c", None)] == ["client", "server", "unknown"]
+    assert [rule.whose_is(None, direction) for direction in ("c2s", "s2c", None)] == [
+        "client",
+        "server",
+        "unknown",
+    ]
     assert [rule.whose_is(direction, None) for direction in ("c2s", "s2c")] == ["client", "server"]
 
 
 def test_a_request_without_an_answer_is_of_the_side_that_was_asked_and_goes_on() -> None:
     rule = RULES["missing-response"]
     for cause in ("goes-on", "closed"):
-        assert [rule.whose_is(cause, direction) for direction in ("c2s", "s2c")] == ["server", "client"]
-    assert [rule.whose_is("silent", direction) for direction in ("c2s", "s2c")] == ["unknown", "unknown"]
+        assert [rule.whose_is(cause, direction) for direction in ("c2s", "s2c")] == [
+            "server",
+            "client",
+        ]
+    assert [rule.whose_is("silent", direction) for direction in ("c2s", "s2c")] == [
+        "unknown",
+        "unknown",
+    ]
 
 
 def test_a_role_is_that_of_the_client_or_of_the_server_as_the_connection_has_it() -> None:
-    assert [RULES["seqno-not-increasing"].whose_is(None, None, producer) for producer in (0, 1)] == ["client", "server"]
-    assert [RULES["flow-control-stall"].whose_is(None, None, producer) for producer in (0, 1)] == ["server", "client"]
-    assert [RULES["stream-end-reason"].whose_is("too-slow", None, producer) for producer in (0, 1)] == ["server", "client"]
+    assert [
+        RULES["seqno-not-increasing"].whose_is(None, None, producer) for producer in (0, 1)
+    ] == ["client", "server"]
+    assert [RULES["flow-control-stall"].whose_is(None, None, producer) for producer in (0, 1)] == [
+        "server",
+        "client",
+    ]
+    assert [
+        RULES["stream-end-reason"].whose_is("too-slow", None, producer) for producer in (0, 1)
+    ] == ["server", "client"]
 
 
 def test_of_a_cause_that_a_rule_does_not_name_nobody_knows_whose_it_is() -> None:

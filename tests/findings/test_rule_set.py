@@ -1,4 +1,6 @@
-"""A set of rules is asked where one of its rules is wanted, and where it finds cases of a wanted rule of another set."""
+"""A set of rules is asked where one of its rules is wanted, and where it finds cases of a wanted
+rule of another set.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ def test_a_set_finds_its_own_rules_and_those_that_it_says() -> None:
     assert not acknowledged.RULE_SET.finds({"unmatched-response"})
 
 
-@pytest.mark.parametrize("rule_set", [acknowledged.RULE_SET, connection_rules.RULE_SET, marker_rules.RULE_SET], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "rule_set",
+    [acknowledged.RULE_SET, connection_rules.RULE_SET, marker_rules.RULE_SET],
+    ids=lambda one: one.name,
+)
 def test_what_a_set_finds_beside_its_own_rules_is_there(rule_set: object) -> None:
     assert set(rule_set.also) <= set(RULES)  # type: ignore[attr-defined]
 
@@ -33,4 +39,6 @@ def test_a_rule_of_another_set_is_found_when_only_it_is_wanted() -> None:
     stream.mutation(8, "a")
     stream.end()
     second.stream(7, start=11)
-    assert [one.rule for one in findings(first, second, rules=["resume-skipped"])] == ["resume-skipped"]
+    assert [one.rule for one in findings(first, second, rules=["resume-skipped"])] == [
+        "resume-skipped"
+    ]

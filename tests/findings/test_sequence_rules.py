@@ -1,4 +1,6 @@
-"""Rules about a message's place in its stream: one conversation that breaks each, and those that look like it and are sound."""
+"""Rules about a message's place in its stream: one conversation that breaks each, and those that
+look like it and are sound.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,15 @@ def oso_end(stream: Stream) -> None:
 
 
 def prepared(stream: Stream, seqno: int) -> None:
-    stream.send("dcp_prepare", collection=0, key=f"p{seqno}", by_seqno=seqno, rev_seqno=1, durability_level="majority", cas=hlc(seqno))
+    stream.send(
+        "dcp_prepare",
+        collection=0,
+        key=f"p{seqno}",
+        by_seqno=seqno,
+        rev_seqno=1,
+        durability_level="majority",
+        cas=hlc(seqno),
+    )
 
 
 def acknowledged(stream: Stream) -> None:
@@ -133,22 +143,34 @@ def uids_fall(stream: Stream) -> None:
 
 
 FAULTS = {
-    "message-without-stream": (without_stream, "mutation of seqno 1 came for a vbucket that was never opened"),
+    "message-without-stream": (
+        without_stream,
+        "mutation of seqno 1 came for a vbucket that was never opened",
+    ),
     "message-after-stream-end": (after_end, "mutation of seqno 10 came after the stream end"),
     "opaque-mismatch": (other_opaque, "mutation has opaque 0x"),
     "event-before-marker": (before_marker, "mutation of seqno 1 came before any snapshot marker"),
     "seqno-not-increasing": (backwards, "seqno 4 came after seqno 5"),
     "seqno-repeated-after-advanced": (repeated, "seqno 9 came again after SeqnoAdvanced"),
     "seqno-outside-snapshot": (outside, "seqno 12 is outside its snapshot 0–9"),
-    "seqno-below-request-start": (below_start, "seqno 0 came, although the consumer had all up to seqno 0"),
+    "seqno-below-request-start": (
+        below_start,
+        "seqno 0 came, although the consumer had all up to seqno 0",
+    ),
     "marker-overlap": (overlap, "snapshot marker 8–12 overlaps 0–9"),
     "marker-behind": (behind, "snapshot marker 3–8 ends below the last seqno of the stream"),
     "oso-structure": (oso_end, "OSO snapshot: end without start"),
     "seqno-ack-regress": (acknowledged, "seqno 5 was acknowledged after seqno 7"),
     "duplicate-key-in-snapshot": (twice, "key order::1 came at seqno 3 and at seqno 9"),
     "cas-regress": (older, f"key order::1: CAS 0x{hlc(2):016x} came after CAS 0x{hlc(3):016x}"),
-    "commit-without-prepare": (never_prepared, "commit of seqno 9 is for a prepare of seqno 4, which never came"),
-    "event-after-collection-end": (ended, "mutation of seqno 9 of collection _default.orders (0x9), which ended at seqno 2"),
+    "commit-without-prepare": (
+        never_prepared,
+        "commit of seqno 9 is for a prepare of seqno 4, which never came",
+    ),
+    "event-after-collection-end": (
+        ended,
+        "mutation of seqno 9 of collection _default.orders (0x9), which ended at seqno 2",
+    ),
     "manifest-uid-backwards": (uids_fall, "manifest uid 0x1f came after uid 0x20"),
 }
 
@@ -176,7 +198,11 @@ EARLIER = {
 @pytest.mark.parametrize("rule", FAULTS)
 def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None:
     fault, words = FAULTS[rule]
-    talk = opened(port=50_000, enable_sync_writes="true", **({"enable_out_of_order_snapshots": "true"} if rule == "oso-structure" else {}))
+    talk = opened(
+        port=50_000,
+        enable_sync_writes="true",
+        **({"enable_out_of_order_snapshots": "true"} if rule == "oso-structure" else {}),
+    )
     stream = talk.stream(7)
     fault(stream)
     (found,) = [one for one in findings(talk) if one.severity != "note"]
@@ -197,7 +223,9 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
         (2, "memory", 2, []),
     ],
 )
-def test_a_replica_acknowledges_prepares_that_it_was_sent(start: int, kind: str, seqno: int, messages: list[str]) -> None:
+def test_a_replica_acknowledges_prepares_that_it_was_sent(
+    start: int, kind: str, seqno: int, messages: list[str]
+) -> None:
     talk = opened(enable_sync_writes="true")
     stream = talk.stream(7, start=start)
     stream.snapshot(start, 9, kind)
@@ -223,7 +251,13 @@ def test_behind_a_hole_a_replica_may_acknowledge_what_was_not_captured() -> None
 def test_cached_documents_are_not_above_the_start(seqno: int, count: int) -> None:
     talk = opened()
     stream = talk.stream(7, start=30, flags=["takeover", "active-only", "cache-transfer"])
-    stream.cache_transfer([{"by_seqno": 3, "key": "a", "value": b"{}"}, {"by_seqno": seqno, "key": "b"}, {"by_seqno": 4, "key": "c"}])
+    stream.cache_transfer(
+        [
+            {"by_seqno": 3, "key": "a", "value": b"{}"},
+            {"by_seqno": seqno, "key": "b"},
+            {"by_seqno": 4, "key": "c"},
+        ]
+    )
     stream.cache_transfer_end()
     words = ["a cached document has seqno 31, above the start 30 of the request"]
     assert [one.message for one in findings(talk) if one.severity != "note"] == words * count
@@ -236,12 +270,19 @@ def test_a_collection_is_named_as_its_own_connection_was_told() -> None:
         talk, other = opened(), opened(port=50_001)
         for one in (talk, other):
             one.select_bucket("shop")
-        (talk if is_told else other).ask("collections_get_manifest", {"value": manifest, "datatype": 1})
+        (talk if is_told else other).ask(
+            "collections_get_manifest", {"value": manifest, "datatype": 1}
+        )
         stream = talk.stream(7, start=5, value={"collections": ["9"]})
         stream.snapshot(5, 9, "memory")
         stream.mutation(9, "k", collection=0x20)
-        found += [one.message for one in findings(other, talk) if one.rule == "collection-outside-filter"]
-    assert found == ["collection produce.fruit (0x20) was not requested", "collection 0x20 was not requested"]
+        found += [
+            one.message for one in findings(other, talk) if one.rule == "collection-outside-filter"
+        ]
+    assert found == [
+        "collection produce.fruit (0x20) was not requested",
+        "collection 0x20 was not requested",
+    ]
 
 
 def test_a_collection_that_the_request_does_not_name() -> None:
@@ -251,7 +292,11 @@ def test_a_collection_that_the_request_does_not_name() -> None:
     for seqno, collection in ((6, 9), (7, 0x1F), (8, 0x20), (9, 0x1F)):
         stream.mutation(seqno, f"k{seqno}", collection=collection)
     (found,) = [one for one in findings(talk) if one.severity != "note"]
-    assert (found.rule, found.message, found.count) == ("collection-outside-filter", "collection 0x20 was not requested", 1)
+    assert (found.rule, found.message, found.count) == (
+        "collection-outside-filter",
+        "collection 0x20 was not requested",
+        1,
+    )
 
 
 def test_a_collection_that_nobody_began_is_a_note_once() -> None:
@@ -260,7 +305,11 @@ def test_a_collection_that_nobody_began_is_a_note_once() -> None:
     stream.snapshot(10, 11, "memory")
     stream.mutation(11, "l", collection=0x1F)
     (found,) = findings(talk, rules=["event-for-unknown-collection"])
-    assert (found.severity, found.message, found.count) == ("note", "collection 0x1f was never created in this capture", 1)
+    assert (found.severity, found.message, found.count) == (
+        "note",
+        "collection 0x1f was never created in this capture",
+        1,
+    )
 
 
 def test_an_overlap_is_an_error_where_only_an_active_vbucket_was_asked_for() -> None:
@@ -286,7 +335,10 @@ def test_what_lies_behind_a_hole_accuses_nobody(rule: str) -> None:
         stream.snapshot(0, 1, "memory")
     fault(stream)
     assert [
-        one for one in told(talk) if one[0] != "note" and one[1] in ("event-before-marker", "message-without-stream", "oso-structure")
+        one
+        for one in told(talk)
+        if one[0] != "note"
+        and one[1] in ("event-before-marker", "message-without-stream", "oso-structure")
     ] == []
 
 
@@ -349,7 +401,11 @@ def test_many_of_a_kind_are_one_finding_with_the_first_three_and_the_last() -> N
     for seqno in range(10, 20):
         stream.mutation(seqno, f"k{seqno}")
     (found,) = findings(talk, rules=["seqno-not-increasing"])
-    assert (found.count, found.message, len(found.places)) == (10, "seqno 10 came after seqno 50", 5)
+    assert (found.count, found.message, len(found.places)) == (
+        10,
+        "seqno 10 came after seqno 50",
+        5,
+    )
 
 
 def test_what_many_vbuckets_share_is_one_finding() -> None:
@@ -358,7 +414,9 @@ def test_what_many_vbuckets_share_is_one_finding() -> None:
         talk.stream(vbucket).mutation(1, "k")
     (found,) = findings(talk, rules=["event-before-marker"])
     assert (found.vbuckets, found.count, len(found.places)) == ((3, 4, 5, 9), 4, 8)
-    assert found.message.startswith("mutation of seqno 1 came before any snapshot marker on 4 vbuckets in ")
+    assert found.message.startswith(
+        "mutation of seqno 1 came before any snapshot marker on 4 vbuckets in "
+    )
     assert found.message.endswith(": 3–5, 9")
 
 
@@ -378,9 +436,28 @@ OF_CONSUMERS: dict[str, dict[str, Any]] = {
 }
 OF_PRODUCERS: dict[str, dict[str, Any]] = {
     "stream_end": {"vbucket": 7, "end_reason": "ok"},
-    "snapshot_marker": {"vbucket": 7, "start_seqno": 0, "end_seqno": 9, "snapshot_type": ["memory"]},
-    "mutation": {"vbucket": 7, "collection": 0, "key": "k", "by_seqno": 1, "rev_seqno": 1, "cas": 1},
-    "deletion": {"vbucket": 7, "collection": 0, "key": "k", "by_seqno": 1, "rev_seqno": 1, "cas": 1},
+    "snapshot_marker": {
+        "vbucket": 7,
+        "start_seqno": 0,
+        "end_seqno": 9,
+        "snapshot_type": ["memory"],
+    },
+    "mutation": {
+        "vbucket": 7,
+        "collection": 0,
+        "key": "k",
+        "by_seqno": 1,
+        "rev_seqno": 1,
+        "cas": 1,
+    },
+    "deletion": {
+        "vbucket": 7,
+        "collection": 0,
+        "key": "k",
+        "by_seqno": 1,
+        "rev_seqno": 1,
+        "cas": 1,
+    },
     "flush": {"vbucket": 7},
     "set_vbucket_state": {"vbucket": 7, "state": "active"},
     "noop": {},
@@ -391,16 +468,22 @@ OF_PRODUCERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "side"), [*((name, "server") for name in OF_CONSUMERS), *((name, "client") for name in OF_PRODUCERS)], ids=str
+    ("name", "side"),
+    [*((name, "server") for name in OF_CONSUMERS), *((name, "client") for name in OF_PRODUCERS)],
+    ids=str,
 )
-def test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing(name: str, side: Side) -> None:
+def test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing(
+    name: str, side: Side
+) -> None:
     talk, stream = streaming()
     stream.snapshot(0, 5, "memory")
     stream.mutation(4, "a")
     before = tables(talk)
     talk.send(side, encode(f"dcp_{name}", opaque=0x77, **{**OF_CONSUMERS, **OF_PRODUCERS}[name]))
     if side == "server" and name in ("stream_req", "control"):
-        log: dict[str, Any] = {"failover_log": [{"uuid": 1, "seqno": 0}]} if name == "stream_req" else {}
+        log: dict[str, Any] = (
+            {"failover_log": [{"uuid": 1, "seqno": 0}]} if name == "stream_req" else {}
+        )
         talk.answer(f"dcp_{name}", 0x77, by="client", status=Status.SUCCESS, **log)
     elif name == "set_vbucket_state":
         talk.answer(f"dcp_{name}", 0x77, by="server")
@@ -409,7 +492,10 @@ def test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing(na
     assert {table: len(getattr(after, table)) for table in ("streams", "snapshots", "gaps")} == {
         table: len(getattr(before, table)) for table in ("streams", "snapshots", "gaps")
     }
-    assert (after.connections[0]["controls"], after.streams[0]["items"]) == (before.connections[0]["controls"], 1)
+    assert (after.connections[0]["controls"], after.streams[0]["items"]) == (
+        before.connections[0]["controls"],
+        1,
+    )
     (found,) = [one for one in findings(talk) if one.severity != "note"]
     assert (found.rule, found.severity) == ("role-violation", "warning")
     assert found.message == f"{name} sent by the {'producer' if side == 'server' else 'consumer'}"
@@ -456,12 +542,18 @@ def test_a_marker_that_runs_backwards_is_all_that_is_told_until_the_next(sizes: 
 
 def test_behind_a_marker_without_a_readable_range_nothing_is_told_until_the_next() -> None:
     talk, stream = streaming()
-    talk.send("server", encode_parts(0x80, 0x56, extras=b"\2", value=bytes(40), specific=7, opaque=stream.opaque))
+    talk.send(
+        "server",
+        encode_parts(0x80, 0x56, extras=b"\2", value=bytes(40), specific=7, opaque=stream.opaque),
+    )
     stream.mutation(1, "a")
     stream.snapshot(2, 3, "memory", "checkpoint")
     stream.mutation(3, "b")
     stream.mutation(5, "c")
-    assert [one.rule for one in findings(talk) if one.severity == "error"] == ["marker-value-length", "seqno-outside-snapshot"]
+    assert [one.rule for one in findings(talk) if one.severity == "error"] == [
+        "marker-value-length",
+        "seqno-outside-snapshot",
+    ]
 
 
 @pytest.mark.parametrize("sizes", [(), [1] * 200])
@@ -473,7 +565,14 @@ def test_a_request_that_is_read_later_is_no_evidence(sizes: list[int]) -> None:
     (request,) = [packet for packet in captured if b"\x80\x53" in packet.data]
     at, port, sequence = captured.index(request), request.data[34:36], request.data[38:42]
     unacknowledged = [
-        one if one.data[34:36] == port else replace(one, data=one.data[:42] + sequence + one.data[46:]) for one in captured[at + 1 :]
+        one
+        if one.data[34:36] == port
+        else replace(one, data=one.data[:42] + sequence + one.data[46:])
+        for one in captured[at + 1 :]
     ]
-    (found,) = [one for one in found_in([*captured[:at], *unacknowledged, request], sizes) if one.rule == "opaque-mismatch"]
+    (found,) = [
+        one
+        for one in found_in([*captured[:at], *unacknowledged, request], sizes)
+        if one.rule == "opaque-mismatch"
+    ]
     assert len(found.places) == 1

@@ -19,7 +19,10 @@ OLD, NEW = 0xA1, 0xB2
 CLOSING = "Stream closing, sent until seqno 12 remaining items 0, reason: "
 SLOW = "The stream was closed early because it was too slow"
 MOVED = "The stream closed early because the vbucket state changed"
-IDLE = "a message has not been received for the DCP idle timeout of 360s. Received last message 361s ago."
+IDLE = (
+    "a message has not been received for the DCP idle timeout of 360s. Received last message "
+    "361s ago."
+)
 CLASH = "as it has the same name as a new connection"
 NO_MEMORY = "as there is no memory to complete replication"
 
@@ -36,7 +39,11 @@ def alone(path: Path, *lines: str) -> list[Finding]:
 def beside(evidence: LogEvidence, *talks: Told) -> list[Finding]:
     checker, engine = checked(packets(*talks), (), ORDINARY)
     checker.evidence = evidence
-    return [one for one in checker.findings(engine.links, engine.coverage) if one.rule.startswith("server-")]
+    return [
+        one
+        for one in checker.findings(engine.links, engine.coverage)
+        if one.rule.startswith("server-")
+    ]
 
 
 def rolled_back(name: str = "reader:1") -> Told:
@@ -50,23 +57,52 @@ def rolled_back(name: str = "reader:1") -> Told:
     [
         (rollback(), "server-rollback", "consumer-ahead", "warning"),
         (rollback(reason="something new"), "server-rollback", "unknown", "warning"),
-        (producer("Stream request failed because this vbucket doesn't exist"), "server-refused", "this-vbucket-doesn-t-exist", "warning"),
+        (
+            producer("Stream request failed because this vbucket doesn't exist"),
+            "server-refused",
+            "this-vbucket-doesn-t-exist",
+            "warning",
+        ),
         (producer(CLOSING + SLOW), "server-ended", "too-slow", "warning"),
         (producer(CLOSING + MOVED), "server-ended", "state-changed", "note"),
         (producer(f"Disconnecting because {IDLE}", None), "server-disconnect", "idle", "warning"),
-        (producer(f"Disconnecting existing Dcp Producer 0x7 {CLASH} 0x8", None), "server-disconnect", "name-clash", "warning"),
-        (producer(f"Disconnecting the connection {NO_MEMORY}"), "server-disconnect", "no-memory", "warning"),
-        (producer("Unexpected dcp event (x), disconnecting", None), "server-disconnect", "unexpected", "warning"),
-        (producer("Invalid ctrl parameter '1' for nonsense", None), "server-refused", "invalid-ctrl-parameter-for-nonsense", "note"),
         (
-            producer("Erroneous mutation [sequence number does not fall in the expected snapshot range]; Dropping the mutation!"),
+            producer(f"Disconnecting existing Dcp Producer 0x7 {CLASH} 0x8", None),
+            "server-disconnect",
+            "name-clash",
+            "warning",
+        ),
+        (
+            producer(f"Disconnecting the connection {NO_MEMORY}"),
+            "server-disconnect",
+            "no-memory",
+            "warning",
+        ),
+        (
+            producer("Unexpected dcp event (x), disconnecting", None),
+            "server-disconnect",
+            "unexpected",
+            "warning",
+        ),
+        (
+            producer("Invalid ctrl parameter '1' for nonsense", None),
+            "server-refused",
+            "invalid-ctrl-parameter-for-nonsense",
+            "note",
+        ),
+        (
+            producer(
+                "Erroneous mutation [sequence number does not fall in the expected snapshot "
+                "range]; Dropping the mutation!"
+            ),
             "server-refused",
             "erroneous-mutation-sequence-number-does-not-fall-in-the-expe",
             "warning",
         ),
         (
             producer(
-                "Handling slow stream; state_ : in-memory, lastReadSeqno : 7, lastSentSeqno : 6, vBucketHighSeqno : 90,"
+                "Handling slow stream; state_ : in-memory, lastReadSeqno : 7, lastSentSeqno : "
+                "6, vBucketHighSeqno : 90,"
                 " isBackfillTaskRunning : False"
             ),
             "server-slow-stream",
@@ -75,26 +111,51 @@ def rolled_back(name: str = "reader:1") -> Told:
         ),
     ],
 )
-def test_a_line_is_a_finding_without_a_capture(tmp_path: Path, line: str, rule: str, cause: str, severity: str) -> None:
+def test_a_line_is_a_finding_without_a_capture(
+    tmp_path: Path, line: str, rule: str, cause: str, severity: str
+) -> None:
     (one,) = alone(tmp_path / "memcached.log", line)
     assert (one.rule, one.cause, one.severity) == (rule, cause, severity)
     assert one.message.endswith(f"({tmp_path}/memcached.log:1)")
 
 
 def test_what_the_client_did_is_no_finding(tmp_path: Path) -> None:
-    ends = ["The stream closed early due to a close stream message", "The stream ended due to all items being streamed"]
-    assert alone(tmp_path / "memcached.log", *(producer(CLOSING + end) for end in ends), seqnos(417, 5)) == []
+    ends = [
+        "The stream closed early due to a close stream message",
+        "The stream ended due to all items being streamed",
+    ]
+    assert (
+        alone(
+            tmp_path / "memcached.log", *(producer(CLOSING + end) for end in ends), seqnos(417, 5)
+        )
+        == []
+    )
 
 
-def test_the_reason_of_a_rollback_that_the_capture_has_is_a_note_at_its_answer(tmp_path: Path) -> None:
+def test_the_reason_of_a_rollback_that_the_capture_has_is_a_note_at_its_answer(
+    tmp_path: Path,
+) -> None:
     (one,) = beside(read(tmp_path / "memcached.log", rollback()), rolled_back())
-    assert (one.rule, one.severity, one.connections, one.vbuckets) == ("server-rollback", "note", (1,), (417,))
+    assert (one.rule, one.severity, one.connections, one.vbuckets) == (
+        "server-rollback",
+        "note",
+        (1,),
+        (417,),
+    )
     assert [place.direction for place in one.places] == ["s2c", "c2s"]
     assert "consumer ahead of producer - producer upper at 900" in one.message
     assert one.facts["clock of the log"]
 
 
-@pytest.mark.parametrize("line", [rollback(to=899), rollback(start=1001, snapshot=(1001, 1001)), rollback(uuid=NEW), rollback(416)])
+@pytest.mark.parametrize(
+    "line",
+    [
+        rollback(to=899),
+        rollback(start=1001, snapshot=(1001, 1001)),
+        rollback(uuid=NEW),
+        rollback(416),
+    ],
+)
 def test_another_rollback_is_not_the_one_of_the_capture(tmp_path: Path, line: str) -> None:
     (one,) = beside(read(tmp_path / "memcached.log", line), rolled_back())
     assert (one.severity, one.places, one.connections) == ("warning", (), (1,))
@@ -116,20 +177,31 @@ def test_what_the_capture_tells_of_a_stream_itself_is_not_told_twice(tmp_path: P
     assert len(beside(read(tmp_path / "memcached.log", *lines), rolled_back("other:1"))) == 2
 
 
-def test_a_refused_control_of_a_connection_that_the_capture_has_is_left_to_the_rules_of_the_capture(tmp_path: Path) -> None:
+def test_a_refused_control_of_a_connection_that_the_capture_has_is_left_to_the_rules_of_the_capture(
+    tmp_path: Path,
+) -> None:
     control = producer("Invalid ctrl parameter '1' for nonsense", None)
     assert beside(read(tmp_path / "memcached.log", control), rolled_back()) == []
     assert len(beside(read(tmp_path / "memcached.log", control), rolled_back("other:1"))) == 1
 
 
 @pytest.mark.parametrize("name", ["v85-a", "v66or60-a"])
-def test_a_message_that_the_server_refused_is_told_once_also_where_the_log_has_two_lines(name: str) -> None:
-    found = findings_alone(LogEvidence.read([str(REAL_SERVER / "logs" / f"{name}.txt")], []), ORDINARY)
-    assert [(one.rule, one.severity, one.vbuckets) for one in found] == [("server-refused", "warning", (vb,)) for vb in range(4)]
+def test_a_message_that_the_server_refused_is_told_once_also_where_the_log_has_two_lines(
+    name: str,
+) -> None:
+    found = findings_alone(
+        LogEvidence.read([str(REAL_SERVER / "logs" / f"{name}.txt")], []), ORDINARY
+    )
+    assert [(one.rule, one.severity, one.vbuckets) for one in found] == [
+        ("server-refused", "warning", (vb,)) for vb in range(4)
+    ]
 
 
 def test_a_disconnect_is_told_of_its_connection(tmp_path: Path) -> None:
-    (one,) = beside(read(tmp_path / "memcached.log", producer(f"Disconnecting because {IDLE}", None)), rolled_back())
+    (one,) = beside(
+        read(tmp_path / "memcached.log", producer(f"Disconnecting because {IDLE}", None)),
+        rolled_back(),
+    )
     assert (one.rule, one.connections) == ("server-disconnect", (1,))
 
 

@@ -1,4 +1,6 @@
-"""What holds at each message: settings that were asked for and answered, and where clients asked."""
+"""What holds at each message: settings that were asked for and answered, and where clients
+asked.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,16 @@ from tests.streams.told import Told, opened, packets
 
 
 def taken(talk: Told) -> tuple[Facts, SessionPlaces, MessageBatch]:
-    engine, tracker, facts, places = Engine(["told.pcap"], ports=(PORT,)), Tracker(), Facts(), SessionPlaces()
+    engine, tracker, facts, places = (
+        Engine(["told.pcap"], ports=(PORT,)),
+        Tracker(),
+        Facts(),
+        SessionPlaces(),
+    )
     (batch,) = [
-        one for one in [*(engine.feed(part) for part in batches(packets(talk), [])), engine.finish()] if one is not None and len(one)
+        one
+        for one in [*(engine.feed(part) for part in batches(packets(talk), [])), engine.finish()]
+        if one is not None and len(one)
     ]
     tracker.feed(batch)
     facts.take(batch, tracker.conversation.news, tracker.state.producers)
@@ -40,7 +49,10 @@ def test_places_are_those_of_requests_for_the_whole_connection() -> None:
     talk = opened()
     talk.stream(7)
     _, places, batch = taken(talk)
-    asked = np.isin(batch.decoded.opcode, (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH))
+    asked = np.isin(
+        batch.decoded.opcode,
+        (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH),
+    )
     assert sorted(places.by_row) == batch.row[asked].tolist()
     assert {place.row for place in places.by_row.values()} == set(places.by_row)
 

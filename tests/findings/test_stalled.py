@@ -15,7 +15,13 @@ def found(*talks: Told) -> list[Finding]:
 
 
 def standing(
-    talk: Told | None = None, kind: str = "disk", *, last: int = 40, end: int = 2**64 - 1, seconds: float = 41, **asked: object
+    talk: Told | None = None,
+    kind: str = "disk",
+    *,
+    last: int = 40,
+    end: int = 2**64 - 1,
+    seconds: float = 41,
+    **asked: object,
 ) -> Told:
     """A stream came to 40 in a snapshot up to 100; then the server says something else."""
     talk = talk or opened()
@@ -28,10 +34,19 @@ def standing(
     return talk
 
 
-@pytest.mark.parametrize(("kind", "advice"), [("disk", "how fast the disk is"), ("memory", "look at this stream in 'cbstats dcp'")])
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [("disk", "how fast the disk is"), ("memory", "look at this stream in 'cbstats dcp'")],
+)
 def test_a_stream_that_stops_inside_a_snapshot(kind: str, advice: str) -> None:
     (one,) = found(standing(kind=kind))
-    assert (one.severity, one.cause, one.vbuckets, one.seqnos, one.whose) == ("warning", kind, (7,), (40, 100), "server")
+    assert (one.severity, one.cause, one.vbuckets, one.seqnos, one.whose) == (
+        "warning",
+        kind,
+        (7,),
+        (40, 100),
+        "server",
+    )
     assert one.message == "stopped at 40 of 100, idle 41.0 s, connection alive"
     assert advice in one.next
     assert [place.row for place in one.places] == [11, 7, 5]
@@ -39,7 +54,10 @@ def test_a_stream_that_stops_inside_a_snapshot(kind: str, advice: str) -> None:
 
 def test_it_may_stop_before_the_first_item() -> None:
     (one,) = found(standing(last=0))
-    assert one.message == "stopped before the first item of a snapshot up to 100, idle 41.0 s, connection alive"
+    assert (
+        one.message
+        == "stopped before the first item of a snapshot up to 100, idle 41.0 s, connection alive"
+    )
     assert one.seqnos == (100,)
 
 
@@ -72,7 +90,10 @@ def test_it_is_the_effect_of_what_is_known_better() -> None:
     talk.wait(41)
     talk.noop()
     told = findings(talk, rules=("server-owes-seqno", "snapshot-stalled"))
-    assert [(one.rule, one.effect_of is None) for one in told] == [("server-owes-seqno", True), ("snapshot-stalled", False)]
+    assert [(one.rule, one.effect_of is None) for one in told] == [
+        ("server-owes-seqno", True),
+        ("snapshot-stalled", False),
+    ]
 
 
 def test_a_client_without_collections_does_not_see_every_seqno() -> None:
@@ -93,7 +114,15 @@ def test_a_client_without_collections_does_not_see_every_seqno() -> None:
         standing(opened("test:1", "skip-deletes-in-initial-backfill")),
         standing(flags=("active-only",), status=7),
     ],
-    ids=["not for long", "complete", "all that was asked for", "a filter", "window full", "deletions", "refused"],
+    ids=[
+        "not for long",
+        "complete",
+        "all that was asked for",
+        "a filter",
+        "window full",
+        "deletions",
+        "refused",
+    ],
 )
 def test_streams_that_do_not_stand_still(sound: Told) -> None:
     assert found(sound) == []
@@ -176,7 +205,11 @@ def test_a_replica_gets_the_rest_from_another_node() -> None:
     assert found(standing(talk)) == []
 
 
-@pytest.mark.parametrize(("flags", "rules"), [((), []), (("active-only",), ["snapshot-stalled"])], ids=["may be", "asked not to be"])
+@pytest.mark.parametrize(
+    ("flags", "rules"),
+    [((), []), (("active-only",), ["snapshot-stalled"])],
+    ids=["may be", "asked not to be"],
+)
 def test_that_it_is_a_replica_may_be_in_a_hole(flags: tuple[str, ...], rules: list[str]) -> None:
     talk = opened()
     talk.send("client", encode("get_all_vb_seqnos", opaque=77, state="replica"))

@@ -1,4 +1,6 @@
-"""Markers with the opaque of another stream: they are one fault, and what they leave behind on that stream is none."""
+"""Markers with the opaque of another stream: they are one fault, and what they leave behind on that
+stream is none.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tests.peers.script import Stream
 from tests.streams.told import Told, opened
 
 
-def astray(*seqnos: int, start: int = 10, end: int = 15, is_first: bool = False) -> tuple[Told, Stream]:
+def astray(
+    *seqnos: int, start: int = 10, end: int = 15, is_first: bool = False
+) -> tuple[Told, Stream]:
     """Vbucket 7's marker names vbucket 8, so the events of vbucket 7 come without it."""
     talk = opened()
     one, other = talk.stream(7), talk.stream(8)
@@ -27,13 +31,22 @@ def astray(*seqnos: int, start: int = 10, end: int = 15, is_first: bool = False)
 
 
 @pytest.mark.parametrize("sizes", [(), (1,) * 200])
-def test_the_events_of_a_marker_that_went_astray_are_no_fault_of_their_own(sizes: Sequence[int]) -> None:
-    assert [one.rule for one in findings(astray(*range(10, 16))[0], sizes=sizes)] == ["opaque-mismatch"]
-    assert [one.rule for one in findings(astray(*range(1, 16), start=0, is_first=True)[0], sizes=sizes)] == ["opaque-mismatch"]
+def test_the_events_of_a_marker_that_went_astray_are_no_fault_of_their_own(
+    sizes: Sequence[int],
+) -> None:
+    assert [one.rule for one in findings(astray(*range(10, 16))[0], sizes=sizes)] == [
+        "opaque-mismatch"
+    ]
+    assert [
+        one.rule for one in findings(astray(*range(1, 16), start=0, is_first=True)[0], sizes=sizes)
+    ] == ["opaque-mismatch"]
 
 
 def test_events_that_it_does_not_announce_either_are_told() -> None:
-    assert [one.rule for one in findings(astray(10, 11, 99)[0]) if one.severity == "error"] == ["opaque-mismatch", "seqno-outside-snapshot"]
+    assert [one.rule for one in findings(astray(10, 11, 99)[0]) if one.severity == "error"] == [
+        "opaque-mismatch",
+        "seqno-outside-snapshot",
+    ]
 
 
 def test_the_next_marker_of_their_own_ends_that() -> None:

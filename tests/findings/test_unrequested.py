@@ -1,4 +1,6 @@
-"""Vbuckets that a client knows of and never asked for, or begins from 0 because no list has them."""
+"""Vbuckets that a client knows of and never asked for, or begins from 0 because no list has
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,19 @@ def found(*talks: Told) -> list[str]:
 
 
 def listed(talk: Told, vbuckets: Sequence[int], state: str = "active") -> None:
-    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": vbucket, "seqno": 9} for vbucket in vbuckets]}, state=state)
+    talk.ask(
+        "get_all_vb_seqnos",
+        {"seqnos": [{"vbucket": vbucket, "seqno": 9} for vbucket in vbuckets]},
+        state=state,
+    )
 
 
 def mapped(talk: Told, chains: Sequence[Sequence[int]]) -> None:
     servers = ["$HOST:11210", "10.0.0.8:11210"]
-    document: dict[str, Any] = {"rev": 1, "vBucketServerMap": {"serverList": servers, "vBucketMap": chains}}
+    document: dict[str, Any] = {
+        "rev": 1,
+        "vBucketServerMap": {"serverList": servers, "vBucketMap": chains},
+    }
     talk.ask("get_cluster_config", {"value": text(document), "datatype": 1})
 
 
@@ -44,7 +53,11 @@ def test_active_vbuckets_that_are_not_requested() -> None:
     (message,) = found(goes_on(talk))
     assert message.startswith("1 of 4 vbuckets requested; missing: 4, 6, 9 on ")
     (whole,) = findings(talk, rules=IDS)
-    assert (whole.severity, whole.vbuckets, [place.direction for place in whole.places]) == ("note", (4, 6, 9), ["s2c", "c2s"])
+    assert (whole.severity, whole.vbuckets, [place.direction for place in whole.places]) == (
+        "note",
+        (4, 6, 9),
+        ["s2c", "c2s"],
+    )
 
 
 def test_a_sentence_names_the_first_of_many_ranges_and_the_finding_all() -> None:
@@ -115,10 +128,13 @@ def test_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
     assert found(goes_on(talk)) == []
 
 
-# -- start-not-listed ---------------------------------------------------------------------------------------------
+# -- start-not-listed
+# ---------------------------------------------------------------------------------------------
 
 
-def from_now(starts: dict[int, int], seqnos: dict[int, int], *, by: Told | None = None, lost: bool = False) -> Told:
+def from_now(
+    starts: dict[int, int], seqnos: dict[int, int], *, by: Told | None = None, lost: bool = False
+) -> Told:
     """A client asks for high seqnos, and begins vbuckets; each delivers one item."""
     talk = opened("kafka:now")
     asks = by or talk
@@ -140,7 +156,10 @@ def test_a_vbucket_that_no_list_of_high_seqnos_has_is_read_from_the_beginning() 
     told = findings(from_now({**NINE, 44: 0}, NINE), rules=IDS)
     (one,) = (finding for finding in told if finding.rule == "start-not-listed")
     assert (one.severity, one.whose, one.vbuckets) == ("warning", "client", (44,))
-    assert one.message == "started from 0, because no list of high seqnos had it; 2 others started at theirs"
+    assert (
+        one.message
+        == "started from 0, because no list of high seqnos had it; 2 others started at theirs"
+    )
     assert [place.direction for place in one.places] == ["c2s", "s2c"]
 
 
@@ -148,7 +167,9 @@ def test_the_list_may_come_on_another_connection_of_the_host() -> None:
     kv = Told("x", port=50_009)
     kv.hello("kafka/1", "JSON")
     talk = from_now({**NINE, 44: 0}, NINE, by=kv)
-    assert [one.vbuckets for one in findings(kv, talk, rules=IDS) if one.rule == "start-not-listed"] == [(44,)]
+    assert [
+        one.vbuckets for one in findings(kv, talk, rules=IDS) if one.rule == "start-not-listed"
+    ] == [(44,)]
 
 
 def test_who_begins_from_checkpoints_or_from_0_on_purpose_is_not_told() -> None:
@@ -159,11 +180,19 @@ def test_who_begins_from_checkpoints_or_from_0_on_purpose_is_not_told() -> None:
         ({40: 0, 41: 0, 44: 0}, {40: 0, 41: 0}),
         ({**NINE, 44: 5}, NINE),
     ):
-        assert [one for one in findings(from_now(starts, seqnos), rules=IDS) if one.rule == "start-not-listed"] == []
+        assert [
+            one
+            for one in findings(from_now(starts, seqnos), rules=IDS)
+            if one.rule == "start-not-listed"
+        ] == []
 
 
 def test_a_list_that_was_lost_may_have_had_it() -> None:
-    assert [one for one in findings(from_now({**NINE, 44: 0}, NINE, lost=True), rules=IDS) if one.rule == "start-not-listed"] == []
+    assert [
+        one
+        for one in findings(from_now({**NINE, 44: 0}, NINE, lost=True), rules=IDS)
+        if one.rule == "start-not-listed"
+    ] == []
 
 
 def test_a_vbucket_without_items_costs_nothing() -> None:

@@ -1,4 +1,6 @@
-"""Values that are not what they claim; test_wire compares every kind with the division into fields."""
+"""Values that are not what they claim; test_wire compares every kind with the division into
+fields.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,13 @@ def mutation(value: bytes, datatype: int) -> bytes:
 @pytest.mark.parametrize("json", [True, False])
 @pytest.mark.parametrize("snappy", [True, False])
 @pytest.mark.parametrize("xattrs", [None, {"_sync": "1"}])
-def test_sound_documents_however_wrapped(json: bool, snappy: bool, xattrs: dict[str, str] | None) -> None:
-    assert rules(mutation(*encode_document('{"a": [1, 2]}', xattrs=xattrs, json=json, snappy=snappy))) == []
+def test_sound_documents_however_wrapped(
+    json: bool, snappy: bool, xattrs: dict[str, str] | None
+) -> None:
+    assert (
+        rules(mutation(*encode_document('{"a": [1, 2]}', xattrs=xattrs, json=json, snappy=snappy)))
+        == []
+    )
 
 
 def test_json_is_checked_inside_its_wrapping() -> None:
@@ -54,17 +61,30 @@ def test_what_the_capture_lacks_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize("snappy", [True, False])
-@pytest.mark.parametrize("text", ["1e999999", "9" * 400, "[" * 1_500 + "]" * 1_500, '"\\ud800"', '{"a": 1e999999}'])
+@pytest.mark.parametrize(
+    "text", ["1e999999", "9" * 400, "[" * 1_500 + "]" * 1_500, '"\\ud800"', '{"a": 1e999999}']
+)
 def test_json_that_exceeds_the_limits_of_parsers_is_json(text: str, snappy: bool) -> None:
     assert rules(mutation(*encode_document(text, json=True, snappy=snappy))) == []
-    assert rules(mutation(*encode_document(text + "]", json=True, snappy=snappy))) == [("json-bit-not-json", [0])]
+    assert rules(mutation(*encode_document(text + "]", json=True, snappy=snappy))) == [
+        ("json-bit-not-json", [0])
+    ]
 
 
 TEXTS = st.sampled_from([b"a", b"_sync", b"", b"k" * 40, b"a\0"])
 DOCUMENTS = st.one_of(
     st.binary(max_size=40),
     st.text(alphabet='[]{}",:0123456789-+.eE\\ truefalsn\n', max_size=20).map(str.encode),
-    st.sampled_from([b"", b"{}", b'{"city":"Z\xc3\xbcrich"}', b'{"a":1,"a":2}', json.dumps(["order"] * 200).encode(), bytes(3000)]),
+    st.sampled_from(
+        [
+            b"",
+            b"{}",
+            b'{"city":"Z\xc3\xbcrich"}',
+            b'{"a":1,"a":2}',
+            json.dumps(["order"] * 200).encode(),
+            bytes(3000),
+        ]
+    ),
 )
 
 
@@ -86,9 +106,17 @@ def values(draw: st.DrawFn) -> tuple[bytes, int]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(given_values=st.lists(values(), min_size=1, max_size=6), name=st.sampled_from(["dcp_mutation", "dcp_deletion"]))
-def test_values_of_any_kind_break_the_rules_that_the_division_into_fields_tells(given_values: list[tuple[bytes, int]], name: str) -> None:
-    messages = [encode(name, key=b"k", value=value, datatype=datatype, by_seqno=1) for value, datatype in given_values]
+@given(
+    given_values=st.lists(values(), min_size=1, max_size=6),
+    name=st.sampled_from(["dcp_mutation", "dcp_deletion"]),
+)
+def test_values_of_any_kind_break_the_rules_that_the_division_into_fields_tells(
+    given_values: list[tuple[bytes, int]], name: str
+) -> None:
+    messages = [
+        encode(name, key=b"k", value=value, datatype=datatype, by_seqno=1)
+        for value, datatype in given_values
+    ]
     made = batch(*messages)
     told: dict[str, list[int]] = {}
     for row in range(len(messages)):
@@ -99,10 +127,14 @@ def test_values_of_any_kind_break_the_rules_that_the_division_into_fields_tells(
         assert found.get(rule) == told.get(rule)
 
 
-@pytest.mark.parametrize("claimed", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x0e", b"\xff\xff\xff\xff\xff\xff"])
+@pytest.mark.parametrize(
+    "claimed", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x0e", b"\xff\xff\xff\xff\xff\xff"]
+)
 def test_a_block_that_claims_gigabytes_takes_no_memory(claimed: bytes) -> None:
     tracemalloc.start()
-    assert rules(*[mutation(claimed + b"\xfe\x01\x00" * 100, 3)] * 20) == [("bad-snappy", list(range(20)))]
+    assert rules(*[mutation(claimed + b"\xfe\x01\x00" * 100, 3)] * 20) == [
+        ("bad-snappy", list(range(20)))
+    ]
     assert tracemalloc.get_traced_memory()[1] < 10 << 20
     tracemalloc.stop()
 
@@ -113,7 +145,9 @@ def test_a_json_answer_that_does_not_decompress_is_not_called_bad_json_as_well()
     assert [problem.rule for problem in batch(answer).annotate(0).problems] == ["bad-snappy"]
 
 
-def test_a_field_table_holds_the_datatype_of_a_document_that_was_left_out_against_no_deletion() -> None:
+def test_a_field_table_holds_the_datatype_of_a_document_that_was_left_out_against_no_deletion() -> (
+    None
+):
     opened = encode("dcp_open", flags=["producer", "no-value-with-underlying-datatype"], key="n")
     made = batch(opened, encode("dcp_deletion", key=b"k", value=b"body", cas=1))
     assert [problem.rule for problem in made.annotate(1).problems] == []

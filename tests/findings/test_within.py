@@ -12,8 +12,16 @@ TIME = Within((100, 200), {1: (50, 120), 2: (10, 20)})
 
 def test_a_case_goes_on_from_its_first_message_to_its_last() -> None:
     one = finding(vbuckets=(7,))
-    spans = {(50, 99): False, (50, 100): True, (150, 160): True, (199, 300): True, (200, 300): False}
-    assert {span: TIME.has(replace(one, first_time_ns=span[0], last_time_ns=span[1])) for span in spans} == spans
+    spans = {
+        (50, 99): False,
+        (50, 100): True,
+        (150, 160): True,
+        (199, 300): True,
+        (200, 300): False,
+    }
+    assert {
+        span: TIME.has(replace(one, first_time_ns=span[0], last_time_ns=span[1])) for span in spans
+    } == spans
 
 
 def test_to_the_end_if_it_is_still_open() -> None:

@@ -24,13 +24,17 @@ from dcpinspect.protocol import first_bytes
 from tests import builders, damage
 from tests.fuzz.framer import PIECES
 
-STREAM = b"".join(PIECES[i % len(PIECES)] for i in (3, 4, 0, 5, 0, 1, 6, 9, 2, 0, 10, 7, 1, 8, 0, 11, 0, 0, 1, 2))
+STREAM = b"".join(
+    PIECES[i % len(PIECES)] for i in (3, 4, 0, 5, 0, 1, 6, 9, 2, 0, 10, 7, 1, 8, 0, 11, 0, 0, 1, 2)
+)
 
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
 """Where files are made: on a disk that takes as long as reading them."""
 
 
-def compare(batches: Callable[[int], Iterable[PacketBatch]], limits: Iterable[int]) -> damage.Reading:
+def compare(
+    batches: Callable[[int], Iterable[PacketBatch]], limits: Iterable[int]
+) -> damage.Reading:
     """Reads the same packets in batches of several sizes, by framers and in columns.
 
     Accounts hold (``damage.read`` sees to it), all columns of all rows are equal.
@@ -39,7 +43,9 @@ def compare(batches: Callable[[int], Iterable[PacketBatch]], limits: Iterable[in
     for limit in limits:
         if not readings:
             first = damage.read(batches(limit))
-        with patch.object(first_bytes, "MANY", 1 if readings else first_bytes.MANY):  # once as in a flood
+        with patch.object(
+            first_bytes, "MANY", 1 if readings else first_bytes.MANY
+        ):  # once as in a flood
             readings.append(damage.engine_rows(batches(limit), files=2))
     assert all(rows == readings[0] for rows in readings[1:])
     return first
@@ -49,10 +55,15 @@ def seen(reading: damage.Reading, flows: Iterable[damage.Flow]) -> set[Hashable]
     """What there was to see in these."""
     flows = list(flows)
     counts = [sum(reading.counts[flow][place] for flow in flows) for place in range(3)]
-    counts += [sum(bool(reading.holes[flow]) for flow in flows), sum(len(reading.rows[flow]) for flow in flows)]
+    counts += [
+        sum(bool(reading.holes[flow]) for flow in flows),
+        sum(len(reading.rows[flow]) for flow in flows),
+    ]
     found: set[Hashable] = {(place, count.bit_length()) for place, count in enumerate(counts)}
     for flow in flows:
-        found |= {(row.data[:2], bool(row.missing), row.heuristic, flow[2]) for row in reading.rows[flow]}
+        found |= {
+            (row.data[:2], bool(row.missing), row.heuristic, flow[2]) for row in reading.rows[flow]
+        }
     return found
 
 
@@ -68,12 +79,15 @@ def check_file(content: bytes) -> set[Hashable]:
 
 
 def check_files(contents: Sequence[bytes]) -> list[set[Hashable]]:
-    """The same of many: each gives the same packets in buffers of any size, and all these together the same rows in any batches.
+    """The same of many: each gives the same packets in buffers of any size, and all these together
+    the same rows in any batches.
 
-    They take turns in one capture, those of each file in a network of its own: the engine takes most of the time, and for a batch of many
-    files it takes as long as for one of a single file.
+    They take turns in one capture, those of each file in a network of its own: the engine takes
+    most of the time, and for a batch of many files it takes as long as for one of a single file.
     """
-    turns = zip_longest(*(_packets_of(content, network) for network, content in enumerate(contents)))
+    turns = zip_longest(
+        *(_packets_of(content, network) for network, content in enumerate(contents))
+    )
     return _compared([one for turn in turns for one in turn if one is not None], len(contents))
 
 
@@ -94,7 +108,15 @@ def _packets_of(content: bytes, network: int) -> list[damage.Packet]:
         found, again = (_told(_opened(file.name, size)) for size in _BUFFERS)
     assert found == again
     return [
-        damage.Packet(_in_network(data[:_HEADERS], network) + data[_HEADERS:], *about, ("", "", 0), 0, 0, 0, False)
+        damage.Packet(
+            _in_network(data[:_HEADERS], network) + data[_HEADERS:],
+            *about,
+            ("", "", 0),
+            0,
+            0,
+            0,
+            False,
+        )
         for data, about, _ in found or ()
     ]
 
@@ -105,15 +127,23 @@ def _in_network(headers: bytes, network: int) -> bytes:
     return headers
 
 
-def _told(batches: Sequence[PacketBatch] | None) -> list[tuple[bytes, tuple[int, int, int], tuple[int, int, int]]] | None:
-    """All that is said of each packet: its bytes; how many it had, when and on what link; where in the file it stands, and its numbers."""
+def _told(
+    batches: Sequence[PacketBatch] | None,
+) -> list[tuple[bytes, tuple[int, int, int], tuple[int, int, int]]] | None:
+    """All that is said of each packet: its bytes; how many it had, when and on what link; where in
+    the file it stands, and its numbers.
+    """
     if batches is None:
         return None
     told = []
     for batch in batches:
         about = np.stack((batch.wire, batch.time_ns, batch.link_type), axis=1).tolist()
-        places = np.stack((batch.file_offset + batch.offset, batch.frames, batch.packets), axis=1).tolist()
-        for at, size, said, place in zip(batch.offset.tolist(), batch.captured.tolist(), about, places, strict=True):
+        places = np.stack(
+            (batch.file_offset + batch.offset, batch.frames, batch.packets), axis=1
+        ).tolist()
+        for at, size, said, place in zip(
+            batch.offset.tolist(), batch.captured.tolist(), about, places, strict=True
+        ):
             told.append((batch.data[at : at + size].tobytes(), tuple(said), tuple(place)))
     return told
 
@@ -133,7 +163,9 @@ def joined_files(contents: Sequence[bytes]) -> bytes:
 
 
 def packets(program: bytes, network: int = 0) -> list[damage.Packet]:
-    """TCP packets of two address pairs of a network: eight bytes each say which, and what is in it."""
+    """TCP packets of two address pairs of a network: eight bytes each say which, and what is in
+    it.
+    """
     made = []
     time_ns = builders.START_NS
     for at in range(0, len(program) - 7, 8):
@@ -175,12 +207,18 @@ def packets(program: bytes, network: int = 0) -> list[damage.Packet]:
         )
         held = len(data) - (cut if kind & 16 else 0)
         time_ns += (wait << 10) if wait < 240 else 1 << 28
-        made.append(damage.Packet(data[: max(held, 1)], 40 + wire, time_ns, 101, ("", "", 0), 0, 0, 0, False))
+        made.append(
+            damage.Packet(
+                data[: max(held, 1)], 40 + wire, time_ns, 101, ("", "", 0), 0, 0, 0, False
+            )
+        )
     return made
 
 
 def check_packets(program: bytes) -> set[Hashable]:
-    """TCP packets in any order, with any numbers, are read in the same way in batches of any size."""
+    """TCP packets in any order, with any numbers, are read in the same way in batches of any
+    size.
+    """
     programs = program.split(_NEXT)
     if len(programs) > 1:
         return set().union(*check_together(programs))
@@ -192,16 +230,22 @@ def check_packets(program: bytes) -> set[Hashable]:
 
 
 def check_together(programs: Sequence[bytes]) -> list[set[Hashable]]:
-    """The same of many as one capture, each in a network of its own: most of the time is the same for few packets and for many.
+    """The same of many as one capture, each in a network of its own: most of the time is the same
+    for few packets and for many.
 
     What there was to see is told of each.
     """
-    made = sorted((one for number, program in enumerate(programs) for one in packets(program, number)), key=lambda one: one.time_ns)
+    made = sorted(
+        (one for number, program in enumerate(programs) for one in packets(program, number)),
+        key=lambda one: one.time_ns,
+    )
     return _compared(made, len(programs))
 
 
 def _compared(made: Sequence[damage.Packet], count: int) -> list[set[Hashable]]:
-    """Reads packets of so many networks at once, and in a dozen batches; what there was to see, by network."""
+    """Reads packets of so many networks at once, and in a dozen batches; what there was to see, by
+    network.
+    """
     rng = random.Random(sum(zlib.crc32(one.data) for one in made))
     files = 1 + len(made) % 2
     cut = [rng.randrange(1, 2 + len(made) // 6) for _ in made]
@@ -252,16 +296,32 @@ def files() -> tuple[bytes, ...]:
     """Small captures to begin with, in several forms."""
     segments = builders.conversation(STREAM[:200], STREAM[:900], sizes=[40, 300, 7, 90])
     packets = builders.recorded(builders.damaged(segments, loss={6}, swaps={9}))
-    forms = (builders.pcap(packets), builders.pcap(packets, order=">", magic=0xA1B23C4D), builders.pcapng(packets))
-    changed = [form.replace(b"\n", b"\r\n") for form in (forms[0], forms[2])] + [b"tcpdump: listening\n" + forms[0]]
-    tunneled = [replace(one, data=_GTP + one.data[14:], wire=len(_GTP) + one.wire - 14) for one in packets]
-    flogged = [replace(one, data=_NFLOG + one.data[14:], wire=len(_NFLOG) + one.wire - 14, link_type=239) for one in packets]
-    more = (builders.pcapng(packets, order=">"), builders.pcap(builders.recorded(segments, snaplen=120)), builders.pcap(tunneled))
+    forms = (
+        builders.pcap(packets),
+        builders.pcap(packets, order=">", magic=0xA1B23C4D),
+        builders.pcapng(packets),
+    )
+    changed = [form.replace(b"\n", b"\r\n") for form in (forms[0], forms[2])] + [
+        b"tcpdump: listening\n" + forms[0]
+    ]
+    tunneled = [
+        replace(one, data=_GTP + one.data[14:], wire=len(_GTP) + one.wire - 14) for one in packets
+    ]
+    flogged = [
+        replace(one, data=_NFLOG + one.data[14:], wire=len(_NFLOG) + one.wire - 14, link_type=239)
+        for one in packets
+    ]
+    more = (
+        builders.pcapng(packets, order=">"),
+        builders.pcap(builders.recorded(segments, snaplen=120)),
+        builders.pcap(tunneled),
+    )
     return (*forms, *more, builders.pcap(flogged), *changed, _as_text(packets))
 
 
 _GTP = bytes.fromhex(
-    "020000000001 020000000002 0800 4500 0600 0000 0000 4011 0000 c0000201 c0000202 0868 0868 05ec 0000 34ff 05d8 00000007"
+    "020000000001 020000000002 0800 4500 0600 0000 0000 4011 0000 c0000201 c0000202 0868 0868 "
+    "05ec 0000 34ff 05d8 00000007"
 )
 _GTP += bytes.fromhex("00000085 01100500")
 """Ethernet, IP, UDP and GTP-U with an extension header."""
@@ -273,7 +333,9 @@ def _as_text(packets: Sequence[builders.Recorded]) -> bytes:
     out = []
     for number, packet in enumerate(packets[:6]):
         out.append(f"10:49:58.{number:06} IP a > b: x")
-        rows = (packet.data[start : start + 16].hex(" ", -2) for start in range(0, len(packet.data), 16))
+        rows = (
+            packet.data[start : start + 16].hex(" ", -2) for start in range(0, len(packet.data), 16)
+        )
         out += [f"\t0x{16 * place:04x}:  {row}" for place, row in enumerate(rows)]
     return "\n".join(out).encode()
 

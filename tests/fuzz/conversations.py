@@ -1,4 +1,6 @@
-"""Fuzzing of what is said of messages: any messages of one connection, through rows, tables, findings and every form of text."""
+"""Fuzzing of what is said of messages: any messages of one connection, through rows, tables,
+findings and every form of text.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +59,18 @@ FORMS = (
 def pieces() -> tuple[bytes, ...]:
     """The streams that are opened first of all, then every message that the tests know."""
     asked, granted = damage.opening()
-    return (*asked[:4], *granted[:4], *(damage.event(n, n % 3, b"v" * n) for n in range(1, 9)), *(one.data for one in ALL))
+    return (
+        *asked[:4],
+        *granted[:4],
+        *(damage.event(n, n % 3, b"v" * n) for n in range(1, 9)),
+        *(one.data for one in ALL),
+    )
 
 
 def said(program: bytes) -> list[list[tuple[int, bytes]]]:
-    """Direction and bytes of each message, by connection: two bytes say which, one how many places are changed, two each where and
-    what with."""
+    """Direction and bytes of each message, by connection: two bytes say which, one how many places
+    are changed, two each where and what with.
+    """
     made: list[list[tuple[int, bytes]]] = [[]]
     at = 0
     while at + 2 < len(program) and len(made[-1]) < 24:
@@ -73,8 +81,12 @@ def said(program: bytes) -> list[list[tuple[int, bytes]]]:
             continue
         piece = bytearray(pieces()[(choice >> 1) % len(pieces())])
         at += 3
-        for place, value in zip(program[at : at + 2 * changes : 2], program[at + 1 : at + 2 * changes : 2], strict=False):
-            if value >= 0xF0:  # a text of the same length in its place, or as much of it as there is room for
+        for place, value in zip(
+            program[at : at + 2 * changes : 2], program[at + 1 : at + 2 * changes : 2], strict=False
+        ):
+            if (
+                value >= 0xF0
+            ):  # a text of the same length in its place, or as much of it as there is room for
                 text = TEXTS[value % len(TEXTS)]
                 piece[place : place + len(text)] = text[: max(0, len(piece) - place)]
             else:
@@ -123,8 +135,14 @@ def assert_escaped(text: str) -> None:
 
 
 def assert_steers_nothing(text: str) -> None:
-    """Controls, line separators and marks of reading order are not there. JSON may hold what is only invisible, and tabs."""
-    steering = [one for one in set(text) - {"\n", "\t"} if category(one) in ("Cc", "Zl", "Zp") or bidirectional(one) in _ORDER]
+    """Controls, line separators and marks of reading order are not there. JSON may hold what is
+    only invisible, and tabs.
+    """
+    steering = [
+        one
+        for one in set(text) - {"\n", "\t"}
+        if category(one) in ("Cc", "Zl", "Zp") or bidirectional(one) in _ORDER
+    ]
     assert not steering, ascii(steering)
 
 
@@ -137,10 +155,12 @@ def check(program: bytes) -> set[Hashable]:
 
 
 def check_all(programs: Sequence[bytes]) -> list[set[Hashable]]:
-    """Rows, tables and findings are the same in buffers of any size, and what is said of them has no character that is not escaped.
+    """Rows, tables and findings are the same in buffers of any size, and what is said of them has
+    no character that is not escaped.
 
-    All are one capture: most of the time that a reading of few messages takes is the same for many. What there was to see is told of each.
-    Of many at once either buffers are compared, or one form of text is looked at; which depends on the bytes.
+    All are one capture: most of the time that a reading of few messages takes is the same for many.
+    What there was to see is told of each. Of many at once either buffers are compared, or one form
+    of text is looked at; which depends on the bytes.
     """
     content, owners = capture(programs)
     size = len(content) // 4 + zlib.crc32(content) % (len(content) // 2)  # two to four buffers
@@ -164,14 +184,20 @@ def capture(programs: Sequence[bytes]) -> tuple[bytes, list[int]]:
     for owner, program in enumerate(programs):
         for spoken in said(program):
             number = len(talks)
-            talk = damage.Talk(50_000 + number, mss=200 + 2 * len(program), hosts=(f"10.0.{number % 3}.1", "10.0.0.2"))
+            talk = damage.Talk(
+                50_000 + number,
+                mss=200 + 2 * len(program),
+                hosts=(f"10.0.{number % 3}.1", "10.0.0.2"),
+            )
             talk.handshake()
             for direction, data in spoken:
                 talk.stream(direction, data)
             talks.append(talk)
             owners.append(owner)
     packets = sorted((one for talk in talks for one in talk.packets), key=lambda one: one.time_ns)
-    return builders.pcap([builders.Recorded(one.data, one.wire, one.time_ns, one.link_type) for one in packets]), owners
+    return builders.pcap(
+        [builders.Recorded(one.data, one.wire, one.time_ns, one.link_type) for one in packets]
+    ), owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +214,9 @@ class _Read:
     def told(self) -> tuple[list[Any], list[Any]]:
         """Rows, and the records of tables."""
         rows = [row for batch in self.batches for row in damage.rows_in(batch)]
-        return rows, [plain_json(one) for name in sorted(self.tables) for one in self.tables[name].records()]
+        return rows, [
+            plain_json(one) for name in sorted(self.tables) for one in self.tables[name].records()
+        ]
 
 
 def _read(path: str, size: int) -> _Read:
@@ -197,7 +225,13 @@ def _read(path: str, size: int) -> _Read:
         batches = list(reading)
         _, findings, tables = reading.worked_out()
     for direction in reading.coverage.everything:
-        assert direction.unique == direction.decoded + sum(direction.skipped.values()) + direction.unfinished + direction.not_decodable
+        assert (
+            direction.unique
+            == direction.decoded
+            + sum(direction.skipped.values())
+            + direction.unfinished
+            + direction.not_decodable
+        )
     return _Read(reading, batches, findings, tables)
 
 
@@ -211,7 +245,9 @@ def _check_text(read: _Read, path: str, form: tuple[Text | NdJson | Csv, Wishes]
         writer.write(batch, np.arange(len(batch)))
     writer.end()
     text = target.text.decode()
-    if isinstance(form[0], Csv):  # a file of it has what the wire held; a terminal is sent it escaped
+    if isinstance(
+        form[0], Csv
+    ):  # a file of it has what the wire held; a terminal is sent it escaped
         assert len({len(row) for row in csv.reader(io.StringIO(text, newline=""))}) == 1
     elif isinstance(form[0], NdJson):
         assert_steers_nothing(text)
@@ -227,7 +263,9 @@ def _seen(read: _Read, owners: Sequence[int], count: int) -> list[set[Hashable]]
         for connection in one.connections:
             found[owners[connection - 1]].add((one.rule, one.severity))
     for batch in read.batches:
-        for index, (connection, opcode) in enumerate(zip(batch.connection.tolist(), batch.decoded.opcode.tolist(), strict=True)):
+        for index, (connection, opcode) in enumerate(
+            zip(batch.connection.tolist(), batch.decoded.opcode.tolist(), strict=True)
+        ):
             found[owners[connection - 1]].add((opcode, batch.problem_of(index) is None))
             rows[owners[connection - 1]] += 1
     for seen, number in zip(found, rows, strict=True):
@@ -243,6 +281,9 @@ def program(rng: random.Random) -> bytes:
         made += (
             rng.randbytes(2)
             + bytes([changes])
-            + bytes(rng.choice((rng.randrange(256), 0xF0 | rng.randrange(16))) for _ in range(2 * changes))
+            + bytes(
+                rng.choice((rng.randrange(256), 0xF0 | rng.randrange(16)))
+                for _ in range(2 * changes)
+            )
         )
     return bytes(made)

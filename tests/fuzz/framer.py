@@ -23,8 +23,17 @@ PIECES = (
     message(opcode=0x56, extras=bytes(20), specific=7, opaque=0x11),
     message(opcode=0x5C),
     message(magic=0x82, opcode=1, extras=bytes(4)),
-    message(magic=0x08, opcode=0x57, extras=bytes(31), key=b"key", specific=7, opaque=0x11)[:2] + b"\x03\x03" + bytes(20) + b"\x00" * 50,
-    message(extras=bytes(31), key=b"doc", value=b"".join(mutation(n, vbucket=20, opaque=0xBAD) for n in range(6)), specific=7, opaque=0x11),
+    message(magic=0x08, opcode=0x57, extras=bytes(31), key=b"key", specific=7, opaque=0x11)[:2]
+    + b"\x03\x03"
+    + bytes(20)
+    + b"\x00" * 50,
+    message(
+        extras=bytes(31),
+        key=b"doc",
+        value=b"".join(mutation(n, vbucket=20, opaque=0xBAD) for n in range(6)),
+        specific=7,
+        opaque=0x11,
+    ),
     message(extras=bytes(31), key=b"big", value=bytes(600), specific=7, opaque=0x11),
     b"\x80\x57\x00\x03\x1f\x00\x00\x07\xff\xff\xff\xf0",
 )
@@ -32,7 +41,9 @@ PIECES = (
 
 
 class Program:
-    """Bytes that say what to do: numbers from the end, so that a change at the front does not move them."""
+    """Bytes that say what to do: numbers from the end, so that a change at the front does not move
+    them.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -45,7 +56,9 @@ class Program:
 
 
 def build(program: Program) -> tuple[bytes, list[tuple[int, int]], list[int], list[int], bool]:
-    """A stream: its bytes (holes zero), holes, where segments begin, where chunks begin, whether it begins at a SYN."""
+    """A stream: its bytes (holes zero), holes, where segments begin, where chunks begin, whether it
+    begins at a SYN.
+    """
     is_start = program.number(2) == 1
     resync.TRIAL_BYTES = (64, 500, 2000, 256 << 10)[program.number(4)]
     resync._SCAN = (24, 100, 4096)[program.number(3)]
@@ -74,7 +87,13 @@ def build(program: Program) -> tuple[bytes, list[tuple[int, int]], list[int], li
         if high > low:
             holes.append((low, high))
             out[low:high] = bytes(high - low)
-    return bytes(out), holes, _cuts(segments, len(out), holes), _cuts(chunks, len(out), holes), is_start
+    return (
+        bytes(out),
+        holes,
+        _cuts(segments, len(out), holes),
+        _cuts(chunks, len(out), holes),
+        is_start,
+    )
 
 
 def _cuts(sizes: Iterable[int], end: int, holes: list[tuple[int, int]]) -> list[int]:
@@ -87,21 +106,45 @@ def _cuts(sizes: Iterable[int], end: int, holes: list[tuple[int, int]]) -> list[
     return sorted(cut for cut in cuts if cut < end)
 
 
-def chunks(data: bytes, holes: list[tuple[int, int]], segments: list[int], cuts: list[int], *, is_start: bool) -> list[StreamChunk]:
-    """The stream in chunks that begin at ``cuts``; packets come from segments, each hole is one that a later packet decided."""
-    begins = sorted({*segments, *cuts, *(edge for hole in holes for edge in hole if edge < len(data))})
+def chunks(
+    data: bytes,
+    holes: list[tuple[int, int]],
+    segments: list[int],
+    cuts: list[int],
+    *,
+    is_start: bool,
+) -> list[StreamChunk]:
+    """The stream in chunks that begin at ``cuts``; packets come from segments, each hole is one
+    that a later packet decided.
+    """
+    begins = sorted(
+        {*segments, *cuts, *(edge for hole in holes for edge in hole if edge < len(data))}
+    )
     packet = [int(np.searchsorted(segments, begin, "right")) for begin in begins]
     lost = [any(low <= begin < high for low, high in holes) for begin in begins]
-    release = np.maximum.accumulate(np.array([number + 3 * gone for number, gone in zip(packet, lost, strict=True)], np.int64))
+    release = np.maximum.accumulate(
+        np.array([number + 3 * gone for number, gone in zip(packet, lost, strict=True)], np.int64)
+    )
     found = []
     for start, end in pairwise([*cuts, len(data)]):
         rows = [i for i, begin in enumerate(begins) if start <= begin < end]
         numbers = np.array([packet[i] for i in rows], np.int64)
         frame = np.array([0 if lost[i] else packet[i] + 1 for i in rows], np.int64)
-        columns = Segments.of(np.array([begins[i] for i in rows], np.int64), numbers, frame, numbers * 0, numbers * 1000, release[rows])
+        columns = Segments.of(
+            np.array([begins[i] for i in rows], np.int64),
+            numbers,
+            frame,
+            numbers * 0,
+            numbers * 1000,
+            release[rows],
+        )
         inside = tuple((low, high) for low, high in holes if start <= low < end)
         part = np.frombuffer(data[start:end], np.uint8)
-        found.append(StreamChunk(1, 1, start, part, columns, inside, is_start and start == 0, end == len(data)))
+        found.append(
+            StreamChunk(
+                1, 1, start, part, columns, inside, is_start and start == 0, end == len(data)
+            )
+        )
     return found
 
 
@@ -109,7 +152,11 @@ def stepped(parts: list[StreamChunk]) -> list[StreamChunk]:
     """The same chunks, cut before every hole, which is then stepped over instead of filled."""
     found = []
     for part in parts:
-        edges = [part.offset, *(low for low, _ in part.holes if low > part.offset), part.offset + len(part.data)]
+        edges = [
+            part.offset,
+            *(low for low, _ in part.holes if low > part.offset),
+            part.offset + len(part.data),
+        ]
         holes = dict(part.holes)
         for start, end in pairwise(edges):
             begin = holes.get(start, start)
@@ -118,7 +165,11 @@ def stepped(parts: list[StreamChunk]) -> list[StreamChunk]:
             own = ((start, begin),) if begin > start else ()
             body = part.data[begin - part.offset : end - part.offset]
             last = part.is_end and end == edges[-1]
-            found.append(StreamChunk(1, 1, begin, body, columns, own, part.is_start and start == part.offset, last))
+            found.append(
+                StreamChunk(
+                    1, 1, begin, body, columns, own, part.is_start and start == part.offset, last
+                )
+            )
     return found
 
 
@@ -130,13 +181,20 @@ def framed(parts: list[StreamChunk]) -> tuple[list[Row], list[tuple[int, int, st
     skipped = [
         one
         for result in results
-        for one in zip(result.skipped_start.tolist(), result.skipped_end.tolist(), result.skipped_reason, strict=True)
+        for one in zip(
+            result.skipped_start.tolist(),
+            result.skipped_end.tolist(),
+            result.skipped_reason,
+            strict=True,
+        )
     ]
     return rows, skipped, sum(result.unfinished for result in results), framer
 
 
 def check(program: bytes) -> set[Hashable]:
-    """Messages, skipped and unfinished bytes cover the stream, each byte once, and are the same in any chunks."""
+    """Messages, skipped and unfinished bytes cover the stream, each byte once, and are the same in
+    any chunks.
+    """
     before = resync.TRIAL_BYTES, resync._SCAN
     try:
         return _checked(*build(Program(program)))
@@ -144,13 +202,17 @@ def check(program: bytes) -> set[Hashable]:
         resync.TRIAL_BYTES, resync._SCAN = before
 
 
-def _checked(data: bytes, holes: list[tuple[int, int]], segments: list[int], cuts: list[int], is_start: bool) -> set[Hashable]:
+def _checked(
+    data: bytes, holes: list[tuple[int, int]], segments: list[int], cuts: list[int], is_start: bool
+) -> set[Hashable]:
     if not data:
         return set()
     whole = chunks(data, holes, segments, [0], is_start=is_start)
     rows, skipped, unfinished, framer = framed(whole)
     account = framer.account
-    assert account.messages + account.skipped + account.unfinished == len(data) - sum(high - low for low, high in holes)
+    assert account.messages + account.skipped + account.unfinished == len(data) - sum(
+        high - low for low, high in holes
+    )
     assert unfinished == account.unfinished
     places = [(row.stream_offset, row.stream_offset + len(row.data)) for row in rows]
     assert places == sorted(places)
@@ -161,7 +223,11 @@ def _checked(data: bytes, holes: list[tuple[int, int]], segments: list[int], cut
         start, end = row.stream_offset, row.stream_offset + len(row.data)
         assert row.data == data[start:end]
         assert end - start == 24 + int.from_bytes(row.data[8:12], "big")
-        assert row.missing == tuple((max(low, start) - start, min(high, end) - start) for low, high in holes if low < end and high > start)
+        assert row.missing == tuple(
+            (max(low, start) - start, min(high, end) - start)
+            for low, high in holes
+            if low < end and high > start
+        )
         assert not row.missing or row.missing[0][0] >= 24
         assert row.release >= row.last_frame - 1
     pieces = chunks(data, holes, segments, cuts, is_start=is_start)
@@ -171,7 +237,11 @@ def _checked(data: bytes, holes: list[tuple[int, int]], segments: list[int], cut
         assert again[1:3] == (skipped, unfinished)
         assert again[3].account == account
     told = {(row.data[:2], bool(row.missing), row.heuristic) for row in rows}
-    return {*told, *((reason, len(holes)) for _, _, reason in skipped), (bool(unfinished), is_start, account.first_fault is None)}
+    return {
+        *told,
+        *((reason, len(holes)) for _, _, reason in skipped),
+        (bool(unfinished), is_start, account.first_fault is None),
+    }
 
 
 def program(rng: random.Random) -> bytes:

@@ -22,15 +22,36 @@ from tests.fuzz import conversations
 from tests.fuzz.captures import IN_MEMORY
 from tests.tui.screens import Keys, screen, settled, until
 
-_NAMED = ("escape", "enter", "tab", "shift+tab", "up", "down", "left", "right", "pageup", "pagedown", "home", "end", "space", "backspace")
-_SIGNS = {_character_to_key(chr(code)): chr(code) for code in range(ord("!"), ord("~") + 1) if chr(code) != "q"}
+_NAMED = (
+    "escape",
+    "enter",
+    "tab",
+    "shift+tab",
+    "up",
+    "down",
+    "left",
+    "right",
+    "pageup",
+    "pagedown",
+    "home",
+    "end",
+    "space",
+    "backspace",
+)
+_SIGNS = {
+    _character_to_key(chr(code)): chr(code)
+    for code in range(ord("!"), ord("~") + 1)
+    if chr(code) != "q"
+}
 """What is typed, by what Textual calls the key."""
 KEYS = (*_NAMED, "ctrl+f", "ctrl+o", "ctrl+p", *_SIGNS)
 """Without those that end the program, or send it behind."""
 _NEXT = b"\xff"
 """No key: those of another program begin."""
 _SECONDS = 5
-"""Of processor time, for the keys of one program: several share one terminal UI, and none may use up what the others leave."""
+"""Of processor time, for the keys of one program: several share one terminal UI, and none may use
+up what the others leave.
+"""
 _AT_ONCE = 4
 _MOST = 24
 _WAYS = b"".join(bytes([0, number, 1, 12, 0xF0 | number]) for number in range(40))
@@ -48,8 +69,9 @@ def check(program: bytes) -> set[Hashable]:
 
 
 def check_all(programs: Sequence[bytes]) -> list[set[Hashable]]:
-    """Nothing is raised, what is shown steers no terminal, and Esc leads back to where keys count. One behind the other, in one program:
-    it takes as long to start as to press some dozen keys."""
+    """Nothing is raised, what is shown steers no terminal, and Esc leads back to where keys count.
+    One behind the other, in one program: it takes as long to start as to press some dozen keys.
+    """
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder, contextlib.chdir(folder):
         Path("x.pcap").write_bytes(content())
         with patch.dict(os.environ, DCPINSPECT_CONFIG=os.devnull, XDG_STATE_HOME=os.devnull):
@@ -74,7 +96,9 @@ async def _pressed(app: InspectApp, programs: Sequence[bytes]) -> list[set[Hasha
                     await _press(app, pilot, keys[at : at + _AT_ONCE])
                     seen.add((type(app.screen).__name__, type(app.focused).__name__))
                 await _press(app, pilot, ["escape"] * 4)
-                assert time.process_time() - begin <= _SECONDS, "the keys of one program take too long"
+                assert time.process_time() - begin <= _SECONDS, (
+                    "the keys of one program take too long"
+                )
                 found.append(seen)
     finally:
         app.close()

@@ -1,4 +1,6 @@
-"""Fuzzing of what is written of any messages: reports, and files that another program reads back."""
+"""Fuzzing of what is written of any messages: reports, and files that another program reads
+back.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class _Page(HTMLParser):
         self.unwanted += [
             (tag, name, value)
             for name, value in attrs
-            if name.startswith("on") or (name in ("src", "href", "action", "data") and not (value or "").startswith("#"))
+            if name.startswith("on")
+            or (name in ("src", "href", "action", "data") and not (value or "").startswith("#"))
         ]
         if tag in ("iframe", "object", "embed", "form", "base", "img", "link"):
             self.unwanted.append(tag)
@@ -58,8 +61,9 @@ def check_report(program: bytes) -> set[Hashable]:
 
 
 def check_reports(programs: Sequence[bytes]) -> list[set[Hashable]]:
-    """A page and a text are written, whatever was said, and nothing of that steers who shows them. All are one capture, which is read once
-    for both."""
+    """A page and a text are written, whatever was said, and nothing of that steers who shows them.
+    All are one capture, which is read once for both.
+    """
     content, owners = conversations.capture(programs)
     statistics = Statistics()
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder, Store() as store:
@@ -97,7 +101,9 @@ def check_file(program: bytes) -> set[Hashable]:
 
 
 def check_files(programs: Sequence[bytes]) -> list[set[Hashable]]:
-    """Parquet, Arrow, JSON and NDJSON have the same rows and values, as their own readers see them. All are one capture."""
+    """Parquet, Arrow, JSON and NDJSON have the same rows and values, as their own readers see them.
+    All are one capture.
+    """
     content, owners = conversations.capture(programs)
     with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
         Path(file.name).write_bytes(content)
@@ -119,7 +125,11 @@ def check_files(programs: Sequence[bytes]) -> list[set[Hashable]]:
     assert len(lines) == rows
     found: list[set[Hashable]] = [set() for _ in programs]
     for line, row in zip(lines, arrow.to_pylist(), strict=True):
-        same = {name for name in line.keys() & row.keys() if isinstance(row[name], int | str) and isinstance(line[name], int | str)}
+        same = {
+            name
+            for name in line.keys() & row.keys()
+            if isinstance(row[name], int | str) and isinstance(line[name], int | str)
+        }
         assert {name: str(line[name]) for name in same} == {name: str(row[name]) for name in same}
         found[owners[line["connection"] - 1]].add((line.get("name"), line.get("problem") is None))
     return found

@@ -1,4 +1,6 @@
-"""How the fuzzer searches: what it reads, how it changes an input, what bounds an execution, how a find is made smaller and kept."""
+"""How the fuzzer searches: what it reads, how it changes an input, what bounds an execution, how a
+find is made smaller and kept.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Target:
     """Something that reads bytes."""
 
     check: Callable[[bytes], set[Hashable]]
-    """Raises if it is not read as it should be; else returns what there was to see, so that new things are noticed."""
+    """Raises if it is not read as it should be; else returns what there was to see, so that new
+    things are noticed.
+    """
     make: Callable[[random.Random], bytes]
     """An input to begin with."""
     check_all: Callable[[Sequence[bytes]], list[set[Hashable]]] | None = None
@@ -46,14 +50,28 @@ class Target:
 
 TARGETS = {
     "framing": Target(framer.check, framer.program),
-    "packets": Target(captures.check_packets, captures.small, captures.check_together, captures.joined, 96),
-    "files": Target(captures.check_file, captures.file, captures.check_files, captures.joined_files, 24),
-    "messages": Target(conversations.check, conversations.program, conversations.check_all, conversations.joined, 192),
+    "packets": Target(
+        captures.check_packets, captures.small, captures.check_together, captures.joined, 96
+    ),
+    "files": Target(
+        captures.check_file, captures.file, captures.check_files, captures.joined_files, 24
+    ),
+    "messages": Target(
+        conversations.check,
+        conversations.program,
+        conversations.check_all,
+        conversations.joined,
+        192,
+    ),
     "tls": Target(tls.check, tls.program),
     "filters": Target(texts.check_filter, texts.sentence),
     "logs": Target(texts.check_log, texts.program),
-    "reports": Target(outputs.check_report, conversations.program, outputs.check_reports, conversations.joined, 48),
-    "exports": Target(outputs.check_file, conversations.program, outputs.check_files, conversations.joined, 64),
+    "reports": Target(
+        outputs.check_report, conversations.program, outputs.check_reports, conversations.joined, 48
+    ),
+    "exports": Target(
+        outputs.check_file, conversations.program, outputs.check_files, conversations.joined, 64
+    ),
     "keys": Target(keys.check, keys.program, keys.check_all, keys.joined, 24, 60),
 }
 
@@ -99,9 +117,16 @@ class Search:
         self.count += len(inputs)
         try:
             with bounded(target.seconds):
-                seen = [target.check(inputs[0])] if target.check_all is None else target.check_all(inputs)
+                seen = (
+                    [target.check(inputs[0])]
+                    if target.check_all is None
+                    else target.check_all(inputs)
+                )
         except (Exception, Overrun):
-            return next((data for data in inputs if failure(target, data) is not None), target.joined(inputs))
+            return next(
+                (data for data in inputs if failure(target, data) is not None),
+                target.joined(inputs),
+            )
         for data, things in zip(inputs, seen, strict=True):
             if not things <= self.seen:
                 self.seen |= things
@@ -175,7 +200,10 @@ def shrunk(target: Target, data: bytes, place: str) -> bytes:
         while at < len(data) and time.monotonic() < end:
             less = data[:at] + data[at + size :]
             error = failure(target, less)
-            if error is not None and "".join(traceback.format_tb(error.__traceback__)[-1:]) == place:
+            if (
+                error is not None
+                and "".join(traceback.format_tb(error.__traceback__)[-1:]) == place
+            ):
                 data = less
             else:
                 at += size

@@ -25,8 +25,43 @@ from tests.fuzz.captures import IN_MEMORY
 from tests.peers import truth
 
 WORDS = (
-    *("(", ")", "and", "or", "not", "in", "between", "like", "escape", "is", "null", "true", "false", ",", "=", "<>", "<", ">=", "==", "-"),
-    *("5", "0", "18446744073709551615", "18446744073709551616", "0x10", "1e9", "0.5", "'a%'", "'it''s'", "''", "x'00ff'", "x'0'", "'json'"),
+    *(
+        "(",
+        ")",
+        "and",
+        "or",
+        "not",
+        "in",
+        "between",
+        "like",
+        "escape",
+        "is",
+        "null",
+        "true",
+        "false",
+        ",",
+        "=",
+        "<>",
+        "<",
+        ">=",
+        "==",
+        "-",
+    ),
+    *(
+        "5",
+        "0",
+        "18446744073709551615",
+        "18446744073709551616",
+        "0x10",
+        "1e9",
+        "0.5",
+        "'a%'",
+        "'it''s'",
+        "''",
+        "x'00ff'",
+        "x'0'",
+        "'json'",
+    ),
     *(
         "'2024-04-06'",
         "'dcp_mutation'",
@@ -45,11 +80,34 @@ WORDS = (
     *(column.name for column in COLUMNS),
 )
 LINES = (
-    *(rollback(), producer("Stream closing, sent until seqno 12 remaining items 0, reason: The stream felt like it")),
-    *(producer("Stream request failed because no"), producer("Destroying connection. x", None), "2024", " vb_0:state: active"),
-    json_line("Waited for the consumer to free up space in the buffer window", '"since_last_paused":"61 s"'),
-    *(failovers(3, (161, 4), (162, 0)), seqnos(3, 9), '{"vb_3:0:id":"161"}', " eq_dcpq:reader:stream_3_state: in-memory"),
-    *('{"offsets":[{"partition":{"partition":"7"},"offset":{"bySeqno":50,"vbuuid":161}}]}', '{"ps":[{"a":1}]}', "[" * 300, "\x1b]0;x\x07"),
+    *(
+        rollback(),
+        producer(
+            "Stream closing, sent until seqno 12 remaining items 0, reason: The stream felt like it"
+        ),
+    ),
+    *(
+        producer("Stream request failed because no"),
+        producer("Destroying connection. x", None),
+        "2024",
+        " vb_0:state: active",
+    ),
+    json_line(
+        "Waited for the consumer to free up space in the buffer window",
+        '"since_last_paused":"61 s"',
+    ),
+    *(
+        failovers(3, (161, 4), (162, 0)),
+        seqnos(3, 9),
+        '{"vb_3:0:id":"161"}',
+        " eq_dcpq:reader:stream_3_state: in-memory",
+    ),
+    *(
+        '{"offsets":[{"partition":{"partition":"7"},"offset":{"bySeqno":50,"vbuuid":161}}]}',
+        '{"ps":[{"a":1}]}',
+        "[" * 300,
+        "\x1b]0;x\x07",
+    ),
 )
 
 
@@ -61,7 +119,9 @@ def _batch() -> MessageBatch:
 
 
 def check_filter(program: bytes) -> set[Hashable]:
-    """A text is refused at a place in it, or gives rows; of a row a filter and its opposite do not hold both."""
+    """A text is refused at a place in it, or gives rows; of a row a filter and its opposite do not
+    hold both.
+    """
     text = " ".join(WORDS[byte % len(WORDS)] for byte in program[:60])
     try:
         found = parse_filter(text)
@@ -80,7 +140,9 @@ def check_log(program: bytes) -> set[Hashable]:
     at = 0
     while at < len(program):
         line = bytearray(LINES[program[at] % len(LINES)].encode())
-        for place, value in zip(program[at + 1 : at + 5 : 2], program[at + 2 : at + 5 : 2], strict=False):
+        for place, value in zip(
+            program[at + 1 : at + 5 : 2], program[at + 2 : at + 5 : 2], strict=False
+        ):
             if value < 0xC0:
                 line[place % len(line)] = value
         content += line + b"\n"
@@ -97,7 +159,9 @@ def check_log(program: bytes) -> set[Hashable]:
                 continue
             for record in event_records(events).records():
                 found.add(record["event"])
-                assert all(value.isprintable() for value in record.values() if isinstance(value, str)), record
+                assert all(
+                    value.isprintable() for value in record.values() if isinstance(value, str)
+                ), record
         try:
             found.add(len(read_checkpoints(file.name)).bit_length())
         except CaptureError as error:
@@ -125,7 +189,13 @@ def sentence(rng: random.Random) -> bytes:
 
     made: list[int] = []
     for place in range(rng.randrange(1, 5)):
-        made += [word(rng.choice(("and", "or")))] * bool(place) + [word("not")] * (rng.random() < 0.2)
+        made += [word(rng.choice(("and", "or")))] * bool(place) + [word("not")] * (
+            rng.random() < 0.2
+        )
         name = word(rng.choice(("vbucket", "opaque", "by_seqno", "key", "name", "cas", "status")))
-        made += [name, word(rng.choice(("=", "<>", "<", ">="))), word(rng.choice(("5", "0", "'a%'", "'dcp_mutation'", "by_seqno")))]
+        made += [
+            name,
+            word(rng.choice(("=", "<>", "<", ">="))),
+            word(rng.choice(("5", "0", "'a%'", "'dcp_mutation'", "by_seqno"))),
+        ]
     return bytes(made)

@@ -1,4 +1,6 @@
-"""Fuzzing of decryption: a conversation over TLS, damaged in any way, in any pieces, with its key log."""
+"""Fuzzing of decryption: a conversation over TLS, damaged in any way, in any pieces, with its key
+log.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,18 @@ SUITES = (
     ("TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384", False),
 )
 SEARCH = 1 << 14
-"""Secrets and sequence numbers that are tried for what began before the capture: of these conversations some hundred have to be."""
+"""Secrets and sequence numbers that are tried for what began before the capture: of these
+conversations some hundred have to be.
+"""
 _SIZES = (100, 0, 1, 24, 1400, 90, 300, 2, 5000, 60, 60, 700)
-_RAW = (b"\x17\x03\x03\x00\x20", b"\x16\x03\x01\x40\x00", b"\x17\x03\x03\xff\xff", b"\x14\x03\x03\x00\x01\x01", b"\x17\x03\x03\0\0", b"\0")
+_RAW = (
+    b"\x17\x03\x03\x00\x20",
+    b"\x16\x03\x01\x40\x00",
+    b"\x17\x03\x03\xff\xff",
+    b"\x14\x03\x03\x00\x01\x01",
+    b"\x17\x03\x03\0\0",
+    b"\0",
+)
 
 
 @cache
@@ -41,7 +52,11 @@ def talk(number: int) -> Invented:
         direction = rng.randrange(2)
         size = _SIZES[place % len(_SIZES)]
         made.send(
-            direction, rng.randbytes(size), padding=160 if is_rare and place % 5 == 0 and "1305" not in suite and "GCM" not in suite else 0
+            direction,
+            rng.randbytes(size),
+            padding=160
+            if is_rare and place % 5 == 0 and "1305" not in suite and "GCM" not in suite
+            else 0,
         )
         if is_rare and made.is_1_3 and place % 7 == 3:
             made.update(direction)
@@ -84,18 +99,31 @@ def damaged(program: Program, writes: Sequence[tuple[int, bytes]]) -> Damaged:
                 flipped[at] ^= 1 + program.number(255)
             packets[place] = replace(piece, data=bytes(flipped))
         elif kind == 9:
-            raw = (_RAW[program.number(len(_RAW))] * (1 + program.number(400)))[: len(piece.data) - at]
-            packets[place] = replace(piece, data=piece.data[:at] + raw + piece.data[at + len(raw) :])
+            raw = (_RAW[program.number(len(_RAW))] * (1 + program.number(400)))[
+                : len(piece.data) - at
+            ]
+            packets[place] = replace(
+                piece, data=piece.data[:at] + raw + piece.data[at + len(raw) :]
+            )
         else:  # as if another packet of the side had been there
             like = piece.direction, len(piece.data)
-            others = [one for one, other in enumerate(packets) if (other.direction, len(other.data)) == like]
+            others = [
+                one
+                for one, other in enumerate(packets)
+                if (other.direction, len(other.data)) == like
+            ]
             other = others[program.number(len(others))]
             packets[place] = replace(piece, data=packets[other].data)
             if kind == 10:
                 packets[other] = replace(packets[other], data=piece.data)
     kept = packets[first : len(packets) - (0 if is_end else program.number(len(packets)))]
-    starts = [next((piece.start for piece in kept if piece.direction == side), 0) for side in (0, 1)]
-    moved = [Piece(one.direction, one.start - starts[one.direction], one.data, one.is_lost, one.packet) for one in kept]
+    starts = [
+        next((piece.start for piece in kept if piece.direction == side), 0) for side in (0, 1)
+    ]
+    moved = [
+        Piece(one.direction, one.start - starts[one.direction], one.data, one.is_lost, one.packet)
+        for one in kept
+    ]
     sizes = [1 + program.number(12) for _ in range(program.number(40))]
     return Damaged(moved, sizes, is_start, is_end, is_lossy and is_start)
 
@@ -109,7 +137,11 @@ def _keys(said: Invented) -> KeyLog:
 def opened(keys: KeyLog, parts: Sequence[StreamChunk]) -> tuple[list[StreamChunk], TlsStage]:
     """What the stage makes of chunks, one call for each of them."""
     stage = TlsStage(keys)
-    found = [chunk for place, part in enumerate(parts) for chunk in stage.plain([part], is_last=place == len(parts) - 1)]
+    found = [
+        chunk
+        for place, part in enumerate(parts)
+        for chunk in stage.plain([part], is_last=place == len(parts) - 1)
+    ]
     return found, stage
 
 
@@ -131,7 +163,9 @@ def texts(found: Sequence[StreamChunk], direction: int) -> list[tuple[int, bytes
 
 
 def check(data: bytes) -> set[Hashable]:
-    """Nothing is invented, nothing is raised, every byte is counted, and chunks of any size give the same."""
+    """Nothing is invented, nothing is raised, every byte is counted, and chunks of any size give
+    the same.
+    """
     program = Program(data)
     number = program.number(2 * len(SUITES))
     said = talk(number)
@@ -140,24 +174,47 @@ def check(data: bytes) -> set[Hashable]:
     found, stage = opened(_keys(said), parts)
     about = stage.connections.get(1)
     if about is None or not about.is_open:
-        assert [(chunk.direction, chunk.offset, chunk.data.tobytes()) for chunk in sorted(found, key=_place)] == [
-            (chunk.direction, chunk.offset, chunk.data.tobytes()) for chunk in sorted(parts, key=_place)
+        assert [
+            (chunk.direction, chunk.offset, chunk.data.tobytes())
+            for chunk in sorted(found, key=_place)
+        ] == [
+            (chunk.direction, chunk.offset, chunk.data.tobytes())
+            for chunk in sorted(parts, key=_place)
         ]
         return {(number, "closed")}
     for direction in (0, 1):
         got = texts(found, direction)
         held = untouched(what, said, direction) if what.is_lossy else []
-        has_handshake = said.ledgers[direction].records[: said.handshake[direction]] == held[: said.handshake[direction]]
-        # Of records that are lost with CBC, and of those that TLS sends for itself, it cannot be known how much they said.
-        _was_said(got, said, direction, is_exact=has_handshake and number < len(SUITES) and "CBC" not in SUITES[number][0])
+        has_handshake = (
+            said.ledgers[direction].records[: said.handshake[direction]]
+            == held[: said.handshake[direction]]
+        )
+        # Of records that are lost with CBC, and of those that TLS sends for itself, it cannot be
+        # known how much they said.
+        _was_said(
+            got,
+            said,
+            direction,
+            is_exact=has_handshake and number < len(SUITES) and "CBC" not in SUITES[number][0],
+        )
         _is_counted(what, about, found, direction)
         if what.is_lossy and what.is_end and _has_handshake(what, said):
-            assert sum(len(text) for _, text in got) >= sum(record.plain_end - record.plain_start for record in held)
+            assert sum(len(text) for _, text in got) >= sum(
+                record.plain_end - record.plain_start for record in held
+            )
     whole, _ = opened(_keys(said), chunks(what.packets, is_start=what.is_start, is_end=what.is_end))
     if what.is_end and _has_handshake(what, said):
-        assert [texts(whole, direction) for direction in (0, 1)] == [texts(found, direction) for direction in (0, 1)]
+        assert [texts(whole, direction) for direction in (0, 1)] == [
+            texts(found, direction) for direction in (0, 1)
+        ]
     return {
-        (number, side, bool(about.records[side].lost), bool(about.records[side].refused), len(texts(found, side)).bit_length())
+        (
+            number,
+            side,
+            bool(about.records[side].lost),
+            bool(about.records[side].refused),
+            len(texts(found, side)).bit_length(),
+        )
         for side in (0, 1)
     }
 
@@ -171,10 +228,18 @@ def _place(chunk: StreamChunk) -> tuple[int, int, int]:
     return chunk.direction, chunk.offset, len(chunk.data)
 
 
-def _was_said(got: Sequence[tuple[int, bytes]], said: Invented, direction: int, *, is_exact: bool) -> None:
-    """Each stretch is what whole records say, one behind the other; in the order in which they were said."""
+def _was_said(
+    got: Sequence[tuple[int, bytes]], said: Invented, direction: int, *, is_exact: bool
+) -> None:
+    """Each stretch is what whole records say, one behind the other; in the order in which they were
+    said.
+    """
     plain = bytes(said.plain[direction])
-    edges = {edge for record in said.ledgers[direction].records for edge in (record.plain_start, record.plain_end)}
+    edges = {
+        edge
+        for record in said.ledgers[direction].records
+        for edge in (record.plain_start, record.plain_end)
+    }
     at = 0
     for offset, text in got:
         if is_exact:
@@ -186,9 +251,15 @@ def _was_said(got: Sequence[tuple[int, bytes]], said: Invented, direction: int, 
         at = place + len(text)
 
 
-def _is_counted(what: Damaged, about: TlsConnection, found: Sequence[StreamChunk], direction: int) -> None:
+def _is_counted(
+    what: Damaged, about: TlsConnection, found: Sequence[StreamChunk], direction: int
+) -> None:
     records = about.records[direction]
-    given = sum(len(piece.data) for piece in what.packets if piece.direction == direction and not piece.is_lost)
+    given = sum(
+        len(piece.data)
+        for piece in what.packets
+        if piece.direction == direction and not piece.is_lost
+    )
     assert records.plain == sum(len(chunk.data) for chunk in found if chunk.direction == direction)
     assert records.plain + records.overhead <= given
     if what.is_end:
@@ -197,10 +268,20 @@ def _is_counted(what: Damaged, about: TlsConnection, found: Sequence[StreamChunk
 
 def untouched(what: Damaged, said: Invented, direction: int) -> list[Sealed]:
     """The records that are there whole."""
-    gone = [(piece.start, piece.end) for piece in what.packets if piece.direction == direction and piece.is_lost]
-    return [record for record in said.ledgers[direction].records if all(record.end <= start or end <= record.start for start, end in gone)]
+    gone = [
+        (piece.start, piece.end)
+        for piece in what.packets
+        if piece.direction == direction and piece.is_lost
+    ]
+    return [
+        record
+        for record in said.ledgers[direction].records
+        if all(record.end <= start or end <= record.start for start, end in gone)
+    ]
 
 
 def _has_handshake(what: Damaged, said: Invented) -> bool:
     """Its hellos are there."""
-    return what.is_start and all(said.ledgers[side].records[0] in untouched(what, said, side) for side in (0, 1))
+    return what.is_start and all(
+        said.ledgers[side].records[0] in untouched(what, said, side) for side in (0, 1)
+    )

@@ -1,7 +1,8 @@
-"""Makes what is made once on a machine, on all processors: machine code of all kernels, Java's classes for Spark, bytecode of the tests.
+"""Makes what is made once on a machine, on all processors: machine code of all kernels, Java's
+classes for Spark, bytecode of the tests.
 
-Otherwise each worker of the tests makes the bytecode that it needs: all of them the same, at the same time. And one test would have the
-line that tells of the classes.
+Otherwise each worker of the tests makes the bytecode that it needs: all of them the same, at the
+same time. And one test would have the line that tells of the classes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from dcpinspect.kernels.build import main
 from dcpinspect.spark.classes import SharedClasses
 from dcpinspect.spark.spark_session import check_installed
 
-_SESSION = "from dcpinspect.spark.tasks import spark_tasks\nwith spark_tasks(None, {}) as tasks: tasks.each('', abs, [1], [1])"
+_SESSION = (
+    "from dcpinspect.spark.tasks import spark_tasks\nwith spark_tasks(None, {}) as tasks: "
+    "tasks.each('', abs, [1], [1])"
+)
 
 
 def keep_classes() -> None:
@@ -32,7 +36,11 @@ def keep_classes() -> None:
 def keep_bytecode() -> None:
     """As whoever collects all tests does first; what is wrong with one of them, the tests tell."""
     if not any(Path(__file__).parents[1].rglob("*-pytest-*.pyc")):
-        subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-qq", "-m", ""], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-m", ""],
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
 
 
 if __name__ == "__main__":

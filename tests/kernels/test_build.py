@@ -1,4 +1,6 @@
-"""A build compiles what has changed, links by what is there, and writes down what the library was made of."""
+"""A build compiles what has changed, links by what is there, and writes down what the library was
+made of.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def of(function: Callable[..., Any] = weigh, signature: str = WEIGH) -> str:
     return build.fingerprint(Kernel(function, signature), "1")
 
 
-def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def other(value: int) -> int:
         return value + 1
 
@@ -35,7 +39,9 @@ def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters
 
     before = of()
     script = "from tests.kernels.test_build import of; print(of())"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == before
     assert of(weigh, WEIGH.replace("int64[::1]", "uint64[::1]")) != before
     with monkeypatch.context() as patch:
@@ -60,11 +66,17 @@ def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters
 def test_every_kernel_of_the_package_is_in_the_library() -> None:
     library = Library(str(build.PACKAGE / NAME))
     assert len(build.kernels()) > 30
-    assert [kernel.__name__ for kernel in build.kernels() if library.code(kernel.function, kernel.signature) is None] == []
+    assert [
+        kernel.__name__
+        for kernel in build.kernels()
+        if library.code(kernel.function, kernel.signature) is None
+    ] == []
 
 
 def test_the_library_is_made_of_all_files_that_decide_what_kernels_do() -> None:
-    """Functions, constants that come from another module, records, and how a call is made; but not what only stands beside them."""
+    """Functions, constants that come from another module, records, and how a call is made; but not
+    what only stands beside them.
+    """
     files = build.sources(build.kernels())
     wanted = [
         "streams/follow.py",
@@ -88,10 +100,17 @@ def test_a_source_tree_keeps_what_has_not_changed() -> None:
 
 @pytest.mark.parametrize(
     "linkers",
-    [build.LINKERS, [["no-such-program"], *build.LINKERS], [["false"], *build.LINKERS], [["true"], *build.LINKERS]],
+    [
+        build.LINKERS,
+        [["no-such-program"], *build.LINKERS],
+        [["false"], *build.LINKERS],
+        [["true"], *build.LINKERS],
+    ],
     ids=["the first", "is not there", "fails", "makes nothing"],
 )
-def test_the_first_linker_that_can_is_taken(linkers: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_linker_that_can_is_taken(
+    linkers: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(build, "LINKERS", linkers)
     (tmp_path / "weigh.o").write_bytes(object_of(weigh, WEIGH))
     build.link(tmp_path, [tmp_path / "weigh.o"], "", tmp_path / "made")
@@ -108,8 +127,15 @@ def test_without_a_linker_the_reason_is_said(tmp_path: Path) -> None:
 
 def test_without_numba_the_command_says_so_and_the_library_stays() -> None:
     before = (build.PACKAGE / NAME).stat().st_mtime_ns
-    script = "import sys; sys.modules['numba'] = None; from dcpinspect.kernels.build import main; sys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ)
+    script = (
+        "import sys; sys.modules['numba'] = None; from dcpinspect.kernels.build import main; "
+        "sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ
+    )
     assert done.returncode == 1
-    assert done.stderr.startswith("dcpinspect: there is no new library of machine code: import of numba halted")
+    assert done.stderr.startswith(
+        "dcpinspect: there is no new library of machine code: import of numba halted"
+    )
     assert (build.PACKAGE / NAME).stat().st_mtime_ns == before

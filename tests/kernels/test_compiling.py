@@ -1,4 +1,6 @@
-"""What numba makes of a kernel: code for any processor of its kind, of which nothing is seen but its entry."""
+"""What numba makes of a kernel: code for any processor of its kind, of which nothing is seen but
+its entry.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ def test_pieces_are_copied_each_to_its_place() -> None:
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.int16])
 def test_pieces_are_brought_together_in_their_order(kind: type[np.signedinteger]) -> None:
-    found, begins = gathered(np.arange(10, dtype=np.uint8), np.array([7, 4, 0], kind), np.array([3, 0, 2], kind))
+    found, begins = gathered(
+        np.arange(10, dtype=np.uint8), np.array([7, 4, 0], kind), np.array([3, 0, 2], kind)
+    )
     assert (found.tolist(), begins.tolist()) == ([7, 8, 9, 0, 1], [0, 3, 3])
 
 

@@ -12,12 +12,16 @@ from tests.kernels.made import compile_here
 
 
 @kernel("int64(octets, uint64[::1], int64[::1])")
-def read_numbers(data: ByteArray, wide: np.ndarray[tuple[int], np.dtype[np.uint64]], narrow: IntArray) -> int:
+def read_numbers(
+    data: ByteArray, wide: np.ndarray[tuple[int], np.dtype[np.uint64]], narrow: IntArray
+) -> int:
     """Every kind of number at every place."""
     total = 0
     for i in range(len(data) - 7):
         wide[i] = be64(data, i)
-        narrow[i] = be32(data, i) + le32(data, i) * 3 + be16(data, i) * 5 + (octet(data, i) - 256) * 7
+        narrow[i] = (
+            be32(data, i) + le32(data, i) * 3 + be16(data, i) * 5 + (octet(data, i) - 256) * 7
+        )
         total += data[i]
     return total
 
@@ -47,7 +51,11 @@ def sum_up(values: IntArray) -> int:
 
 def test_a_step_is_a_part_of_its_kernel() -> None:
     values = np.arange(100)
-    assert sum_up.interpreted(values) == sum_up.compiled(values) == sum(value * value for value in range(100) if value % 3)
+    assert (
+        sum_up.interpreted(values)
+        == sum_up.compiled(values)
+        == sum(value * value for value in range(100) if value % 3)
+    )
 
 
 def test_both_forms_give_equal_numbers_also_above_2_to_the_63() -> None:
@@ -75,7 +83,9 @@ def machine_code() -> None:
     compile_here(read_numbers, move, sum_up)
 
 
-def test_a_call_runs_the_compiled_form_and_where_there_is_none_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_runs_the_compiled_form_and_where_there_is_none_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told: list[str] = []
 
     @kernel("int64(int64)")

@@ -1,4 +1,6 @@
-"""The library is used if it is that of the package's own sources; else everything runs interpreted, and one line says so."""
+"""The library is used if it is that of the package's own sources; else everything runs interpreted,
+and one line says so.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,17 @@ def test_a_signature_has_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "int64", "int64(float64)", "uint64(int64)", "void(int64[:])", "void(int64 int64)", "void(int64", "void(,)"]
+    "text",
+    [
+        "",
+        "int64",
+        "int64(float64)",
+        "uint64(int64)",
+        "void(int64[:])",
+        "void(int64 int64)",
+        "void(int64",
+        "void(,)",
+    ],
 )
 def test_what_is_no_signature_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no signature of a kernel"):
@@ -95,9 +107,20 @@ def test_what_is_no_signature_is_refused(text: str) -> None:
         (2, np.zeros(57, np.uint8)[1:].view(np.int64)),
         (2, np.frombuffer(bytes(56), np.int64)),
     ],
-    ids=["type", "steps", "dimensions", "sign", "byte order", "transposed", "alignment", "read-only"],
+    ids=[
+        "type",
+        "steps",
+        "dimensions",
+        "sign",
+        "byte order",
+        "transposed",
+        "alignment",
+        "read-only",
+    ],
 )
-def test_arrays_that_the_code_would_misread_are_refused(place: int, wrong: np.ndarray[Any, Any], code: Code) -> None:
+def test_arrays_that_the_code_would_misread_are_refused(
+    place: int, wrong: np.ndarray[Any, Any], code: Code
+) -> None:
     values = arguments()
     values[place] = wrong
     with pytest.raises(TypeError, match="a kernel takes contiguous arrays of its own types"):
@@ -117,7 +140,13 @@ def test_numbers_that_do_not_fit_and_missing_arguments_are_refused(code: Code) -
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A copy of the package, with its library."""
-    return Path(shutil.copytree(ROOT / "dcpinspect", tmp_path / "dcpinspect", ignore=shutil.ignore_patterns("__pycache__")))
+    return Path(
+        shutil.copytree(
+            ROOT / "dcpinspect",
+            tmp_path / "dcpinspect",
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    )
 
 
 def run(place: Path) -> tuple[str, str]:
@@ -130,8 +159,10 @@ def run(place: Path) -> tuple[str, str]:
 
 def told(why: str) -> str:
     return (
-        f"dcpinspect: kernels run interpreted, many times slower, without their machine code ({why}); "
-        "to make it, install numba (the extra dcpinspect[build]) and run: python -m dcpinspect.kernels.build\n"
+        "dcpinspect: kernels run interpreted, many times slower, without their machine code "
+        f"({why}); "
+        "to make it, install numba (the extra dcpinspect[build]) and run: python -m "
+        "dcpinspect.kernels.build\n"
     )
 
 
@@ -163,7 +194,9 @@ def test_what_cannot_be_loaded_is_as_good_as_none(content: bytes, package: Path)
     (package / NAME).write_bytes(content)
     out, err = run(package.parent)
     assert out == run(ROOT)[0]
-    assert err.startswith("dcpinspect: kernels run interpreted, many times slower, without their machine code (")
+    assert err.startswith(
+        "dcpinspect: kernels run interpreted, many times slower, without their machine code ("
+    )
     assert len(err.splitlines()) == 1
 
 
@@ -176,7 +209,9 @@ def test_another_library_under_its_name_is_not_used(package: Path) -> None:
 
 def test_it_is_found_in_a_package_that_is_an_archive(package: Path) -> None:
     """As on executors of Spark."""
-    archive = shutil.make_archive(str(package.parent / "package"), "zip", package.parent, "dcpinspect")
+    archive = shutil.make_archive(
+        str(package.parent / "package"), "zip", package.parent, "dcpinspect"
+    )
     assert run(Path(archive)) == (run(ROOT)[0], "")
 
 

@@ -10,7 +10,16 @@ import pytest
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import FieldPair, Struct, StructRows, T, Tables, by_direction, nested, number
+from dcpinspect.kernels.structs import (
+    FieldPair,
+    Struct,
+    StructRows,
+    T,
+    Tables,
+    by_direction,
+    nested,
+    number,
+)
 from tests.kernels.made import compile_here
 
 
@@ -51,7 +60,12 @@ class GaugeTables(Tables):
     factor: int
 
     def __init__(self, gauges: Gauges, weights: list[int], factor: int) -> None:
-        self.gauges, self.weights, self.factor, self.sum = gauges, np.array(weights, dtype=np.int64), factor, Sum.one()
+        self.gauges, self.weights, self.factor, self.sum = (
+            gauges,
+            np.array(weights, dtype=np.int64),
+            factor,
+            Sum.one(),
+        )
 
 
 reset_gauge = inline(Gauge.resetter())
@@ -100,12 +114,23 @@ def test_a_table_has_its_integers_in_the_order_of_the_fields() -> None:
     assert gauges.level.tolist() == [0, 8]
     assert (gauges.here.row.tolist(), gauges.here.time.tolist()) == ([1, 9], [2, 10])
     assert (gauges.there.row.tolist(), gauges.there.time.tolist()) == ([3, 11], [4, 12])
-    assert (gauges.lost[0].tolist(), gauges.lost[1].tolist(), gauges.number.tolist()) == ([5, 13], [6, 14], [7, 15])
+    assert (gauges.lost[0].tolist(), gauges.lost[1].tolist(), gauges.number.tolist()) == (
+        [5, 13],
+        [6, 14],
+        [7, 15],
+    )
 
 
 def test_a_record_has_the_integers_of_its_row() -> None:
     gauge = some()[1]
-    assert (gauge.level, gauge.here.row, gauge.here.time, gauge.lost[0], gauge.lost[1], gauge.number) == (8, 9, 10, 13, 14, 15)
+    assert (
+        gauge.level,
+        gauge.here.row,
+        gauge.here.time,
+        gauge.lost[0],
+        gauge.lost[1],
+        gauge.number,
+    ) == (8, 9, 10, 13, 14, 15)
     assert some()[-1].number == 31
     assert [one.level for one in some()] == [0, 8, 16, 24]
 
@@ -146,7 +171,13 @@ def test_of_a_pair_each_record_has_the_one_of_its_direction() -> None:
 
 
 def test_a_new_record_is_as_its_fields_say() -> None:
-    assert Gauge.resets() == {"level": 7, "here.row": -1, "there.row": -1, "lost[0]": 3, "lost[1]": 3}
+    assert Gauge.resets() == {
+        "level": 7,
+        "here.row": -1,
+        "there.row": -1,
+        "lost[0]": 3,
+        "lost[1]": 3,
+    }
     assert Gauges.reset(2).as_integers().tolist() == [[7, -1, 0, -1, 0, 3, 3, 0]] * 2
     assert Gauges.zeros(1).as_integers().tolist() == [[0] * WORDS]
     one = Gauge.one()
@@ -154,9 +185,16 @@ def test_a_new_record_is_as_its_fields_say() -> None:
 
 
 def test_a_field_says_what_it_means() -> None:
-    assert {name: field.meaning for name, field in Spot.fields.items()} == {"row": "Its row.", "time": "Its time."}
+    assert {name: field.meaning for name, field in Spot.fields.items()} == {
+        "row": "Its row.",
+        "time": "Its time.",
+    }
     assert [field.of for field in Spot.fields.values()] == ["messages", ""]
-    assert (Gauge.fields["here"].struct, Gauge.fields["lost"].is_pair, Gauge.fields["level"].reset) == (Spot, True, 7)
+    assert (
+        Gauge.fields["here"].struct,
+        Gauge.fields["lost"].is_pair,
+        Gauge.fields["level"].reset,
+    ) == (Spot, True, 7)
     assert (Gauges.fields, Gauges.declared) == (Gauge.fields, Gauge)
 
 
@@ -167,7 +205,10 @@ def test_tables_are_joined_in_order() -> None:
 
 def test_integers_come_back_and_those_of_another_struct_do_not() -> None:
     gauges = some()
-    assert Gauges.of_integers(gauges.as_integers()).as_integers().tolist() == gauges.as_integers().tolist()
+    assert (
+        Gauges.of_integers(gauges.as_integers()).as_integers().tolist()
+        == gauges.as_integers().tolist()
+    )
     assert gauges[::2].as_integers().tolist() == gauges.as_integers()[::2].tolist()
     with pytest.raises(ValueError):  # noqa: PT011 - NumPy's words
         Gauges.of_integers(np.zeros((2, WORDS - 1), dtype=np.int64))
@@ -188,7 +229,9 @@ def test_bytes_of_a_record_come_back_as_a_copy_and_others_do_not() -> None:
 def test_a_table_can_be_pickled() -> None:
     gauges = some()
     assert len(gauges.records()) == 4  # what was made for kernels stays behind
-    assert pickle.loads(pickle.dumps(gauges)).as_integers().tolist() == gauges.as_integers().tolist()  # noqa: S301 - our own
+    assert (
+        pickle.loads(pickle.dumps(gauges)).as_integers().tolist() == gauges.as_integers().tolist()  # noqa: S301 - our own
+    )
 
 
 def test_an_empty_table_is_a_table() -> None:
@@ -206,8 +249,14 @@ def test_both_forms_of_a_kernel_do_the_same_to_the_same_tables() -> None:
         gauges.number = np.arange(5)
         tables = GaugeTables(gauges, [10, 20, 30, 40, 50], 3)
         assert run(1, tables) == 5
-        found.append((gauges.as_integers().tolist(), tables.weights.tolist(), Sum.as_bytes(tables.sum)))
-        assert (tables.sum.total, tables.sum.kept.row, tables.sum.kept.time) == (3 * (8 + 24), 25, 40)
+        found.append(
+            (gauges.as_integers().tolist(), tables.weights.tolist(), Sum.as_bytes(tables.sum))
+        )
+        assert (tables.sum.total, tables.sum.kept.row, tables.sum.kept.time) == (
+            3 * (8 + 24),
+            25,
+            40,
+        )
         assert gauges[1].lost[1] == 14 + 24
     assert found[0] == found[1]
     assert found[0][:2] == (
@@ -224,7 +273,9 @@ def test_both_forms_of_a_kernel_do_the_same_to_the_same_tables() -> None:
 
 def test_machine_code_is_found_by_the_layout_of_its_tables() -> None:
     layout = GaugeTables.layout()
-    assert [name for name in ("level", "time", "lost", "weights", "factor") if name not in layout] == []
+    assert [
+        name for name in ("level", "time", "lost", "weights", "factor") if name not in layout
+    ] == []
 
     class Other(GaugeTables):
         gauges: Sum  # type: ignore[assignment] # another struct under the name

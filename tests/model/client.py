@@ -1,4 +1,6 @@
-"""A client's side: how it likes to talk, what it has received of each vbucket, where it may go on from."""
+"""A client's side: how it likes to talk, what it has received of each vbucket, where it may go on
+from.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Position:
     def receive(self, name: str, parts: dict[str, Any]) -> None:
         """Take a stream message in: what may be presented later follows from it."""
         if name == "dcp_snapshot_marker":
-            self.marker = (parts["start_seqno"], parts["end_seqno"]) if "start_seqno" in parts else None
+            self.marker = (
+                (parts["start_seqno"], parts["end_seqno"]) if "start_seqno" in parts else None
+            )
         elif name == "dcp_oso_snapshot":
             if parts["flags"] == ["start"]:
                 self.out_of_order = []
@@ -139,7 +143,14 @@ class Client:
             end = self.ends[place]  # it did not come there
         if not self.terms.upr:
             kind = dice.weighted(
-                [(80, ""), (5, "to-latest"), (5, "disk-only"), (4, "from-latest"), (4, "strict-vbucket-uuid"), (2, "ignore")]
+                [
+                    (80, ""),
+                    (5, "to-latest"),
+                    (5, "disk-only"),
+                    (4, "from-latest"),
+                    (4, "strict-vbucket-uuid"),
+                    (2, "ignore"),
+                ]
             )
             if kind == "from-latest":
                 start, snapshot, uuid, end = 0, (0, 0), 0, ENDLESS
@@ -151,7 +162,9 @@ class Client:
             order = [bit.name for bit in STREAM_FLAGS]
             flags.sort(key=order.index)
         self.ends[place] = end if end < ENDLESS else 0
-        return Request(vbucket, opaque, sid, start, end, uuid, snapshot, tuple(flags), value or None)
+        return Request(
+            vbucket, opaque, sid, start, end, uuid, snapshot, tuple(flags), value or None
+        )
 
 
 _AGENTS = ("java-dcp-client/0.48.0", "gocbcore/v10.3.1", "couchdcp/2.0")
@@ -159,11 +172,18 @@ _AGENTS = ("java-dcp-client/0.48.0", "gocbcore/v10.3.1", "couchdcp/2.0")
 
 def drawn_client(dice: Dice, number: int, *, history: bool) -> Client:
     """A client with habits of its own."""
-    generation = dice.weighted([(60, "current"), (14, "old"), (10, "replica"), (8, "upr"), (8, "replication")])
+    generation = dice.weighted(
+        [(60, "current"), (14, "old"), (10, "replica"), (8, "upr"), (8, "replication")]
+    )
     terms = Terms()
     # On one host only their names tell clients apart.
     host = f"10.0.1.{1 if dice.chance(30) else number + 1}"
-    client = Client(host, f"{('secidx', 'go-dcp', 'kafka')[number % 3]}:{'abcdef'[dice.below(6)]}", dice.pick(_AGENTS), terms)
+    client = Client(
+        host,
+        f"{('secidx', 'go-dcp', 'kafka')[number % 3]}:{'abcdef'[dice.below(6)]}",
+        dice.pick(_AGENTS),
+        terms,
+    )
     if generation == "upr":
         terms.upr = True
         client.agent = ""
@@ -182,14 +202,19 @@ def drawn_client(dice: Dice, number: int, *, history: bool) -> Client:
         terms.marker_2_2 = dice.chance(35)
         terms.delete_times = dice.chance(50)
         terms.expiries = terms.delete_times and dice.chance(60)
-        terms.out_of_order = dice.weighted([(50, ""), (25, "true"), (25, "true_with_seqno_advanced")])
+        terms.out_of_order = dice.weighted(
+            [(50, ""), (25, "true"), (25, "true_with_seqno_advanced")]
+        )
         terms.history = history and dice.chance(80)
         terms.skip_deletes = not terms.history and dice.chance(6)
     terms.end_on_close = generation not in ("upr",) and dice.chance(50)
     client.reads_replicas = generation == "replica"
     client.is_replication = generation == "replication"
     if client.is_replication:
-        client.host, client.name = f"10.0.1.{number + 1}", f"replication:ns_1@10.0.1.{number + 1}->ns_1@node:default"
+        client.host, client.name = (
+            f"10.0.1.{number + 1}",
+            f"replication:ns_1@10.0.1.{number + 1}->ns_1@node:default",
+        )
         terms.stream_ids = terms.skip_deletes = False
     client.opaques = dice.weighted([(60, "counting"), (25, "by vbucket"), (15, "zero")])
     client.window = dice.weighted([(40, 0), (30, 600), (30, 10_000)])

@@ -36,13 +36,21 @@ def differences(name: str, expected: Sequence[Record], found: Sequence[Record]) 
 
     theirs = {key(record): record for record in found}
     ours = {key(record): record for record in expected}
-    out = [f"{name}: {len(found) - len(theirs)} records with the same {identity}"] if len(theirs) != len(found) else []
+    out = (
+        [f"{name}: {len(found) - len(theirs)} records with the same {identity}"]
+        if len(theirs) != len(found)
+        else []
+    )
     for place, record in ours.items():
         if place not in theirs:
             out.append(f"{name}: missing {shown(record)}")
             continue
         out += unequal(name, record, theirs[place])
-    out += [f"{name}: not expected {shown(record)}" for place, record in theirs.items() if place not in ours]
+    out += [
+        f"{name}: not expected {shown(record)}"
+        for place, record in theirs.items()
+        if place not in ours
+    ]
     return out
 
 
@@ -52,18 +60,30 @@ def unequal(name: str, record: Record, other: Record, *, without: Iterable[str] 
     for part, value in record.items():
         if part.startswith("_") or part in without:
             continue
-        got = nanoseconds(other.get(part, "(no such key)")) if part.endswith("time") else other.get(part, "(no such key)")
+        got = (
+            nanoseconds(other.get(part, "(no such key)"))
+            if part.endswith("time")
+            else other.get(part, "(no such key)")
+        )
         if value != got:
-            place = " ".join(f"{key} {record[key]}" for key in IDENTITY[name] if record[key] is not None)
+            place = " ".join(
+                f"{key} {record[key]}" for key in IDENTITY[name] if record[key] is not None
+            )
             out.append(f"{name}: {part} of {place} is {got!r}, expected {value!r}")
     return out
 
 
 def shown(record: Record) -> str:
     """A record in one line, without what is empty."""
-    return " ".join(f"{key}={value}" for key, value in record.items() if not key.startswith("_") and value not in (None, [], {}))
+    return " ".join(
+        f"{key}={value}"
+        for key, value in record.items()
+        if not key.startswith("_") and value not in (None, [], {})
+    )
 
 
 def all_differences(expected: Tables, found: Mapping[str, Sequence[Record]]) -> list[str]:
     """Of all tables."""
-    return [line for name in IDENTITY for line in differences(name, expected.table(name), found[name])]
+    return [
+        line for name in IDENTITY for line in differences(name, expected.table(name), found[name])
+    ]

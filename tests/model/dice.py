@@ -1,7 +1,8 @@
 """Choices that can be made again, and made smaller.
 
-Everything random in a conversation is drawn here as a number below some bound, 0 being the plainest choice. The list of
-numbers drawn is the conversation: told again it gives the same one, with some numbers left out or lowered a simpler one.
+Everything random in a conversation is drawn here as a number below some bound, 0 being the plainest
+choice. The list of numbers drawn is the conversation: told again it gives the same one, with some
+numbers left out or lowered a simpler one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ T = TypeVar("T")
 
 
 class Dice:
-    """Draws from ``choices`` as long as there are any, then by ``seed``; without a seed always the plainest."""
+    """Draws from ``choices`` as long as there are any, then by ``seed``; without a seed always the
+    plainest.
+    """
 
     def __init__(self, seed: int | None = None, choices: Sequence[int] = ()) -> None:
         self._random = None if seed is None else random.Random(seed)
@@ -64,7 +67,9 @@ class Dice:
         return out
 
 
-def shrunk(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], tries: int = 600) -> list[int]:
+def shrunk(
+    choices: Sequence[int], fails: Callable[[Sequence[int]], bool], tries: int = 600
+) -> list[int]:
     """Fewer and smaller choices for which ``fails`` still holds, found in so many tries."""
     best = list(choices)
     left = tries
@@ -87,11 +92,17 @@ def shrunk(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], tries
             at = len(best) - size
             while at >= 0 and left > 0:
                 run = best[at : at + size]
-                if better(best[:at] + best[at + size :]) or (any(run) and better(best[:at] + [0] * len(run) + best[at + size :])):
+                if better(best[:at] + best[at + size :]) or (
+                    any(run) and better(best[:at] + [0] * len(run) + best[at + size :])
+                ):
                     improved = True
                 at -= size
             size //= 2
         for at in range(len(best)):
-            if at < len(best) and best[at] > 1 and better([*best[:at], best[at] // 2, *best[at + 1 :]]):
+            if (
+                at < len(best)
+                and best[at] > 1
+                and better([*best[:at], best[at] // 2, *best[at + 1 :]])
+            ):
                 improved = True
     return best

@@ -1,6 +1,8 @@
-"""The tables that a tape has to give: plain bookkeeping over its messages, in the order in which they were captured.
+"""The tables that a tape has to give: plain bookkeeping over its messages, in the order in which
+they were captured.
 
-Nothing of the package is used: it is a second, slow reading of the same rules. A value that the rules leave open is a ``OneOf``.
+Nothing of the package is used: it is a second, slow reading of the same rules. A value that the
+rules leave open is a ``OneOf``.
 """
 
 from __future__ import annotations
@@ -11,7 +13,17 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.model.facts import Connection, End, Event, Heard, OneOf, Record, Snapshot, Stream, program_of
+from tests.model.facts import (
+    Connection,
+    End,
+    Event,
+    Heard,
+    OneOf,
+    Record,
+    Snapshot,
+    Stream,
+    program_of,
+)
 from tests.model.tape import Said
 from tests.model.verdicts import finish, vbuckets
 
@@ -31,8 +43,24 @@ COUNTED = {
     "dcp_cache_transfer",
     "dcp_cache_transfer_end",
 }
-EVENTS = {"dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_system_event", "dcp_prepare", "dcp_commit", "dcp_abort"}
-FEATURE_NAMES = {0x06: "XATTR", 0x07: "XERROR", 0x08: "SELECT_BUCKET", 0x0A: "SNAPPY", 0x0B: "JSON", 0x0F: "Tracing", 0x12: "Collections"}
+EVENTS = {
+    "dcp_mutation",
+    "dcp_deletion",
+    "dcp_expiration",
+    "dcp_system_event",
+    "dcp_prepare",
+    "dcp_commit",
+    "dcp_abort",
+}
+FEATURE_NAMES = {
+    0x06: "XATTR",
+    0x07: "XERROR",
+    0x08: "SELECT_BUCKET",
+    0x0A: "SNAPPY",
+    0x0B: "JSON",
+    0x0F: "Tracing",
+    0x12: "Collections",
+}
 STATUSES = {
     0: "success",
     1: "key_enoent",
@@ -67,11 +95,21 @@ _EMPTY = (
 class Tables:
     """Connections, streams, snapshots, gaps and vbuckets of what was heard."""
 
-    def __init__(self, heard: Iterable[Heard], addresses: Sequence[tuple[str, str]], ends: dict[int, End], last_ns: dict[int, int]) -> None:
-        """``addresses``: client and server of each connection; ``ends`` and time of the last packet by index of the connection."""
+    def __init__(
+        self,
+        heard: Iterable[Heard],
+        addresses: Sequence[tuple[str, str]],
+        ends: dict[int, End],
+        last_ns: dict[int, int],
+    ) -> None:
+        """``addresses``: client and server of each connection; ``ends`` and time of the last packet
+        by index of the connection.
+        """
         self.last_ns = last_ns
         self.ends = ends
-        self.connections = [self._connection(number, *pair) for number, pair in enumerate(addresses, 1)]
+        self.connections = [
+            self._connection(number, *pair) for number, pair in enumerate(addresses, 1)
+        ]
         self.streams: list[Stream] = []
         self._running: dict[tuple[int, int, int | None], Stream] = {}
         self._newest: dict[tuple[int, int, int | None], Stream] = {}
@@ -80,21 +118,30 @@ class Tables:
         self.all_highs: dict[tuple[tuple[str, str], int], tuple[int, int]] = {}
         """With what was said of replicas, whose high seqno need not be the vbucket's."""
         self.told: dict[tuple[int, int], list[tuple[int, int, bool]]] = defaultdict(list)
-        """By connection and vbucket: when a high seqno was told, which, and whether it was a replica's."""
+        """By connection and vbucket: when a high seqno was told, which, and whether it was a
+        replica's.
+        """
         self._replicas: set[tuple[str, int]] = set()
-        self._previous: dict[tuple[tuple[str, str], int, int | None], list[Stream]] = defaultdict(list)
+        self._previous: dict[tuple[tuple[str, str], int, int | None], list[Stream]] = defaultdict(
+            list
+        )
         self.stream_of: dict[int, Stream] = {}
         """The stream that a message, by row, belongs to."""
         for one in heard:
             self._hear(one)
         finish(self)
 
-    # -- the tables ----------------------------------------------------------------------------------------
+    # -- the tables
+    # ----------------------------------------------------------------------------------------
 
     def table(self, name: str) -> list[Record]:
         """By name; in order of first row."""
         if name == "connections":
-            return [connection.record for connection in self.connections if connection.number - 1 in self.last_ns]
+            return [
+                connection.record
+                for connection in self.connections
+                if connection.number - 1 in self.last_ns
+            ]
         if name == "streams":
             return [stream.record for stream in self.streams]
         if name == "snapshots":
@@ -104,7 +151,8 @@ class Tables:
             return [gap for stream in self.streams for gap in stream.gaps]
         return vbuckets(self)
 
-    # -- hearing -------------------------------------------------------------------------------------------
+    # -- hearing
+    # -------------------------------------------------------------------------------------------
 
     def _connection(self, number: int, client: str, server: str) -> Connection:
         record: Record = {
@@ -142,7 +190,10 @@ class Tables:
                 if method is not None:
                     method(connection, asked, one)
             return
-        if said.name not in COUNTED | {"dcp_buffer_acknowledgement", "dcp_seqno_acknowledged"} or said.name == "dcp_set_vbucket_state":
+        if (
+            said.name not in COUNTED | {"dcp_buffer_acknowledgement", "dcp_seqno_acknowledged"}
+            or said.name == "dcp_set_vbucket_state"
+        ):
             connection.pending[said.to_server, said.name, said.parts["opaque"]].append(one)
         if said.name == "dcp_open":
             role = "producer" if "producer" in said.parts["flags"] else "consumer"
@@ -150,7 +201,9 @@ class Tables:
         elif said.name == "hello":
             connection.record["agent"] = OneOf(said.parts["key"], None)
         elif said.name == "dcp_control":
-            connection.record["controls"].setdefault(said.parts["key"], {"value": said.parts["value"], "status": None})
+            connection.record["controls"].setdefault(
+                said.parts["key"], {"value": said.parts["value"], "status": None}
+            )
         if said.name in COUNTED:
             self._count(connection, said)
             self._stream_message(connection, one)
@@ -159,16 +212,21 @@ class Tables:
         elif said.name == "dcp_buffer_acknowledgement" and connection.flow:
             connection.record["acked_bytes"] += said.parts["ack_bytes"]
         elif said.name == "dcp_close_stream":
-            stream = self._running.get((connection.number, said.parts["vbucket"], said.parts.get("sid")))
+            stream = self._running.get(
+                (connection.number, said.parts["vbucket"], said.parts.get("sid"))
+            )
             if stream is not None:
                 stream.state = "closing"
                 self.stream_of[one.row] = stream
 
     def _count(self, connection: Connection, said: Said) -> None:
         if connection.flow:
-            connection.record["counted_bytes"] += len(said.data) + (2 if said.name == "dcp_prepare" else 0)
+            connection.record["counted_bytes"] += len(said.data) + (
+                2 if said.name == "dcp_prepare" else 0
+            )
 
-    # -- the connection ------------------------------------------------------------------------------------
+    # -- the connection
+    # ------------------------------------------------------------------------------------
 
     def _answer_hello(self, connection: Connection, asked: Heard, answer: Heard) -> None:
         granted = [entry["feature"] for entry in answer.said.parts["features"]]
@@ -191,7 +249,11 @@ class Tables:
         connection.skip_deletes = "skip-deletes-in-initial-backfill" in asked.said.parts["flags"]
 
     def _answer_dcp_control(self, connection: Connection, asked: Heard, answer: Heard) -> None:
-        key, value, status = asked.said.parts["key"], asked.said.parts["value"], answer.said.parts["status"]
+        key, value, status = (
+            asked.said.parts["key"],
+            asked.said.parts["value"],
+            answer.said.parts["status"],
+        )
         connection.record["controls"][key] = {"value": value, "status": STATUSES[status]}
         if status:
             return
@@ -208,7 +270,9 @@ class Tables:
             connection.noop_interval_s = float(value)
             connection.record["noop_interval_s"] = float(value)
 
-    def _answer_get_all_vb_seqnos(self, connection: Connection, asked: Heard, answer: Heard) -> None:
+    def _answer_get_all_vb_seqnos(
+        self, connection: Connection, asked: Heard, answer: Heard
+    ) -> None:
         for entry in answer.said.parts["seqnos"]:
             if asked.said.parts["state"] != "replica":
                 self.highs[connection.client, entry["vbucket"]] = entry["seqno"], answer.time_ns
@@ -220,10 +284,15 @@ class Tables:
 
     def _answer_observe_seqno(self, connection: Connection, asked: Heard, answer: Heard) -> None:
         learnt = answer.said.parts["current_seqno"], answer.time_ns
-        self.highs[connection.client, asked.said.parts["vbucket"]] = self.all_highs[connection.client, asked.said.parts["vbucket"]] = learnt
-        self.told[connection.number, asked.said.parts["vbucket"]].append((answer.time_ns, learnt[0], False))
+        self.highs[connection.client, asked.said.parts["vbucket"]] = self.all_highs[
+            connection.client, asked.said.parts["vbucket"]
+        ] = learnt
+        self.told[connection.number, asked.said.parts["vbucket"]].append(
+            (answer.time_ns, learnt[0], False)
+        )
 
-    # -- the life of a stream ------------------------------------------------------------------------------
+    # -- the life of a stream
+    # ------------------------------------------------------------------------------
 
     def _request(self, connection: Connection, one: Heard) -> None:
         parts = one.said.parts
@@ -270,7 +339,9 @@ class Tables:
         stream = self.stream_of[asked.row]
         self.stream_of[answer.row] = stream
         record, parts = stream.record, answer.said.parts
-        connection.slowest_answer_ns = max(connection.slowest_answer_ns, answer.time_ns - asked.time_ns)
+        connection.slowest_answer_ns = max(
+            connection.slowest_answer_ns, answer.time_ns - asked.time_ns
+        )
         record["last_time"] = answer.time_ns
         record["status"] = STATUSES[parts["status"]]
         previous = self._previous[stream.client, stream.vbucket, stream.sid]
@@ -278,13 +349,22 @@ class Tables:
             record["answer"], stream.state = "rollback", "rolled-back"
             record["rollback_seqno"] = parts["rollback_seqno"]
             if parts["rollback_seqno"] < record["requested_start"]:
-                self._gap(stream, parts["rollback_seqno"], record["requested_start"] + 1, "rollback", "rollback", [asked.row, answer.row])
+                self._gap(
+                    stream,
+                    parts["rollback_seqno"],
+                    record["requested_start"] + 1,
+                    "rollback",
+                    "rollback",
+                    [asked.row, answer.row],
+                )
             return
         if parts["status"]:
             record["answer"], stream.state = "refused", "refused"
             return
         record["answer"], stream.state = "accepted", "accepted"
-        record["failover_log"] = [{"uuid": f"0x{uuid:016x}", "seqno": seqno} for uuid, seqno in parts["log"]]
+        record["failover_log"] = [
+            {"uuid": f"0x{uuid:016x}", "seqno": seqno} for uuid, seqno in parts["log"]
+        ]
         if "from-latest" not in record["request_flags"]:
             stream.last = record["requested_start"]
             self._resumed(stream, previous, asked)
@@ -299,8 +379,18 @@ class Tables:
         before = previous[-1]
         ended = before.state == "ended" or self._has_ended(before.connection, asked.time_ns)
         current = before.current
-        is_out_of_order = current is not None and current.record["type"] == "oso" and current.record["state"] != "complete-oso"
-        if not ended or is_out_of_order or before.last is None or stream.last is None or stream.last <= before.last:
+        is_out_of_order = (
+            current is not None
+            and current.record["type"] == "oso"
+            and current.record["state"] != "complete-oso"
+        )
+        if (
+            not ended
+            or is_out_of_order
+            or before.last is None
+            or stream.last is None
+            or stream.last <= before.last
+        ):
             return
         self._gap(stream, before.last, stream.last + 1, "resumed", "resumed", [asked.row])
 
@@ -346,17 +436,31 @@ class Tables:
         elif said.name in EVENTS:
             self._event(connection, stream, one)
 
-    # -- snapshots -----------------------------------------------------------------------------------------
+    # -- snapshots
+    # -----------------------------------------------------------------------------------------
 
     def _marker(self, connection: Connection, stream: Stream, one: Heard) -> None:
         parts, before = one.said.parts, stream.current
-        start, end, flags = parts.get("start_seqno"), parts.get("end_seqno"), sorted(parts.get("snapshot_type", ()), key=_FLAGS.index)
+        start, end, flags = (
+            parts.get("start_seqno"),
+            parts.get("end_seqno"),
+            sorted(parts.get("snapshot_type", ()), key=_FLAGS.index),
+        )
         is_history = "history" in flags
-        repeats = before is not None and before.start is not None and (before.start, before.end) == (start, end) and is_history
+        repeats = (
+            before is not None
+            and before.start is not None
+            and (before.start, before.end) == (start, end)
+            and is_history
+        )
         if before is not None:
             is_replica = (connection.server, stream.vbucket) in self._replicas
             overlaps = start is not None and before.end is not None and start <= before.end
-            self.close_snapshot(stream, before, "continued" if repeats or (is_replica and overlaps) else "incomplete")
+            self.close_snapshot(
+                stream,
+                before,
+                "continued" if repeats or (is_replica and overlaps) else "incomplete",
+            )
         is_upr = start is None
         kind = "unknown" if is_upr else "disk" if "disk" in flags else "memory"
         layout = parts.get("generation", "v1")
@@ -368,7 +472,9 @@ class Tables:
             "flags": flags,
             "layout": layout,
             "max_visible_seqno": parts.get("max_visible_seqno"),
-            "high_completed_seqno": parts.get("high_completed_seqno") if on_disk else OneOf(parts.get("high_completed_seqno"), None),
+            "high_completed_seqno": parts.get("high_completed_seqno")
+            if on_disk
+            else OneOf(parts.get("high_completed_seqno"), None),
             "purge_seqno": parts.get("purge_seqno"),
             "high_prepared_seqno": parts.get("high_prepared_seqno"),
         }
@@ -384,8 +490,20 @@ class Tables:
             record["convention"] = "disk-later" if on_disk else "memory-2"
         else:
             record["convention"] = "unknown"  # until the first event came
-        awaits_event = not is_upr and record["convention"] == "unknown" and "from-latest" not in stream.record["request_flags"]
-        stream.current = Snapshot(record, start, end, is_history, one.row, is_first, awaits_event or (not is_first and not is_upr))
+        awaits_event = (
+            not is_upr
+            and record["convention"] == "unknown"
+            and "from-latest" not in stream.record["request_flags"]
+        )
+        stream.current = Snapshot(
+            record,
+            start,
+            end,
+            is_history,
+            one.row,
+            is_first,
+            awaits_event or (not is_first and not is_upr),
+        )
         stream.snapshots.append(stream.current)
 
     def _first_convention(self, stream: Stream, start: int, flags: list[str]) -> Any:
@@ -427,14 +545,28 @@ class Tables:
             record["state"] = "unknown"
             return
         record["state"] = snapshot.is_reached or otherwise
-        if record["state"] == "incomplete" and stream.last is not None and stream.last < snapshot.end:
-            self._gap(stream, stream.last, snapshot.end + 1, "snapshot-tail", "snapshot-tail", [snapshot.row], snapshot=snapshot)
+        if (
+            record["state"] == "incomplete"
+            and stream.last is not None
+            and stream.last < snapshot.end
+        ):
+            self._gap(
+                stream,
+                stream.last,
+                snapshot.end + 1,
+                "snapshot-tail",
+                "snapshot-tail",
+                [snapshot.row],
+                snapshot=snapshot,
+            )
             stream.last = snapshot.end
 
     def _out_of_order(self, stream: Stream, one: Heard) -> None:
         if one.said.parts["flags"] == ["start"]:
             self.close_snapshot(stream, stream.current, "incomplete")
-            stream.current = Snapshot(self._snapshot_record(stream, one, "oso"), None, None, is_history=False, row=one.row)
+            stream.current = Snapshot(
+                self._snapshot_record(stream, one, "oso"), None, None, is_history=False, row=one.row
+            )
             stream.snapshots.append(stream.current)
             stream.is_first = False
             stream.advanced_in_oso = None
@@ -453,11 +585,14 @@ class Tables:
                 self._gap(stream, low, high, "oso", "oso", [snapshot.row, one.row])
         highest = max([stream.last, *inside])
         if stream.advanced_in_oso is not None and stream.advanced_in_oso > highest:
-            self._gap(stream, highest, stream.advanced_in_oso + 1, "seqno-advanced", "seqno-advanced", [])
+            self._gap(
+                stream, highest, stream.advanced_in_oso + 1, "seqno-advanced", "seqno-advanced", []
+            )
             highest = stream.advanced_in_oso
         stream.last = highest
 
-    # -- seqnos --------------------------------------------------------------------------------------------
+    # -- seqnos
+    # --------------------------------------------------------------------------------------------
 
     def _event(self, connection: Connection, stream: Stream, one: Heard) -> None:
         parts, record, snapshot = one.said.parts, stream.record, stream.current
@@ -470,16 +605,26 @@ class Tables:
         snapshot.seqnos.append(seqno)
         ended = parts["collection_id"] if parts.get("event") == "end-collection" else None
         collection = parts.get("collection") or 0
-        stream.events.append(Event(seqno, one.said.name, collection, parts.get("key", ""), one.row, snapshot, ended))
+        stream.events.append(
+            Event(seqno, one.said.name, collection, parts.get("key", ""), one.row, snapshot, ended)
+        )
         if inner["type"] == "oso":
             return
-        if snapshot.awaits_event and snapshot.first_event is None and "checkpoint" not in inner["flags"]:
+        if (
+            snapshot.awaits_event
+            and snapshot.first_event is None
+            and "checkpoint" not in inner["flags"]
+        ):
             inner["convention"] = _event_convention(snapshot, seqno)
         before = snapshot.last
         snapshot.first_event = seqno if snapshot.first_event is None else snapshot.first_event
         snapshot.last = seqno
         if stream.last is not None and seqno > stream.last + 1:
-            within = snapshot.start is not None and snapshot.end is not None and snapshot.start <= seqno <= snapshot.end
+            within = (
+                snapshot.start is not None
+                and snapshot.end is not None
+                and snapshot.start <= seqno <= snapshot.end
+            )
             alone: Any
             if snapshot.is_history and before == stream.last and not stream.filter_names:
                 alone = "unexplained"
@@ -491,9 +636,19 @@ class Tables:
                 alone = "unexplained"
             visible = inner["max_visible_seqno"]
             if visible == 0 and inner["layout"] == "v2.0":
-                alone = OneOf("invisible", alone)  # zero may be said of a snapshot that holds nothing visible, or of none of that
+                alone = OneOf(
+                    "invisible", alone
+                )  # zero may be said of a snapshot that holds nothing visible, or of none of that
             is_hidden = bool(visible) and stream.last >= visible
-            self._gap(stream, stream.last, seqno, "invisible" if is_hidden else alone, alone, [], snapshot=snapshot)
+            self._gap(
+                stream,
+                stream.last,
+                seqno,
+                "invisible" if is_hidden else alone,
+                alone,
+                [],
+                snapshot=snapshot,
+            )
         stream.last = seqno
         if seqno == snapshot.end:
             snapshot.is_reached = "complete"
@@ -514,7 +669,15 @@ class Tables:
             snapshot.is_reached = snapshot.record["state"] = "complete-seqno-advanced"
 
     def _gap(
-        self, stream: Stream, after: int, before: int, cause: Any, alone: Any, rows: list[int], *, snapshot: Snapshot | None = None
+        self,
+        stream: Stream,
+        after: int,
+        before: int,
+        cause: Any,
+        alone: Any,
+        rows: list[int],
+        *,
+        snapshot: Snapshot | None = None,
     ) -> None:
         stream.record["gaps"] += 1
         stream.gaps.append(

@@ -1,4 +1,6 @@
-"""What is known of connections, streams and snapshots while a tape is gone through, and the values that rules leave open."""
+"""What is known of connections, streams and snapshots while a tape is gone through, and the values
+that rules leave open.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Heard:
 
 @dataclass(slots=True)
 class End:
-    """How a connection ended: who sent the first FIN or RST; nobody when a new connection of its addresses showed it."""
+    """How a connection ended: who sent the first FIN or RST; nobody when a new connection of its
+    addresses showed it.
+    """
 
     by: str | None
     time_ns: int
@@ -105,7 +109,9 @@ class Stream:
     advanced: list[int] = field(default_factory=list)
     """Of its SeqnoAdvanced messages."""
     verdicts: set[Any] = field(default_factory=set)
-    """Its verdict, and what it is to whoever knows nothing of flow control, or of the server's high seqno."""
+    """Its verdict, and what it is to whoever knows nothing of flow control, or of the server's high
+    seqno.
+    """
 
     @property
     def branch(self) -> int | None:
@@ -128,7 +134,9 @@ class Connection:
     client: tuple[str, str]
     host: str
     server: str
-    pending: dict[tuple[bool, str, int], list[Heard]] = field(default_factory=lambda: defaultdict(list))
+    pending: dict[tuple[bool, str, int], list[Heard]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     is_open: bool = False
     open_refused: bool = False
     collections: bool = False
@@ -141,6 +149,8 @@ class Connection:
 
 
 def program_of(name: str) -> str:
-    """What the names of one client's connections have in common: the part before the first colon, or the node that a replication is for."""
+    """What the names of one client's connections have in common: the part before the first colon,
+    or the node that a replication is for.
+    """
     head, _, nodes = name.partition(":")
     return f"{head} to {nodes.split('->')[1].rpartition(':')[0]}" if head == "replication" else head

@@ -1,4 +1,6 @@
-"""What happened in a bucket: each vbucket's changes on its newest branch, what a compaction purged, which branches there were."""
+"""What happened in a bucket: each vbucket's changes on its newest branch, what a compaction purged,
+which branches there were.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,18 @@ class Change:
 
     @property
     def entity(self) -> tuple[str, int, str]:
-        """What a snapshot without duplicates holds once: prepares live apart from what is committed, system events from both."""
+        """What a snapshot without duplicates holds once: prepares live apart from what is
+        committed, system events from both.
+        """
         if self.event.endswith("scope"):
             return "scope", self.scope, ""
         if self.kind == "system":
             return "collection", self.collection, ""
-        return "prepared" if self.kind in ("prepare", "abort") else "committed", self.collection, self.key
+        return (
+            "prepared" if self.kind in ("prepare", "abort") else "committed",
+            self.collection,
+            self.key,
+        )
 
 
 @dataclass(slots=True)
@@ -70,7 +78,11 @@ class Vbucket:
     @property
     def plain_high(self) -> int:
         """The newest seqno that a client without collections and sync writes may see."""
-        visible = (c.seqno for c in reversed(self.changes) if c.kind not in ("prepare", "abort", "system") and c.collection == 0)
+        visible = (
+            c.seqno
+            for c in reversed(self.changes)
+            if c.kind not in ("prepare", "abort", "system") and c.collection == 0
+        )
         return next(visible, 0)
 
     def between(self, low: int, high: int) -> list[Change]:
@@ -97,7 +109,16 @@ class Vbucket:
             place = dice.pick(sorted(self.pending))
             prepared = self.pending.pop(place)
             kind = "abort" if dice.chance(25) else "commit"
-            self._add(Change(seqno, kind, place[1], place[0], prepared, deleted=place in self.deleting and kind == "commit"))
+            self._add(
+                Change(
+                    seqno,
+                    kind,
+                    place[1],
+                    place[0],
+                    prepared,
+                    deleted=place in self.deleting and kind == "commit",
+                )
+            )
             self.deleting.discard(place)
             return
         if what == "system" and self._system(dice, seqno):
@@ -120,7 +141,11 @@ class Vbucket:
 
     def _system(self, dice: Dice, seqno: int) -> bool:
         unborn = [c for c in (8, 9, 10) if c not in self.collections | self.dropped]
-        mortal = [c for c in (8, 9) if c in self.collections and not any(place[0] == c for place in self.pending)]
+        mortal = [
+            c
+            for c in (8, 9)
+            if c in self.collections and not any(place[0] == c for place in self.pending)
+        ]
         options = [(3, "begin")] if unborn else []
         options += [(1, "end")] if mortal else []
         options += [(2, "modify")] if self.collections - {0} else []
@@ -133,19 +158,51 @@ class Vbucket:
             scope = SCOPE_OF[collection]
             if scope not in self.scopes:
                 self.scopes.add(scope)
-                self._add(Change(seqno, "system", "scope", event="create-scope", scope=scope, uid=self.uid))
+                self._add(
+                    Change(
+                        seqno, "system", "scope", event="create-scope", scope=scope, uid=self.uid
+                    )
+                )
                 return True
             self.collections.add(collection)
-            self._add(Change(seqno, "system", f"c{collection}", collection, event="begin-collection", scope=scope, uid=self.uid))
+            self._add(
+                Change(
+                    seqno,
+                    "system",
+                    f"c{collection}",
+                    collection,
+                    event="begin-collection",
+                    scope=scope,
+                    uid=self.uid,
+                )
+            )
         elif what == "end":
             collection = dice.pick(mortal)
             self.collections.discard(collection)
             self.dropped.add(collection)
-            self._add(Change(seqno, "system", "", collection, event="end-collection", scope=SCOPE_OF[collection], uid=self.uid))
+            self._add(
+                Change(
+                    seqno,
+                    "system",
+                    "",
+                    collection,
+                    event="end-collection",
+                    scope=SCOPE_OF[collection],
+                    uid=self.uid,
+                )
+            )
         else:
             collection = dice.pick(sorted(self.collections - {0}))
             self._add(
-                Change(seqno, "system", f"c{collection}", collection, event="modify-collection", scope=SCOPE_OF[collection], uid=self.uid)
+                Change(
+                    seqno,
+                    "system",
+                    f"c{collection}",
+                    collection,
+                    event="modify-collection",
+                    scope=SCOPE_OF[collection],
+                    uid=self.uid,
+                )
             )
         return True
 
@@ -153,7 +210,9 @@ class Vbucket:
         self.changes.append(change)
 
     def fail_over(self, dice: Dice, node: int) -> None:
-        """Another node becomes the active one; it may lack the newest changes, which are then no part of the history."""
+        """Another node becomes the active one; it may lack the newest changes, which are then no
+        part of the history.
+        """
         oldest = max(self.log[0][1], self.purge)
         kept = self.high - dice.below(min(self.high - oldest, 12) + 1)
         lost = self.changes[kept:]
@@ -171,7 +230,11 @@ class Vbucket:
             self.deleting.discard(place)
         elif change.kind in ("commit", "abort"):
             self.pending[place] = change.prepared
-            if self.changes[change.prepared - 1].deleted if change.prepared <= len(self.changes) else False:
+            if (
+                self.changes[change.prepared - 1].deleted
+                if change.prepared <= len(self.changes)
+                else False
+            ):
                 self.deleting.add(place)
         elif change.event == "begin-collection":
             self.collections.discard(change.collection)
@@ -184,13 +247,19 @@ class Vbucket:
     def compact(self, dice: Dice) -> None:
         """Old deletions go from disk."""
         tombs = [
-            change.seqno for change in self.changes if change.kind in ("deletion", "expiration", "abort") and change.seqno > self.purge
+            change.seqno
+            for change in self.changes
+            if change.kind in ("deletion", "expiration", "abort") and change.seqno > self.purge
         ]
         if tombs:
             self.purge = tombs[dice.below(len(tombs))]
 
-    def rollback(self, start: int, snapshot: tuple[int, int], uuid: int, *, strict: bool, keeps_purged: bool) -> int | None:
-        """The seqno a producer answers to a stream request, or None when the client may go on; the checks in a producer's order."""
+    def rollback(
+        self, start: int, snapshot: tuple[int, int], uuid: int, *, strict: bool, keeps_purged: bool
+    ) -> int | None:
+        """The seqno a producer answers to a stream request, or None when the client may go on; the
+        checks in a producer's order.
+        """
         low, high = snapshot
         if start == 0 and not (strict and uuid):
             return None

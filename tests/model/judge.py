@@ -1,4 +1,6 @@
-"""Conversations told, damaged, read and judged; and a failing one told again until nothing can be left out of it."""
+"""Conversations told, damaged, read and judged; and a failing one told again until nothing can be
+left out of it.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,35 @@ from tests.model.expect import Tables
 from tests.model.facts import Heard
 from tests.model.packets import laid
 from tests.model.play import play
-from tests.model.reading import Capture, begun, cut, disordered, disturbed, doubled, lossy, one_sided, read, snapped, whole
+from tests.model.reading import (
+    Capture,
+    begun,
+    cut,
+    disordered,
+    disturbed,
+    doubled,
+    lossy,
+    one_sided,
+    read,
+    snapped,
+    whole,
+)
 from tests.model.tape import START_NS, Closed, Said
 
 COMPLETE = ("whole", "in pieces", "disordered", "doubled", "disturbed", "cut")
-"""What can become of a capture, so that nothing is missing before its end: the tables have to be exact."""
+"""What can become of a capture, so that nothing is missing before its end: the tables have to be
+exact.
+"""
 DAMAGED = ("begun", "lossy", "one-sided", "snaplen")
 """And so that something is: the tables must not say what is not so."""
 
 
 def truth(capture: Capture, heard: Sequence[Heard]) -> Tables:
     """The tables of a capture in which nothing is missing between its first packet and its last."""
-    addresses = [(f"{one.client[0]}:{one.client[1]}", f"{one.server[0]}:{one.server[1]}") for one in capture.tape.opened]
+    addresses = [
+        (f"{one.client[0]}:{one.client[1]}", f"{one.server[0]}:{one.server[1]}")
+        for one in capture.tape.opened
+    ]
     return Tables(heard, addresses, capture.ends, capture.last_ns)
 
 
@@ -88,16 +107,23 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
     sizes = [rng.randrange(1, 40) for _ in range(100)] if damage == "in pieces" else []
     found = read(left, sizes, remembers=damage == "in pieces")
     if damage in COMPLETE:
-        vanished = {one.connection for one in left.tape.entries if isinstance(one, Closed)} - left.ends.keys()
-        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, vanished, is_whole=True)
+        vanished = {
+            one.connection for one in left.tape.entries if isinstance(one, Closed)
+        } - left.ends.keys()
+        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(
+            left.tape, found, vanished, is_whole=True
+        )
     heard = _heard(tuple(choices))
     rows: dict[Said, int] = {one.said: one.row for one in heard}
     claims = Claims(truth(capture, heard), rows, left, found)
     return left, claims.wrong + unfounded(left.tape, found, left.cut_short, torn=claims.torn)
 
 
-def complaint(damage: str, seed: int, *, times: int = 1, tries: int = 150, about: str = "") -> str | None:
-    """None when all is well with the conversation of a seed; else the smallest one found that shows the same kind of fault, to read.
+def complaint(
+    damage: str, seed: int, *, times: int = 1, tries: int = 150, about: str = ""
+) -> str | None:
+    """None when all is well with the conversation of a seed; else the smallest one found that shows
+    the same kind of fault, to read.
 
     ``times``: how many damages of it are judged. ``about``: only complaints with this text.
     """

@@ -1,4 +1,6 @@
-"""A tape laid into TCP packets: several messages in one, one message over several, both directions under way at once."""
+"""A tape laid into TCP packets: several messages in one, one message over several, both directions
+under way at once.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def laid(tape: Tape) -> Laid:
     begun: dict[object, tuple[int, int]] = {}
     lengths: list[list[int]] = []
 
-    def send(number: int, direction: int, payload: bytes = b"", flags: int = ACK, *, now: int) -> None:
+    def send(
+        number: int, direction: int, payload: bytes = b"", flags: int = ACK, *, now: int
+    ) -> None:
         wire = wires[number]
         wire.talk.time_ns = max(now, out.packets[-1].time_ns + 100 if out.packets else now)
         wire.talk.send(direction, payload, flags)
@@ -73,15 +77,24 @@ def laid(tape: Tape) -> Laid:
                 for direction in (0, 1):
                     flush(number, direction, wire.said_ns + _PATIENCE_NS)
         if isinstance(entry, Opened):
-            isn = rng.randrange(MODULUS), rng.choice([rng.randrange(MODULUS), MODULUS - rng.randrange(3000)])
+            isn = (
+                rng.randrange(MODULUS),
+                rng.choice([rng.randrange(MODULUS), MODULUS - rng.randrange(3000)]),
+            )
             if (entry.client, entry.server) in begun:
-                # A system does not let the numbers of a connection come near those of one before with its addresses.
+                # A system does not let the numbers of a connection come near those of one before
+                # with its addresses.
                 client, server = begun[entry.client, entry.server]
-                isn = (client + (1 << 28) + isn[0] % (1 << 28)) % MODULUS, (server + (1 << 28) + isn[1] % (1 << 28)) % MODULUS
+                isn = (
+                    (client + (1 << 28) + isn[0] % (1 << 28)) % MODULUS,
+                    (server + (1 << 28) + isn[1] % (1 << 28)) % MODULUS,
+                )
             begun[entry.client, entry.server] = isn
             talk = Talk(entry.client[1], isn=isn, hosts=(entry.client[0], entry.server[0]))
             mss = rng.choice([1448, 1448, 400, 90])
-            wires.append(Wire(talk, mss, coalesces=rng.random() < 0.6, acks=rng.choice([0, 0.3, 1])))
+            wires.append(
+                Wire(talk, mss, coalesces=rng.random() < 0.6, acks=rng.choice([0, 0.3, 1]))
+            )
             lengths.append([0, 0])
             for direction, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
                 send(entry.connection, direction, flags=flags, now=now)
@@ -121,16 +134,25 @@ def _say(said: Said, wire: Wire, flush: object, rng: random.Random) -> None:
 
 
 def astray(like: Packet, flags: int, ahead: int) -> Packet:
-    """What its sender never sent: a SYN or RST whose number is so far from that behind a packet, on the same addresses."""
+    """What its sender never sent: a SYN or RST whose number is so far from that behind a packet, on
+    the same addresses.
+    """
     seq, ack = (int.from_bytes(like.data[at : at + 4], "big") for at in (38, 42))
     end = seq + like.size + bool(like.data[47] & (SYN | FIN))
     head = like.data[:16] + (40).to_bytes(2, "big") + like.data[18:38]
-    numbers = ((end + ahead) % MODULUS).to_bytes(4, "big") + (ack if flags & ACK else 0).to_bytes(4, "big")
+    numbers = ((end + ahead) % MODULUS).to_bytes(4, "big") + (ack if flags & ACK else 0).to_bytes(
+        4, "big"
+    )
     data = head + numbers + bytes([0x50, flags]) + like.data[48:54]
     return replace(like, data=data, wire=len(data), size=0, begins=False)
 
 
 def write_pcap(path: Path, packets: Sequence[Packet]) -> Path:
     """As a capture file."""
-    path.write_bytes(pcap([Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets], magic=0xA1B23C4D))
+    path.write_bytes(
+        pcap(
+            [Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets],
+            magic=0xA1B23C4D,
+        )
+    )
     return path

@@ -1,4 +1,6 @@
-"""Faults planted into what connections agree on, into flow control and noops, and into the layout of messages."""
+"""Faults planted into what connections agree on, into flow control and noops, and into the layout
+of messages.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from tests.model.tape import Said
 PLANTS = Plants()
 plant, bare = PLANTS.opened, PLANTS.bare
 
-# -- what was agreed on ---------------------------------------------------------------------------------------------------------------
+# -- what was agreed on
+# --------------------------------------------------------------------------------------------------
 
 
 @bare("a setting before the open", "dcp-before-open")
@@ -80,7 +83,9 @@ def _(talk: Talk) -> Said:
 @plant("an answer that nobody asked for", "unmatched-response")
 def _(talk: Talk) -> Said:
     talk.failover_log(VB)
-    return talk.say(False, "dcp_get_failover_log", "response", opaque=0xBAD, status=0, log=[(UUID, 0)])
+    return talk.say(
+        False, "dcp_get_failover_log", "response", opaque=0xBAD, status=0, log=[(UUID, 0)]
+    )
 
 
 @plant("an event is answered", "unexpected-reply")
@@ -96,7 +101,9 @@ def _(talk: Talk) -> Said:
 def _(talk: Talk) -> Said:
     asked = talk.stream(VB)
     talk.snapshot(VB, 0, 3)
-    reply = talk.say(True, "dcp_snapshot_marker", "response", opaque=asked.parts["opaque"], status=0)
+    reply = talk.say(
+        True, "dcp_snapshot_marker", "response", opaque=asked.parts["opaque"], status=0
+    )
     talk.failover_log(VB)
     return reply
 
@@ -116,7 +123,9 @@ def _(talk: Talk) -> Said:
 def _(talk: Talk) -> Said:
     asked = talk.stream(VB)
     talk.marker(VB, 0, 3, "memory", *(["ack"] if talk.dice.chance(50) else []))
-    return talk.say(True, "dcp_snapshot_marker", "response", opaque=asked.parts["opaque"], status=EINVAL)
+    return talk.say(
+        True, "dcp_snapshot_marker", "response", opaque=asked.parts["opaque"], status=EINVAL
+    )
 
 
 @plant("a setting is refused", "control-rejected")
@@ -155,7 +164,10 @@ def _(talk: Talk) -> Said:
     talk.marker(VB, 0, 5)
     stray = 2 + talk.dice.below(4)
     opaque = talk.opaques[VB, 0]
-    said = [talk.mutation(VB, seqno, sid=3 if seqno == stray else 0, opaque=opaque) for seqno in range(1, 6)]
+    said = [
+        talk.mutation(VB, seqno, sid=3 if seqno == stray else 0, opaque=opaque)
+        for seqno in range(1, 6)
+    ]
     talk.end(VB, "disconnected")
     talk.stream(VB, 5, uuid=UUID)
     return said[stray - 1]
@@ -176,7 +188,12 @@ def _(talk: Talk) -> Said:
 @plant("a marker of a later version", "marker-version-not-negotiated")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
-    parts: dict[str, Any] = {"max_visible_seqno": 0, "high_completed_seqno": 0, "high_prepared_seqno": 0, "purge_seqno": 0}
+    parts: dict[str, Any] = {
+        "max_visible_seqno": 0,
+        "high_completed_seqno": 0,
+        "high_prepared_seqno": 0,
+        "purge_seqno": 0,
+    }
     marker = talk.marker(VB, 0, 3, "disk", "checkpoint", generation="v2.2", **parts)
     talk.mutation(VB, 3)
     return marker
@@ -223,7 +240,9 @@ def _(talk: Talk) -> Said:
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.marker(VB, 0, 2)
-    said = talk.mutation(VB, 1, name="dcp_prepare", value="{}", datatype=1, deleted=0, durability_level="majority")
+    said = talk.mutation(
+        VB, 1, name="dcp_prepare", value="{}", datatype=1, deleted=0, durability_level="majority"
+    )
     talk.mutation(VB, 2)
     return said
 
@@ -232,7 +251,13 @@ def _(talk: Talk) -> Said:
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.snapshot(VB, 0, 3)
-    parts: dict[str, Any] = {"start_seqno": 0, "end_seqno": 9, "vbucket_uuid": 0, "snapshot_start_seqno": 0, "snapshot_end_seqno": 0}
+    parts: dict[str, Any] = {
+        "start_seqno": 0,
+        "end_seqno": 9,
+        "vbucket_uuid": 0,
+        "snapshot_start_seqno": 0,
+        "snapshot_end_seqno": 0,
+    }
     return talk.say(False, "dcp_stream_req", opaque=0x77, vbucket=VB + 1, flags=[], **parts)
 
 
@@ -261,7 +286,8 @@ def _(talk: Talk) -> Said:
     return talk.say(True, "dcp_mutation", vbucket=VB, **parts)
 
 
-# -- flow control ---------------------------------------------------------------------------------------------------------------------
+# -- flow control
+# --------------------------------------------------------------------------------------------------
 
 
 def _stream(talk: Talk, count: int, **parts: Any) -> list[Said]:
@@ -270,7 +296,9 @@ def _stream(talk: Talk, count: int, **parts: Any) -> list[Said]:
     return [talk.mutation(VB, seqno, **parts) for seqno in range(1, count + 1)]
 
 
-@plant("a window is full, and nobody acknowledges", "flow-control-stall", connection_buffer_size="500")
+@plant(
+    "a window is full, and nobody acknowledges", "flow-control-stall", connection_buffer_size="500"
+)
 def _(talk: Talk) -> Said:
     said = _stream(talk, 9)
     sizes = [24 + 20] + [len(one.data) for one in said]
@@ -296,7 +324,9 @@ def _(talk: Talk) -> Said | None:
     return None
 
 
-@plant("a client acknowledges more than it got", "over-acknowledged", connection_buffer_size="50000")
+@plant(
+    "a client acknowledges more than it got", "over-acknowledged", connection_buffer_size="50000"
+)
 def _(talk: Talk) -> Said:
     sizes = sum(len(one.data) for one in _stream(talk, 9)) + 44
     acks = [talk.acknowledge(sizes // 2), talk.acknowledge(sizes + talk.dice.below(300))]
@@ -304,7 +334,11 @@ def _(talk: Talk) -> Said:
     return acks[1]
 
 
-@plant("a client does not count some bytes of each message", "under-acknowledged", connection_buffer_size="50000")
+@plant(
+    "a client does not count some bytes of each message",
+    "under-acknowledged",
+    connection_buffer_size="50000",
+)
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     acks = []
@@ -327,7 +361,8 @@ def _(talk: Talk) -> Said:
     return talk.acknowledge(90)
 
 
-# -- noops ----------------------------------------------------------------------------------------------------------------------------
+# -- noops
+# --------------------------------------------------------------------------------------------------
 
 _NOOPS = {"enable_noop": "true", "set_noop_interval": "20"}
 
@@ -366,7 +401,9 @@ def _(talk: Talk) -> Said:
     return second
 
 
-@plant("a noop is answered with the bytes of its opaque the other way round", "noop-opaque", **_NOOPS)
+@plant(
+    "a noop is answered with the bytes of its opaque the other way round", "noop-opaque", **_NOOPS
+)
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     answer = talk.noop(0x81969800, 0x00989681)[1]
@@ -386,7 +423,8 @@ def _(talk: Talk) -> Said | None:
     return last
 
 
-# -- the layout of messages -----------------------------------------------------------------------------------------------------------
+# -- the layout of messages
+# --------------------------------------------------------------------------------------------------
 
 
 def _put(said: Said, at: int, value: bytes) -> Said:
@@ -439,7 +477,18 @@ def _(talk: Talk) -> Said:
 def _(talk: Talk) -> Said:
     asked = talk.stream(VB)
     talk.marker(VB, 0, 3)
-    said = talk.raw(False, encode_parts(0x80, 0x57, extras=bytes(25), key=b"\0k", specific=VB, opaque=asked.parts["opaque"], cas=9))
+    said = talk.raw(
+        False,
+        encode_parts(
+            0x80,
+            0x57,
+            extras=bytes(25),
+            key=b"\0k",
+            specific=VB,
+            opaque=asked.parts["opaque"],
+            cas=9,
+        ),
+    )
     talk.mutation(VB, 2)
     talk.mutation(VB, 3)
     return said
@@ -449,7 +498,13 @@ def _(talk: Talk) -> Said:
 def _(talk: Talk) -> Said:
     _last(talk)
     said = talk.end(VB, "disconnected")
-    said.data = encode("dcp_stream_end", end_reason="disconnected", vbucket=VB, opaque=said.parts["opaque"], value=b"x")
+    said.data = encode(
+        "dcp_stream_end",
+        end_reason="disconnected",
+        vbucket=VB,
+        opaque=said.parts["opaque"],
+        value=b"x",
+    )
     talk.stream(VB, 5, uuid=UUID)
     return said
 
@@ -460,7 +515,17 @@ def _(talk: Talk) -> Said:
     talk.marker(VB, 0, 3)
     extras = (1).to_bytes(8, "big") + (1).to_bytes(8, "big") + bytes(15)
     said = talk.raw(
-        False, encode_parts(0x08, 0x57, framing=b"\x25", extras=extras, key=b"\0k", specific=VB, opaque=asked.parts["opaque"], cas=CAS)
+        False,
+        encode_parts(
+            0x08,
+            0x57,
+            framing=b"\x25",
+            extras=extras,
+            key=b"\0k",
+            specific=VB,
+            opaque=asked.parts["opaque"],
+            cas=CAS,
+        ),
     )
     talk.mutation(VB, 2)
     talk.mutation(VB, 3)
@@ -491,7 +556,12 @@ def _(talk: Talk) -> Said:
 @plant("a marker whose value is too short", "marker-value-length", max_marker_version="2.2")
 def _(talk: Talk) -> Said:
     asked = talk.stream(VB)
-    said = talk.raw(False, encode_parts(0x80, 0x56, extras=b"\x02", value=bytes(50), specific=VB, opaque=asked.parts["opaque"]))
+    said = talk.raw(
+        False,
+        encode_parts(
+            0x80, 0x56, extras=b"\x02", value=bytes(50), specific=VB, opaque=asked.parts["opaque"]
+        ),
+    )
     for seqno in (1, 2):
         talk.mutation(VB, seqno)
     talk.marker(VB, 3, 5, "memory", "checkpoint")
@@ -502,7 +572,12 @@ def _(talk: Talk) -> Said:
 @plant("a failover log that is cut", "failover-log-size")
 def _(talk: Talk) -> Said:
     asked, answer = talk.failover_log(VB)
-    answer.data = encode("dcp_get_failover_log", "response", opaque=asked.parts["opaque"], value=bytes(1 + talk.dice.below(15)))
+    answer.data = encode(
+        "dcp_get_failover_log",
+        "response",
+        opaque=asked.parts["opaque"],
+        value=bytes(1 + talk.dice.below(15)),
+    )
     return answer
 
 
@@ -584,7 +659,18 @@ def _(talk: Talk) -> Said:
     asked = talk.stream(VB)
     talk.marker(VB, 0, 3)
     extras = (1).to_bytes(8, "big") + (0).to_bytes(4, "big") + b"\0"
-    said = talk.raw(False, encode_parts(0x80, 0x5F, extras=extras, key=b"beers", value=bytes(9), specific=VB, opaque=asked.parts["opaque"]))
+    said = talk.raw(
+        False,
+        encode_parts(
+            0x80,
+            0x5F,
+            extras=extras,
+            key=b"beers",
+            value=bytes(9),
+            specific=VB,
+            opaque=asked.parts["opaque"],
+        ),
+    )
     talk.mutation(VB, 3)
     return said
 

@@ -170,7 +170,12 @@ def _(talk: Talk) -> Said:
     return talk.mutation(VB, 3, cas=0x7FFF_FFFF_FFFF_0000)
 
 
-@plant("a stream lacks a seqno with history", "gap-in-history-snapshot", change_streams="true", flatbuffers_system_events="true")
+@plant(
+    "a stream lacks a seqno with history",
+    "gap-in-history-snapshot",
+    change_streams="true",
+    flatbuffers_system_events="true",
+)
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.marker(VB, 0, 9, "disk", "checkpoint", "history", "may-duplicate-keys")
@@ -194,13 +199,22 @@ def _(talk: Talk) -> Said | None:
     return shown
 
 
-@plant("another stream shows another change of the same seqno", "diverging-history", enable_stream_id="true")
+@plant(
+    "another stream shows another change of the same seqno",
+    "diverging-history",
+    enable_stream_id="true",
+)
 def _(talk: Talk) -> Said:
     other = 3 + talk.dice.below(5)
     for sid in (1, 2):
         talk.stream(VB, value=f'{{"sid":{sid}}}', sid=sid)
         talk.marker(VB, 0, 9, sid=sid)
-        said = [talk.mutation(VB, seqno, sid=sid, cas=CAS + (seqno << 16) + (sid if seqno == other else 0)) for seqno in range(1, 10)]
+        said = [
+            talk.mutation(
+                VB, seqno, sid=sid, cas=CAS + (seqno << 16) + (sid if seqno == other else 0)
+            )
+            for seqno in range(1, 10)
+        ]
     return said[other - 1]
 
 
@@ -215,7 +229,9 @@ def _(talk: Talk) -> Said:
     return marker
 
 
-@plant("an OSO snapshot ends that never began", "oso-structure", enable_out_of_order_snapshots="true")
+@plant(
+    "an OSO snapshot ends that never began", "oso-structure", enable_out_of_order_snapshots="true"
+)
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     end = talk.of(VB, "dcp_oso_snapshot", flags=["end"])
@@ -301,11 +317,23 @@ def _(talk: Talk) -> Said:
 
 
 def _durable(talk: Talk, seqno: int, key: str, **parts: Any) -> Said:
-    return talk.mutation(VB, seqno, key, name="dcp_prepare", value="{}", datatype=1, deleted=0, durability_level="majority", **parts)
+    return talk.mutation(
+        VB,
+        seqno,
+        key,
+        name="dcp_prepare",
+        value="{}",
+        datatype=1,
+        deleted=0,
+        durability_level="majority",
+        **parts,
+    )
 
 
 def _commit(talk: Talk, prepared: int, seqno: int, key: str) -> Said:
-    return talk.of(VB, "dcp_commit", key=key, collection=0, prepared_seqno=prepared, commit_seqno=seqno)
+    return talk.of(
+        VB, "dcp_commit", key=key, collection=0, prepared_seqno=prepared, commit_seqno=seqno
+    )
 
 
 @plant("a commit without its prepare", "commit-without-prepare", enable_sync_writes="true")
@@ -338,12 +366,26 @@ def _(talk: Talk) -> Said:
     return prepare
 
 
-@plant("a replica acknowledges less than before", "seqno-ack-regress", enable_sync_writes="true", consumer_name="replica")
+@plant(
+    "a replica acknowledges less than before",
+    "seqno-ack-regress",
+    enable_sync_writes="true",
+    consumer_name="replica",
+)
 def _(talk: Talk) -> Said:
     asked = talk.stream(VB)
     talk.marker(VB, 0, 9)
     for seqno in (3, 6):
         _durable(talk, seqno, f"k{seqno}")
-    acks = [talk.say(True, "dcp_seqno_acknowledged", vbucket=VB, opaque=asked.parts["opaque"], prepared_seqno=seqno) for seqno in (6, 3)]
+    acks = [
+        talk.say(
+            True,
+            "dcp_seqno_acknowledged",
+            vbucket=VB,
+            opaque=asked.parts["opaque"],
+            prepared_seqno=seqno,
+        )
+        for seqno in (6, 3)
+    ]
     talk.mutation(VB, 9)
     return acks[1]

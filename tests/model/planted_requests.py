@@ -25,7 +25,8 @@ from tests.model.tape import Said
 PLANTS = Plants()
 plant, bare = PLANTS.opened, PLANTS.bare
 
-# -- stream requests ------------------------------------------------------------------------------------------------------------------
+# -- stream requests
+# --------------------------------------------------------------------------------------------------
 
 RANGES: Mapping[str, tuple[int, int, tuple[int, int]]] = {
     "above its snapshot": (20, 1 << 40, (5, 10)),
@@ -35,7 +36,9 @@ RANGES: Mapping[str, tuple[int, int, tuple[int, int]]] = {
 for _where, (_start, _end, _range) in RANGES.items():
 
     @plant(f"a stream is asked for from a start {_where}", "bad-stream-range")
-    def _(talk: Talk, start: int = _start, end: int = _end, snapshot: tuple[int, int] = _range) -> Said:
+    def _(
+        talk: Talk, start: int = _start, end: int = _end, snapshot: tuple[int, int] = _range
+    ) -> Said:
         asked = talk.request(VB, start, end, uuid=UUID, snapshot=snapshot)
         talk.answer(asked, ERANGE)
         return asked
@@ -77,7 +80,13 @@ def _(talk: Talk) -> Said:
     return answer
 
 
-for _name, _status in {"range": ERANGE, "argument": EINVAL, "vbucket": NOT_MY_VBUCKET, "privilege": EACCESS, "while": ETMPFAIL}.items():
+for _name, _status in {
+    "range": ERANGE,
+    "argument": EINVAL,
+    "vbucket": NOT_MY_VBUCKET,
+    "privilege": EACCESS,
+    "while": ETMPFAIL,
+}.items():
 
     @plant(f"a stream is refused for its {_name}", "stream-refused")
     def _(talk: Talk, status: int = _status) -> Said:
@@ -109,7 +118,8 @@ def _(talk: Talk) -> Said:
     return asked
 
 
-# -- rollbacks ------------------------------------------------------------------------------------------------------------------------
+# -- rollbacks
+# --------------------------------------------------------------------------------------------------
 
 
 @plant("a rollback", "rollback")
@@ -196,7 +206,8 @@ def _(talk: Talk) -> Said:
     return said[0]
 
 
-# -- the ends of streams --------------------------------------------------------------------------------------------------------------
+# -- the ends of streams
+# --------------------------------------------------------------------------------------------------
 
 for _reason in ("too-slow", "backfill-failed", "rollback", "lost-privileges", 99):
 
@@ -326,7 +337,11 @@ def _(talk: Talk) -> Said:
     return talk.stream(VB, 6 + talk.dice.below(9), uuid=UUID)
 
 
-@plant("a client resumes inside an OSO snapshot", "oso-resume-point", enable_out_of_order_snapshots="true")
+@plant(
+    "a client resumes inside an OSO snapshot",
+    "oso-resume-point",
+    enable_out_of_order_snapshots="true",
+)
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.of(VB, "dcp_oso_snapshot", flags=["start"])
@@ -350,7 +365,12 @@ def _(talk: Talk) -> Said:
     talk.snapshot(VB, 0, 4)
     said = []
     for _ in range(3):
-        told = {"observed_vbucket": VB, "vbucket_uuid": UUID, "last_persisted_seqno": 0, "current_seqno": 4}
+        told = {
+            "observed_vbucket": VB,
+            "vbucket_uuid": UUID,
+            "last_persisted_seqno": 0,
+            "current_seqno": 4,
+        }
         said.append(talk.ask("observe_seqno", told, vbucket=VB, vbucket_uuid=UUID)[1])
         talk.wait(3)
     talk.failover_log(VB)
@@ -368,7 +388,11 @@ def _(talk: Talk) -> Said:
 
 @plant("vbuckets that nobody asks for", "vbuckets-not-requested")
 def _(talk: Talk) -> Said:
-    listed = talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": vb, "seqno": 0} for vb in range(VB, VB + 9)]}, state="active")[1]
+    listed = talk.ask(
+        "get_all_vb_seqnos",
+        {"seqnos": [{"vbucket": vb, "seqno": 0} for vb in range(VB, VB + 9)]},
+        state="active",
+    )[1]
     talk.stream(VB)
     talk.wait(3)
     talk.failover_log(VB)

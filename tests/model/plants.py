@@ -1,4 +1,5 @@
-"""Faults that a connection of its own has, after a legal conversation: each a talk, and the rule that has to tell of it, and nothing else.
+"""Faults that a connection of its own has, after a legal conversation: each a talk, and the rule
+that has to tell of it, and nothing else.
 
 A plant tells a talk, which is legal but for one thing, and gives what its finding has to point at.
 """
@@ -11,7 +12,15 @@ from dataclasses import dataclass
 from tests.model.talk import Talk
 from tests.model.tape import Said
 
-KEY_EEXISTS, EINVAL, NOT_MY_VBUCKET, ERANGE, EACCESS, NOT_SUPPORTED, ETMPFAIL = 2, 4, 7, 0x22, 0x24, 0x83, 0x86
+KEY_EEXISTS, EINVAL, NOT_MY_VBUCKET, ERANGE, EACCESS, NOT_SUPPORTED, ETMPFAIL = (
+    2,
+    4,
+    7,
+    0x22,
+    0x24,
+    0x83,
+    0x86,
+)
 MANIFEST_AHEAD = 0x8B
 OLDER, NEWER = 0x1111222233334444, 0x5555666677778888
 LOG = ((NEWER, 50), (OLDER, 0))

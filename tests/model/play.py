@@ -26,7 +26,10 @@ class World:
         self.is_durable = not self.keeps_history and dice.chance(50)
         self.has_collections = dice.chance(60)
         numbers = [7, 8, 300, 1023][: 1 + dice.below(4)]
-        self.vbuckets = {number: Vbucket(number, [(uuid_of(number, 1), 0)], node=dice.below(NODES)) for number in numbers}
+        self.vbuckets = {
+            number: Vbucket(number, [(uuid_of(number, 1), 0)], node=dice.below(NODES))
+            for number in numbers
+        }
         for vbucket in self.vbuckets.values():
             self._write(vbucket, 1 + dice.below(30))
             if dice.chance(20):
@@ -41,7 +44,9 @@ class World:
         return self.tape.now_ns
 
     def wait(self, milliseconds: int) -> None:
-        """Nothing happens for so long but noops; not long while one waits for its answer, or a window is full."""
+        """Nothing happens for so long but noops; not long while one waits for its answer, or a
+        window is full.
+        """
         for session in self.sessions:
             session.make_room()
         if any(session.open_noop is not None and not session.is_gone for session in self.sessions):
@@ -61,7 +66,9 @@ class World:
         self._write(self.dice.pick(list(self.vbuckets.values())), 1 + self.dice.below(12))
 
     def _write(self, vbucket: Vbucket, count: int) -> None:
-        vbucket.write(self.dice, count, durable=self.is_durable, system=self.has_collections, deletes=True)
+        vbucket.write(
+            self.dice, count, durable=self.is_durable, system=self.has_collections, deletes=True
+        )
 
     def happen(self) -> None:
         """A vbucket becomes active elsewhere, or its deletions are purged."""
@@ -85,16 +92,24 @@ class World:
 def play(dice: Dice, *, tells_opaques_apart: bool = False) -> Tape:
     """A conversation of some hundred messages at most.
 
-    ``tells_opaques_apart``: no client uses one opaque for several requests under way, or for one more of a stream that runs; where
-    messages are missing, nobody can know which of them an answer, or an event, is for.
+    ``tells_opaques_apart``: no client uses one opaque for several requests under way, or for one
+    more of a stream that runs; where messages are missing, nobody can know which of them an answer,
+    or an event, is for.
     """
     world = World(dice)
-    clients = [drawn_client(dice, number, history=world.keeps_history) for number in range(1 + dice.below(3))]
+    clients = [
+        drawn_client(dice, number, history=world.keeps_history)
+        for number in range(1 + dice.below(3))
+    ]
     for client in clients:
         client.tells_opaques_apart = tells_opaques_apart
         if tells_opaques_apart and client.opaques == "zero":
             client.opaques = "by vbucket"
-    lives = [_life(world, client, node, number) for number, client in enumerate(clients) for node in _nodes(dice, client)]
+    lives = [
+        _life(world, client, node, number)
+        for number, client in enumerate(clients)
+        for node in _nodes(dice, client)
+    ]
     if dice.chance(30):
         lives.append(_look_on(world))
     while lives:
@@ -131,10 +146,18 @@ def _life(world: World, client: Client, node: int, number: int) -> Iterator[None
 
 def _look_on(world: World) -> Iterator[None]:
     """A connection that is no DCP connection."""
-    client = Client("10.0.1.9", "", "libcouchbase/3.3.9", drawn_client(Dice(), 9, history=False).terms)
+    client = Client(
+        "10.0.1.9", "", "libcouchbase/3.3.9", drawn_client(Dice(), 9, history=False).terms
+    )
     session = Session(world, client, 0, 60_000)
     with contextlib.suppress(Gone):
-        yield from session.ask(True, "hello", {"features": [{"feature": 0x07}]}, key=client.agent, features=[{"feature": 0x07}])
+        yield from session.ask(
+            True,
+            "hello",
+            {"features": [{"feature": 0x07}]},
+            key=client.agent,
+            features=[{"feature": 0x07}],
+        )
         for _ in range(world.dice.below(4)):
             opaque = session.opaque()
             session.tell(True, "get_all_vb_seqnos", opaque=opaque, state="active")

@@ -1,4 +1,6 @@
-"""Packets read by the package: its tables, and the messages found recognised as those of the tape."""
+"""Packets read by the package: its tables, and the messages found recognised as those of the
+tape.
+"""
 
 from __future__ import annotations
 
@@ -64,20 +66,29 @@ class Capture:
 
     @property
     def cut_short(self) -> set[int]:
-        """Connections whose last bytes or whose end are missing without a trace: to a reading they just fell silent."""
+        """Connections whose last bytes or whose end are missing without a trace: to a reading they
+        just fell silent.
+        """
         last = {
             (number, packet.flow[2]): place
-            for place, (number, packet) in enumerate(zip(self.laid.connection_of, self.laid.packets, strict=True))
+            for place, (number, packet) in enumerate(
+                zip(self.laid.connection_of, self.laid.packets, strict=True)
+            )
         }
         kept, ends = set(self.places), self.ends
         out = {number for (number, _), place in last.items() if place not in kept}
         whole_ends = whole(self.tape, self.laid).ends.items()
-        return out | {number for number, end in whole_ends if number not in ends or ends[number].by != end.by}
+        return out | {
+            number for number, end in whole_ends if number not in ends or ends[number].by != end.by
+        }
 
     @property
     def last_ns(self) -> dict[int, int]:
         """Time of the last packet of each connection."""
-        return {self.laid.connection_of[place]: packet.time_ns for place, packet in zip(self.places, self.packets, strict=True)}
+        return {
+            self.laid.connection_of[place]: packet.time_ns
+            for place, packet in zip(self.places, self.packets, strict=True)
+        }
 
 
 @dataclass(slots=True)
@@ -112,8 +123,8 @@ class _Found:
 
 
 def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True) -> Read:
-    """Reads a capture in batches of ``sizes`` packets, then all the rest; asserts that whole messages have the tape's bytes,
-    and that nothing contradicts itself in what is said of them.
+    """Reads a capture in batches of ``sizes`` packets, then all the rest; asserts that whole
+    messages have the tape's bytes, and that nothing contradicts itself in what is said of them.
 
     ``remembers``: as from a pipe; else the events by which streams are compared are read again.
     """
@@ -127,9 +138,21 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
         tracker.feed(batch)
         checker.take(batch)
         columns = (batch.connection, batch.direction, batch.stream_offset, batch.row, batch.time_ns)
-        for index, (connection, direction, offset, row, time_ns) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        for index, (connection, direction, offset, row, time_ns) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
             data = batch.bytes_of(index)
-            found.append(_Found(connection, direction, offset, data, row, time_ns, is_whole=not batch.missing.of(index)))
+            found.append(
+                _Found(
+                    connection,
+                    direction,
+                    offset,
+                    data,
+                    row,
+                    time_ns,
+                    is_whole=not batch.missing.of(index),
+                )
+            )
     known = _connections(engine, capture)
     if not remembers:
         tracker.compare(lambda wanted: _again(capture, FoundEvents(wanted)))
@@ -150,24 +173,37 @@ def _again(capture: Capture, shown: FoundEvents) -> FoundEvents:
 
 def _recognised(capture: Capture, found: Sequence[_Found], known: Sequence[int]) -> list[Heard]:
     """The messages as those of the tape; what a heuristic took for a message is left out."""
-    started = {(capture.laid.connection_of[p], capture.laid.packets[p].flow[2]) for p in capture.places if capture.laid.packets[p].begins}
+    started = {
+        (capture.laid.connection_of[p], capture.laid.packets[p].flow[2])
+        for p in capture.places
+        if capture.laid.packets[p].begins
+    }
     by_offset: dict[tuple[int, int, int], Said] = {}
     by_data: dict[tuple[int, int, bytes], list[tuple[int, int]]] = defaultdict(list)
     for place, one in enumerate(capture.tape.said):
         direction, offset = 0 if one.to_server else 1, capture.laid.offsets[place]
         by_offset[one.connection, direction, offset] = one
         by_data[one.connection, direction, one.data].append((offset, one.time_ns))
-    # Without a SYN, offsets count from the first bytes that were read, wherever these are on the tape.
+    # Without a SYN, offsets count from the first bytes that were read, wherever these are on the
+    # tape.
     votes: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for message in found:
         flow = known[message.connection - 1], message.direction
         alike = by_data[*flow, message.data]
-        votes[flow].update(offset - message.offset for offset, time_ns in alike if 0 <= message.time_ns - time_ns < _LATEST_NS)
+        votes[flow].update(
+            offset - message.offset
+            for offset, time_ns in alike
+            if 0 <= message.time_ns - time_ns < _LATEST_NS
+        )
     first = _first_offsets(capture)
     out = []
     for message in found:
         flow = known[message.connection - 1], message.direction
-        base = 0 if flow in started or not votes[flow] else max(votes[flow], key=lambda one: (votes[flow][one], one == first.get(flow)))
+        base = (
+            0
+            if flow in started or not votes[flow]
+            else max(votes[flow], key=lambda one: (votes[flow][one], one == first.get(flow)))
+        )
         said = by_offset.get((*flow, base + message.offset))
         if said is None:
             continue
@@ -183,7 +219,10 @@ def _first_offsets(capture: Capture) -> dict[tuple[int, int], int]:
     for number, packet in zip(capture.laid.connection_of, capture.laid.packets, strict=True):
         begun.setdefault((number, packet.flow[2]), _seq(packet) + 1)  # the first one is its SYN
     for place in capture.places:
-        packet, flow = capture.laid.packets[place], (capture.laid.connection_of[place], capture.laid.packets[place].flow[2])
+        packet, flow = (
+            capture.laid.packets[place],
+            (capture.laid.connection_of[place], capture.laid.packets[place].flow[2]),
+        )
         if packet.size:
             found.setdefault(flow, (_seq(packet) - begun[flow]) % 2**32)
     return found
@@ -194,13 +233,19 @@ def _seq(packet: Packet) -> int:
 
 
 def _connections(engine: Engine, capture: Capture) -> list[int]:
-    """Index on the tape of each connection that the engine met: that of its SYN, where it has one, or of its first packet."""
+    """Index on the tape of each connection that the engine met: that of its SYN, where it has one,
+    or of its first packet.
+    """
     out = []
     for link in engine.transport.connections:
         places = list(capture.places[link.first_packet :])
         flow = capture.laid.packets[places[0]].flow[:2]
         if link.starts == "handshake":
-            place = next(p for p in places if capture.laid.packets[p].flow[:2] == flow and capture.laid.packets[p].begins)
+            place = next(
+                p
+                for p in places
+                if capture.laid.packets[p].flow[:2] == flow and capture.laid.packets[p].begins
+            )
         else:
             place = places[0]
         out.append(capture.laid.connection_of[place])
@@ -224,12 +269,18 @@ def begun(capture: Capture, place: int) -> Capture:
 
 def lossy(capture: Capture, lost: Container[int]) -> Capture:
     """Without some packets."""
-    return Capture(capture.tape, capture.laid, [place for place in capture.places if place not in lost])
+    return Capture(
+        capture.tape, capture.laid, [place for place in capture.places if place not in lost]
+    )
 
 
 def one_sided(capture: Capture, direction: int) -> Capture:
     """Only what one side sent: 0 the client, 1 the server."""
-    return Capture(capture.tape, capture.laid, [place for place in capture.places if capture.laid.packets[place].flow[2] == direction])
+    return Capture(
+        capture.tape,
+        capture.laid,
+        [place for place in capture.places if capture.laid.packets[place].flow[2] == direction],
+    )
 
 
 def snapped(capture: Capture, snaplen: int) -> Capture:
@@ -238,7 +289,9 @@ def snapped(capture: Capture, snaplen: int) -> Capture:
 
 
 def disturbed(capture: Capture, rng: random.Random) -> Capture:
-    """With SYNs and RSTs that their ends ignored: each connection said more after them, and had its handshake before."""
+    """With SYNs and RSTs that their ends ignored: each connection said more after them, and had its
+    handshake before.
+    """
     laid, numbers = capture.laid, capture.laid.connection_of
     flags = [packet.data[_FLAGS] for packet in laid.packets]
     last: dict[tuple[int, int], int] = {}
@@ -251,7 +304,11 @@ def disturbed(capture: Capture, rng: random.Random) -> Capture:
     for place in capture.places:
         order.append(place)
         number, packet = numbers[place], laid.packets[place]
-        if place < begun.get(number, place + 1) or place >= last.get((number, packet.flow[2]), -1) or flags[place] & (SYN | FIN | RST):
+        if (
+            place < begun.get(number, place + 1)
+            or place >= last.get((number, packet.flow[2]), -1)
+            or flags[place] & (SYN | FIN | RST)
+        ):
             continue
         if rng.random() < 0.03:
             kind = rng.choice([SYN, SYN | ACK, RST, RST, RST | ACK])
@@ -269,12 +326,15 @@ def doubled(capture: Capture) -> Capture:
 
 
 def disordered(capture: Capture, rng: random.Random) -> Capture:
-    """Some packets twice, as after a retransmission, and some a little later than others of their direction that were sent after them.
+    """Some packets twice, as after a retransmission, and some a little later than others of their
+    direction that were sent after them.
 
     None comes again after its addresses are those of a new connection.
     """
     places = [(place, place) for place in capture.places]
-    places += [(place + rng.randrange(1, 9), place) for place in capture.places if rng.random() < 0.1]
+    places += [
+        (place + rng.randrange(1, 9), place) for place in capture.places if rng.random() < 0.1
+    ]
     packets = capture.laid.packets
     newest: dict[tuple[str, str], int] = {}
     order = []

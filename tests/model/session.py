@@ -1,4 +1,6 @@
-"""One connection from its handshake to its end, told step by step so that others can go on in between."""
+"""One connection from its handshake to its end, told step by step so that others can go on in
+between.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,28 @@ from tests.peers.script import swapped
 if TYPE_CHECKING:
     from tests.model.play import World
 
-SUCCESS, KEY_ENOENT, KEY_EEXISTS, EINVAL, NOT_MY_VBUCKET, ERANGE, ROLLBACK, EACCESS = 0, 1, 2, 4, 7, 0x22, 0x23, 0x24
+SUCCESS, KEY_ENOENT, KEY_EEXISTS, EINVAL, NOT_MY_VBUCKET, ERANGE, ROLLBACK, EACCESS = (
+    0,
+    1,
+    2,
+    4,
+    7,
+    0x22,
+    0x23,
+    0x24,
+)
 NOT_SUPPORTED, ETMPFAIL, UNKNOWN_COLLECTION = 0x83, 0x86, 0x88
 
 _FIRST_NOOP = 10_000_001
-_CODES = {"XATTR": 0x06, "XERROR": 0x07, "SELECT_BUCKET": 0x08, "SNAPPY": 0x0A, "JSON": 0x0B, "Tracing": 0x0F, "Collections": 0x12}
+_CODES = {
+    "XATTR": 0x06,
+    "XERROR": 0x07,
+    "SELECT_BUCKET": 0x08,
+    "SNAPPY": 0x0A,
+    "JSON": 0x0B,
+    "Tracing": 0x0F,
+    "Collections": 0x12,
+}
 
 Steps = Iterator[None]
 
@@ -30,7 +49,9 @@ class Gone(Exception):  # noqa: N818 - no error: it ends the course of a connect
 
 
 class Session:
-    """A client's connection to a node. ``up`` is the direction from consumer to producer, which is not always that to the TCP server."""
+    """A client's connection to a node. ``up`` is the direction from consumer to producer, which is
+    not always that to the TCP server.
+    """
 
     def __init__(self, world: World, client: Client, node: int, port: int) -> None:
         self.world, self.client, self.node = world, client, node
@@ -51,11 +72,16 @@ class Session:
         self.noop_interval_s = 0.0
         self.heard_ns = 0
         """When the producer last said something."""
-        world.tape.entries.append(Opened(self.number, world.tick(), (client.host, port), (f"10.0.2.{node + 1}", 11_210)))
+        world.tape.entries.append(
+            Opened(self.number, world.tick(), (client.host, port), (f"10.0.2.{node + 1}", 11_210))
+        )
 
-    # -- telling -------------------------------------------------------------------------------------------
+    # -- telling
+    # -------------------------------------------------------------------------------------------
 
-    def tell(self, to_server: bool, name: str, side: str = "request", *, waits: bool = True, **parts: Any) -> None:
+    def tell(
+        self, to_server: bool, name: str, side: str = "request", *, waits: bool = True, **parts: Any
+    ) -> None:
         """One message; raises Gone once the connection is closed."""
         if self.is_gone:
             raise Gone
@@ -66,14 +92,25 @@ class Session:
             and name in ("dcp_deletion", "dcp_expiration")
             and parts["generation"] == "v2"
         ):
-            # Servers from 8.0 on leave the length of the frames out of these: a known fault, which readers live with.
+            # Servers from 8.0 on leave the length of the frames out of these: a known fault, which
+            # readers live with.
             data = data[:2] + b"\0" + data[3:]
         now_ns = self.world.tick()
-        self.world.tape.entries.append(Said(self.number, to_server, name, side, parts, data, now_ns, waits))
+        self.world.tape.entries.append(
+            Said(self.number, to_server, name, side, parts, data, now_ns, waits)
+        )
         if to_server != self.up:
             self.heard_ns = now_ns
 
-    def ask(self, to_server: bool, name: str, answer: dict[str, Any] | None = None, *, opaque: int | None = None, **parts: Any) -> Steps:
+    def ask(
+        self,
+        to_server: bool,
+        name: str,
+        answer: dict[str, Any] | None = None,
+        *,
+        opaque: int | None = None,
+        **parts: Any,
+    ) -> Steps:
         """A request and its answer; a refusal has nothing but its status."""
         number = self.opaque() if opaque is None else opaque
         self.tell(to_server, name, opaque=number, **parts)
@@ -90,17 +127,28 @@ class Session:
         self._opaque += 1
         return swapped(self._opaque) if self.client.is_replication else self._opaque
 
-    def stream_message(self, stream: ServerStream, name: str, parts: dict[str, Any], *, waits: bool = True) -> None:
+    def stream_message(
+        self, stream: ServerStream, name: str, parts: dict[str, Any], *, waits: bool = True
+    ) -> None:
         """A message of a stream, counted by flow control, received by the client."""
         request = stream.request
         sid: dict[str, Any] = {"sid": request.sid} if request.sid else {}
-        self.tell(not self.up, name, waits=waits, vbucket=request.vbucket, opaque=request.opaque, **sid, **parts)
+        self.tell(
+            not self.up,
+            name,
+            waits=waits,
+            vbucket=request.vbucket,
+            opaque=request.opaque,
+            **sid,
+            **parts,
+        )
         sent = self.world.tape.entries[-1]
         assert isinstance(sent, Said)
         self.outstanding += len(sent.data) + (2 if name == "dcp_prepare" else 0)
         self.client.position((request.vbucket, request.sid)).receive(name, parts)
 
-    # -- the course ----------------------------------------------------------------------------------------
+    # -- the course
+    # ----------------------------------------------------------------------------------------
 
     def run(self) -> Steps:
         """From the first message to the last."""
@@ -118,10 +166,16 @@ class Session:
     def _introduce(self) -> Steps:
         client, dice = self.client, self.dice
         if not client.terms.upr or dice.chance(30):
-            wanted = ["XERROR", "SELECT_BUCKET", "XATTR", "SNAPPY", "JSON"] + (["Collections"] if client.terms.collections else [])
-            granted = [name for name in wanted if name not in ("SNAPPY", "XATTR") or not dice.chance(20)]
+            wanted = ["XERROR", "SELECT_BUCKET", "XATTR", "SNAPPY", "JSON"] + (
+                ["Collections"] if client.terms.collections else []
+            )
+            granted = [
+                name for name in wanted if name not in ("SNAPPY", "XATTR") or not dice.chance(20)
+            ]
             codes = [[{"feature": _CODES[name]} for name in names] for names in (wanted, granted)]
-            yield from self.ask(True, "hello", {"features": codes[1]}, key=client.agent or "upr", features=codes[0])
+            yield from self.ask(
+                True, "hello", {"features": codes[1]}, key=client.agent or "upr", features=codes[0]
+            )
         if client.has_sasl:
             yield from self.ask(True, "sasl_list_mechs", {"value": "SCRAM-SHA512 PLAIN"})
             yield from self.ask(True, "sasl_auth", key="PLAIN", value="\0reader\0secret")
@@ -131,8 +185,19 @@ class Session:
         flags += ["include-delete-times"] if client.terms.delete_times else []
         flags += ["skip-deletes-in-initial-backfill"] if client.terms.skip_deletes else []
         refused = dice.chance(2)
-        named: dict[str, Any] = {"value": '{"consumer_name":"replica"}', "datatype": 1} if client.is_replication and dice.chance(50) else {}
-        yield from self.ask(True, "dcp_open", {"status": EACCESS} if refused else None, key=client.name, flags=flags, **named)
+        named: dict[str, Any] = (
+            {"value": '{"consumer_name":"replica"}', "datatype": 1}
+            if client.is_replication and dice.chance(50)
+            else {}
+        )
+        yield from self.ask(
+            True,
+            "dcp_open",
+            {"status": EACCESS} if refused else None,
+            key=client.name,
+            flags=flags,
+            **named,
+        )
         self.is_open = not refused
 
     def _negotiate(self) -> Steps:
@@ -152,13 +217,17 @@ class Session:
             ("send_stream_end_on_client_close_stream", "true", terms.end_on_close),
         ]
         wanted = [(key, value, SUCCESS) for key, value, is_wanted in settings if is_wanted]
-        # What a server of another release, or with another storage, refuses; clients ask all the same, and go on without.
+        # What a server of another release, or with another storage, refuses; clients ask all the
+        # same, and go on without.
         refused = [
             ("set_priority", "highest", EINVAL),
             ("stream_buffer_size", "1000", EINVAL),
             ("include_deleted_user_xattrs", "true", EINVAL),
         ]
-        refused += [("cache_transfer", "true", NOT_SUPPORTED), *([] if terms.history else [("change_streams", "true", NOT_SUPPORTED)])]
+        refused += [
+            ("cache_transfer", "true", NOT_SUPPORTED),
+            *([] if terms.history else [("change_streams", "true", NOT_SUPPORTED)]),
+        ]
         refused += [] if terms.expiries else [("enable_expiry_opcode", "true", EINVAL)]
         if self.dice.chance(25):
             wanted += self.dice.shuffled(refused)[: 1 + self.dice.below(3)]
@@ -173,7 +242,9 @@ class Session:
             yield from self._seqnos()
 
     def _controls_at_once(self, wanted: list[tuple[str, str, int]]) -> Steps:
-        """All settings, then all answers; where all have one opaque, only their order tells them apart."""
+        """All settings, then all answers; where all have one opaque, only their order tells them
+        apart.
+        """
         opaques = [0 if self.client.opaques == "zero" else self.opaque() for _ in wanted]
         for (key, value, _), opaque in zip(wanted, opaques, strict=True):
             self.tell(self.up, "dcp_control", opaque=opaque, key=key, value=value)
@@ -184,7 +255,9 @@ class Session:
 
     def _control(self, key: str, value: str, status: int = SUCCESS) -> Steps:
         opaque = 0 if self.dice.chance(20) and not self.client.tells_opaques_apart else None
-        yield from self.ask(self.up, "dcp_control", {"status": status}, opaque=opaque, key=key, value=value)
+        yield from self.ask(
+            self.up, "dcp_control", {"status": status}, opaque=opaque, key=key, value=value
+        )
         self._settle(key, value, status)
 
     def _settle(self, key: str, value: str, status: int) -> None:
@@ -217,7 +290,8 @@ class Session:
         ]
         yield from self.dice.weighted([option for option in options if option[0]])()
 
-    # -- what may happen in a step -------------------------------------------------------------------------
+    # -- what may happen in a step
+    # -------------------------------------------------------------------------
 
     def _push(self) -> Steps:
         running = [stream for stream in self.streams.values() if not stream.is_ended]
@@ -258,7 +332,13 @@ class Session:
         elif stream.awaits_ack and not stream.queue:
             # The last message of a snapshot that was to be acknowledged.
             stream.awaits_ack = False
-            self.tell(self.up, "dcp_snapshot_marker", "response", opaque=stream.request.opaque, status=SUCCESS)
+            self.tell(
+                self.up,
+                "dcp_snapshot_marker",
+                "response",
+                opaque=stream.request.opaque,
+                status=SUCCESS,
+            )
         if name == "dcp_prepare" and self.client.terms.consumer_name and self.dice.chance(50):
             self.tell(
                 self.up,
@@ -272,7 +352,9 @@ class Session:
 
     def _acknowledge(self) -> Steps:
         if self.outstanding:
-            amount = self.outstanding if self.dice.chance(70) else 1 + self.dice.below(self.outstanding)
+            amount = (
+                self.outstanding if self.dice.chance(70) else 1 + self.dice.below(self.outstanding)
+            )
             if self.dice.chance(80) or amount == self.outstanding:
                 if self.dice.chance(50):
                     yield
@@ -290,9 +372,15 @@ class Session:
             if not free:
                 break
             place = free.pop(dice.below(len(free)))
-            request = self.client.request(dice, place, self.opaque(*place), world.vbuckets[place[0]].high)
+            request = self.client.request(
+                dice, place, self.opaque(*place), world.vbuckets[place[0]].high
+            )
             if self.client.is_replication and dice.chance(25):
-                request.flags = ("takeover", "active-only", *(("cache-transfer",) if dice.chance(20) else ()))
+                request.flags = (
+                    "takeover",
+                    "active-only",
+                    *(("cache-transfer",) if dice.chance(20) else ()),
+                )
                 request.end = ENDLESS
             ordered = self._order(request) if self.client.is_replication else None
             self.request(request)
@@ -300,20 +388,35 @@ class Session:
             if dice.chance(50):
                 yield
         for request, ordered in pending:
-            while dice.chance(20) and any(self.send_next(stream) for stream in list(self.streams.values())[:1] if self.has_room()):
+            while dice.chance(20) and any(
+                self.send_next(stream)
+                for stream in list(self.streams.values())[:1]
+                if self.has_room()
+            ):
                 yield
             rolled_back = self.answer(request)
             if ordered is not None and request.vbucket in {vbucket for vbucket, _ in self.streams}:
                 # A consumer that was refused, or rolls back, has nothing to say yet.
-                self.tell(False, "dcp_add_stream", "response", opaque=ordered, status=SUCCESS, stream_opaque=request.opaque)
+                self.tell(
+                    False,
+                    "dcp_add_stream",
+                    "response",
+                    opaque=ordered,
+                    status=SUCCESS,
+                    stream_opaque=request.opaque,
+                )
             yield
             if rolled_back and self.client.asks_back:
                 yield from self._ask_log(world.vbuckets[request.vbucket])
 
     def _order(self, request: Request) -> int:
-        """Whoever joins two nodes tells the consumer, which is the TCP server, to ask for a stream."""
+        """Whoever joins two nodes tells the consumer, which is the TCP server, to ask for a
+        stream.
+        """
         opaque = self.opaque()
-        self.tell(True, "dcp_add_stream", vbucket=request.vbucket, opaque=opaque, flags=request.flags)
+        self.tell(
+            True, "dcp_add_stream", vbucket=request.vbucket, opaque=opaque, flags=request.flags
+        )
         return opaque
 
     def keep_alive(self) -> None:
@@ -337,7 +440,11 @@ class Session:
     def places(self) -> list[Place]:
         """What this client may stream from this node."""
         sids = [1, 2] if self.client.terms.stream_ids else [0]
-        vbuckets = [vb.number for vb in self.world.vbuckets.values() if (vb.node == self.node) != self.client.reads_replicas]
+        vbuckets = [
+            vb.number
+            for vb in self.world.vbuckets.values()
+            if (vb.node == self.node) != self.client.reads_replicas
+        ]
         return [(number, sid) for number in vbuckets for sid in sids]
 
     def request(self, request: Request) -> None:
@@ -353,7 +460,10 @@ class Session:
         if self.client.terms.upr:
             parts |= {"generation": "upr", "high_seqno": request.start}
         else:
-            parts |= {"snapshot_start_seqno": request.snapshot[0], "snapshot_end_seqno": request.snapshot[1]}
+            parts |= {
+                "snapshot_start_seqno": request.snapshot[0],
+                "snapshot_end_seqno": request.snapshot[1],
+            }
             if request.filter:
                 parts["value"] = _json(request.filter)
         self.tell(self.up, "dcp_stream_req", **parts)
@@ -366,7 +476,14 @@ class Session:
         position = self.client.position(place)
 
         def say(status: int, **parts: Any) -> bool:
-            self.tell(not self.up, "dcp_stream_req", "response", opaque=request.opaque, status=status, **parts)
+            self.tell(
+                not self.up,
+                "dcp_stream_req",
+                "response",
+                opaque=request.opaque,
+                status=status,
+                **parts,
+            )
             return status == ROLLBACK
 
         if place in self.streams:
@@ -390,7 +507,11 @@ class Session:
         say(SUCCESS, log=list(vbucket.log))
         position.log = list(vbucket.log)
         stream = ServerStream.accepted(
-            request, self.client.terms, vbucket, self.dice, merges=is_replica and request.vbucket in self.replicas
+            request,
+            self.client.terms,
+            vbucket,
+            self.dice,
+            merges=is_replica and request.vbucket in self.replicas,
         )
         position.begin()
         position.seqno = stream.position
@@ -423,7 +544,11 @@ class Session:
     def _close_stream(self) -> Steps:
         place = self.dice.pick(sorted(self.streams))
         stream = self.streams[place]
-        opaque = stream.request.opaque if self.client.opaques != "counting" or self.dice.chance(50) else self.opaque()
+        opaque = (
+            stream.request.opaque
+            if self.client.opaques != "counting" or self.dice.chance(50)
+            else self.opaque()
+        )
         sid: dict[str, Any] = {"sid": place[1]} if place[1] else {}
         self.tell(self.up, "dcp_close_stream", vbucket=place[0], opaque=opaque, **sid)
         for _ in range(self.dice.below(3)):
@@ -463,13 +588,17 @@ class Session:
     def _ask_log(self, vbucket: Vbucket) -> Steps:
         log = list(vbucket.log)
         if vbucket.node == self.node or self.client.reads_replicas:
-            yield from self.ask(self.up, "dcp_get_failover_log", {"log": log}, vbucket=vbucket.number)
+            yield from self.ask(
+                self.up, "dcp_get_failover_log", {"log": log}, vbucket=vbucket.number
+            )
             for place, position in self.client.positions.items():
                 if place[0] == vbucket.number and place not in self.streams and position.log:
                     known = {uuid for uuid, _ in position.log}
                     position.log = log if known & {uuid for uuid, _ in log} else position.log
         else:
-            yield from self.ask(self.up, "dcp_get_failover_log", {"status": NOT_MY_VBUCKET}, vbucket=vbucket.number)
+            yield from self.ask(
+                self.up, "dcp_get_failover_log", {"status": NOT_MY_VBUCKET}, vbucket=vbucket.number
+            )
 
     def _seqnos(self) -> Steps:
         """All high seqnos of a state, as far as the client's kind of connection sees them."""
@@ -487,9 +616,13 @@ class Session:
             for vb in self.world.vbuckets.values()
             if state == "alive" or (vb.node == self.node) == (state == "active")
         ]
-        self.tell(False, "get_all_vb_seqnos", "response", opaque=opaque, status=SUCCESS, seqnos=listed)
+        self.tell(
+            False, "get_all_vb_seqnos", "response", opaque=opaque, status=SUCCESS, seqnos=listed
+        )
         if state == "replica":
-            self.replicas |= {vb.number for vb in self.world.vbuckets.values() if vb.node != self.node}
+            self.replicas |= {
+                vb.number for vb in self.world.vbuckets.values() if vb.node != self.node
+            }
 
     def _observe(self) -> Steps:
         vbucket = self.dice.pick(list(self.world.vbuckets.values()))
@@ -502,11 +635,15 @@ class Session:
             "last_persisted_seqno": high,
             "current_seqno": high,
         }
-        yield from self.ask(True, "observe_seqno", answer, vbucket=vbucket.number, vbucket_uuid=uuid)
+        yield from self.ask(
+            True, "observe_seqno", answer, vbucket=vbucket.number, vbucket_uuid=uuid
+        )
 
     def _change_window(self) -> Steps:
         if self.window:
-            yield from self._control("connection_buffer_size", str(self.window + 100 * self.dice.below(5)))
+            yield from self._control(
+                "connection_buffer_size", str(self.window + 100 * self.dice.below(5))
+            )
         else:
             yield
 
@@ -518,20 +655,48 @@ class Session:
         """For a stream that runs: refused."""
         place = self.dice.pick(sorted(self.streams))
         running = self.streams[place].request
-        opaque = 0x5000 + len(self.world.tape.entries) if self.client.tells_opaques_apart else self.opaque(place[0])
-        again = Request(*place[:1], opaque, place[1], running.start, running.end, running.uuid, running.snapshot, (), None)
+        opaque = (
+            0x5000 + len(self.world.tape.entries)
+            if self.client.tells_opaques_apart
+            else self.opaque(place[0])
+        )
+        again = Request(
+            *place[:1],
+            opaque,
+            place[1],
+            running.start,
+            running.end,
+            running.uuid,
+            running.snapshot,
+            (),
+            None,
+        )
         again.filter = {"sid": place[1]} if place[1] else None
         self.request(again)
         yield
         if place in self.streams:
             self.answer(again)
         else:
-            self.tell(not self.up, "dcp_stream_req", "response", opaque=again.opaque, status=ETMPFAIL)
+            self.tell(
+                not self.up, "dcp_stream_req", "response", opaque=again.opaque, status=ETMPFAIL
+            )
 
     def _ask_in_vain(self) -> Steps:
         """For what this node does not have, or must not give."""
-        place = self.dice.pick([(vb, 1 if self.client.terms.stream_ids else 0) for vb in (900, 901)])
-        request = Request(place[0], self.opaque(*place), place[1], 0, ENDLESS, 0, (0, 0), (), {"sid": place[1]} if place[1] else None)
+        place = self.dice.pick(
+            [(vb, 1 if self.client.terms.stream_ids else 0) for vb in (900, 901)]
+        )
+        request = Request(
+            place[0],
+            self.opaque(*place),
+            place[1],
+            0,
+            ENDLESS,
+            0,
+            (0, 0),
+            (),
+            {"sid": place[1]} if place[1] else None,
+        )
         self.request(request)
         yield
         status = self.dice.pick([NOT_MY_VBUCKET, ETMPFAIL, EACCESS, NOT_SUPPORTED])
@@ -540,7 +705,13 @@ class Session:
     def _close_in_vain(self) -> Steps:
         """For a stream that there is not: refused."""
         sid: dict[str, Any] = {"sid": 1} if self.client.terms.stream_ids else {}
-        yield from self.ask(self.up, "dcp_close_stream", {"status": KEY_ENOENT}, vbucket=900 + self.dice.below(2), **sid)
+        yield from self.ask(
+            self.up,
+            "dcp_close_stream",
+            {"status": KEY_ENOENT},
+            vbucket=900 + self.dice.below(2),
+            **sid,
+        )
 
     def _happen(self) -> Steps:
         """What concerns more than this connection."""
@@ -550,10 +721,23 @@ class Session:
     def _leave(self) -> Steps:
         """Most connections are closed in the end, by one side or the other; some are not."""
         how = self.dice.weighted(
-            [(30, ""), (30, "client"), (15, "server"), (10, "client resets"), (10, "server resets"), (5, "unanswered")]
+            [
+                (30, ""),
+                (30, "client"),
+                (15, "server"),
+                (10, "client resets"),
+                (10, "server resets"),
+                (5, "unanswered"),
+            ]
         )
-        if how == "unanswered" and (free := [place for place in self.places() if place not in self.streams]):
-            self.request(self.client.request(self.dice, free[0], self.opaque(*free[0]), self.world.vbuckets[free[0][0]].high))
+        if how == "unanswered" and (
+            free := [place for place in self.places() if place not in self.streams]
+        ):
+            self.request(
+                self.client.request(
+                    self.dice, free[0], self.opaque(*free[0]), self.world.vbuckets[free[0][0]].high
+                )
+            )
             self.world.wait(self.dice.pick([1, 3_000, 60_000]))
             yield
             how = self.dice.pick(["", "client", "server"])
@@ -562,7 +746,9 @@ class Session:
         yield
 
     def close(self, by: str, *, reset: bool = False) -> None:
-        """The connection ends here; ``by`` nobody: its client vanished, and its next connection shows it."""
+        """The connection ends here; ``by`` nobody: its client vanished, and its next connection
+        shows it.
+        """
         if self.is_gone:
             return
         self.is_gone = True

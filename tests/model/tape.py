@@ -56,7 +56,10 @@ class Opened:
     server: Address
 
     def __str__(self) -> str:
-        return f"{self.connection + 1} + {self.client[0]}:{self.client[1]} connects to {self.server[0]}:{self.server[1]}"
+        return (
+            f"{self.connection + 1} + {self.client[0]}:{self.client[1]} connects to "
+            f"{self.server[0]}:{self.server[1]}"
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +74,10 @@ class Closed:
 
     def __str__(self) -> str:
         how = "resets" if self.reset else "closes"
-        return f"{self.connection + 1} - {f'the {self.by} {how}' if self.by else 'the client is gone, without a word'}"
+        return (
+            f"{self.connection + 1} - "
+            f"{f'the {self.by} {how}' if self.by else 'the client is gone, without a word'}"
+        )
 
 
 @dataclass(slots=True)
@@ -95,15 +101,33 @@ class Tape:
 
     def script(self) -> str:
         """All of it, to read."""
-        return "\n".join(f"{(entry.time_ns - START_NS) / 1e9:11.6f}  {entry}" for entry in self.entries)
+        return "\n".join(
+            f"{(entry.time_ns - START_NS) / 1e9:11.6f}  {entry}" for entry in self.entries
+        )
 
 
-_WORDS = {"vbucket", "status", "opaque", "cas", "datatype", "frames", "flex", "collection", "key", "value", "generation"}
+_WORDS = {
+    "vbucket",
+    "status",
+    "opaque",
+    "cas",
+    "datatype",
+    "frames",
+    "flex",
+    "collection",
+    "key",
+    "value",
+    "generation",
+}
 
 
 def encoded(name: str, side: str, parts: dict[str, Any]) -> bytes:
     """The bytes of a message; ``sid`` and ``log`` are put where the protocol has them."""
-    fields = {key: value for key, value in parts.items() if key not in ("sid", "log", "framed", "prepares")}
+    fields = {
+        key: value
+        for key, value in parts.items()
+        if key not in ("sid", "log", "framed", "prepares")
+    }
     if parts.get("sid") and parts.get("framed", True):
         fields["frames"] = [(2, parts["sid"].to_bytes(2, "big"))]
     if "log" in parts:

@@ -1,4 +1,6 @@
-"""How connections, streams and vbuckets are at the end: the precedence of verdicts, and what streams show of each other's gaps."""
+"""How connections, streams and vbuckets are at the end: the precedence of verdicts, and what
+streams show of each other's gaps.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,27 @@ def finish(tables: Tables) -> None:
     _compare_streams(tables)
     for stream in tables.streams:
         stream.record["verdict"] = _verdict(tables, stream)
-        blind = [_verdict(tables, stream, flow=flow, highs=highs) for flow in (True, False) for highs in (True, False)]
-        stream.verdicts = {word for one in blind for word in (one.values if isinstance(one, OneOf) else [one])}
+        blind = [
+            _verdict(tables, stream, flow=flow, highs=highs)
+            for flow in (True, False)
+            for highs in (True, False)
+        ]
+        stream.verdicts = {
+            word for one in blind for word in (one.values if isinstance(one, OneOf) else [one])
+        }
     for connection in tables.connections:
         _finish_connection(tables, connection)
 
 
 def _forgive_resuming(tables: Tables, stream: Stream) -> None:
-    """What lies between is no gap where the client was sent more by another node at the same time."""
-    mine = [one for one in tables.streams if (one.client, one.vbucket, one.sid) == (stream.client, stream.vbucket, stream.sid)]
+    """What lies between is no gap where the client was sent more by another node at the same
+    time.
+    """
+    mine = [
+        one
+        for one in tables.streams
+        if (one.client, one.vbucket, one.sid) == (stream.client, stream.vbucket, stream.sid)
+    ]
     taken = [one for one in mine[: mine.index(stream)] if one.record["answer"] == "accepted"]
     if taken and any(one.last_heard_ns > taken[-1].request.time_ns for one in taken[:-1]):
         kept = [gap for gap in stream.gaps if gap["cause"] != "resumed"]
@@ -47,7 +61,9 @@ def _forgive_resuming(tables: Tables, stream: Stream) -> None:
 
 
 def _extremes(of: Stream | Snapshot) -> tuple[OneOf, OneOf]:
-    """First and last seqno; whether SeqnoAdvanced counts, and which is the first of an unordered snapshot, is left open."""
+    """First and last seqno; whether SeqnoAdvanced counts, and which is the first of an unordered
+    snapshot, is left open.
+    """
     if not of.seqnos and not of.advanced:
         return OneOf(None), OneOf(None)
     all_of_them = [*of.seqnos, *of.advanced]
@@ -65,26 +81,53 @@ def _compare_streams(tables: Tables) -> None:
         for stream in streams:
             for gap in stream.gaps:
                 if gap["cause"] not in ("rollback", "resumed", "oso", "seqno-advanced"):
-                    told = [_told(tables, stream, other, gap) for other in streams if other is not stream]
-                    for words in (("invisible",), ("filtered", "invisible"), ("filtered",), ("filtered", "deduplicated")):
-                        if words in told and (words == ("invisible",) or gap["cause"] == "deduplicated"):
-                            gap["cause"] = OneOf(*words, gap["cause"]) if len(words) > 1 else words[0]
+                    told = [
+                        _told(tables, stream, other, gap)
+                        for other in streams
+                        if other is not stream
+                    ]
+                    for words in (
+                        ("invisible",),
+                        ("filtered", "invisible"),
+                        ("filtered",),
+                        ("filtered", "deduplicated"),
+                    ):
+                        if words in told and (
+                            words == ("invisible",) or gap["cause"] == "deduplicated"
+                        ):
+                            gap["cause"] = (
+                                OneOf(*words, gap["cause"]) if len(words) > 1 else words[0]
+                            )
                             break
 
 
 def _told(tables: Tables, stream: Stream, other: Stream, gap: Record) -> tuple[str, ...]:
-    """What another stream tells of a gap: that nothing in it is for this client; that some of it is not; or, of two words, either."""
-    shown = {event.seqno: event for event in other.events if gap["after_seqno"] < event.seqno < gap["before_seqno"]}
+    """What another stream tells of a gap: that nothing in it is for this client; that some of it is
+    not; or, of two words, either.
+    """
+    shown = {
+        event.seqno: event
+        for event in other.events
+        if gap["after_seqno"] < event.seqno < gap["before_seqno"]
+    }
     width = gap["before_seqno"] - gap["after_seqno"] - 1
-    surely = sum(_is_left_out(tables, stream, other, gap, event) is True for event in shown.values())
-    perhaps = sum(_is_left_out(tables, stream, other, gap, event) is not False for event in shown.values())
+    surely = sum(
+        _is_left_out(tables, stream, other, gap, event) is True for event in shown.values()
+    )
+    perhaps = sum(
+        _is_left_out(tables, stream, other, gap, event) is not False for event in shown.values()
+    )
     if perhaps == width:
         return ("invisible",) if surely == width else ("filtered", "invisible")
     return ("filtered",) if surely else ("filtered", "deduplicated") if perhaps else ()
 
 
-def _is_left_out(tables: Tables, stream: Stream, other: Stream, gap: Record, event: Event) -> bool | None:
-    """Whether an event is not for a client, or a prepare that was completed and that a snapshot from disk leaves out; None: perhaps."""
+def _is_left_out(
+    tables: Tables, stream: Stream, other: Stream, gap: Record, event: Event
+) -> bool | None:
+    """Whether an event is not for a client, or a prepare that was completed and that a snapshot
+    from disk leaves out; None: perhaps.
+    """
     connection, snapshot = tables.connections[stream.connection - 1], gap["_snapshot"]
     if event.name == "dcp_system_event":
         return not connection.collections
@@ -92,7 +135,12 @@ def _is_left_out(tables: Tables, stream: Stream, other: Stream, gap: Record, eve
         return True
     if event.collection and not connection.collections:
         return True
-    if event.name != "dcp_prepare" or snapshot is None or snapshot.record["type"] != "disk" or snapshot.end is None:
+    if (
+        event.name != "dcp_prepare"
+        or snapshot is None
+        or snapshot.record["type"] != "disk"
+        or snapshot.end is None
+    ):
         return False
     ends = [
         one.seqno
@@ -101,9 +149,13 @@ def _is_left_out(tables: Tables, stream: Stream, other: Stream, gap: Record, eve
         and one.name in ("dcp_commit", "dcp_abort")
         and (one.key, one.collection) == (event.key, event.collection)
     ]
-    if event.seqno <= (snapshot.record["high_completed_seqno"] or 0) or any(seqno <= snapshot.end for seqno in ends):
+    if event.seqno <= (snapshot.record["high_completed_seqno"] or 0) or any(
+        seqno <= snapshot.end for seqno in ends
+    ):
         return True
-    return None if ends else False  # what was read of the other stream behind the snapshot depends on its other gaps
+    return (
+        None if ends else False
+    )  # what was read of the other stream behind the snapshot depends on its other gaps
 
 
 def _verdict(tables: Tables, stream: Stream, *, flow: bool = True, highs: bool = True) -> Any:
@@ -112,10 +164,17 @@ def _verdict(tables: Tables, stream: Stream, *, flow: bool = True, highs: bool =
     now_ns = tables.last_ns[connection.number - 1]
     if stream.state == "requested":
         waited = now_ns - stream.request.time_ns
-        if tables.ends.get(stream.connection - 1) is not None or waited > max(PATIENCE_NS, 10 * connection.slowest_answer_ns):
+        if tables.ends.get(stream.connection - 1) is not None or waited > max(
+            PATIENCE_NS, 10 * connection.slowest_answer_ns
+        ):
             return "never-answered"
         record["answer"] = OneOf("unanswered", "unknown")
-        return OneOf("silent", "unknown-capture", None, "never-answered" if waited > PATIENCE_NS else "silent")
+        return OneOf(
+            "silent",
+            "unknown-capture",
+            None,
+            "never-answered" if waited > PATIENCE_NS else "silent",
+        )
     if stream.state in ("refused", "rolled-back", "ended"):
         return stream.state
     if flow and _is_starved(connection):
@@ -129,31 +188,54 @@ def _verdict(tables: Tables, stream: Stream, *, flow: bool = True, highs: bool =
     if snapshot is not None and snapshot.end is None and snapshot.record["type"] != "oso":
         quiet = OneOf("unknown-capture", "advancing", "caught-up", "behind")
     since_ns, may_wait = _waits_since(tables, stream, connection) if highs else (None, False)
-    if since_ns is not None and now_ns - max(since_ns, stream.last_heard_ns) > max(PATIENCE_NS, 10 * connection.slowest_answer_ns):
+    if since_ns is not None and now_ns - max(since_ns, stream.last_heard_ns) > max(
+        PATIENCE_NS, 10 * connection.slowest_answer_ns
+    ):
         # what a server reads from disk may have to wait for other streams
-        is_on_disk = snapshot is None or (snapshot.record["state"] == "open" and snapshot.record["type"] != "memory")
+        is_on_disk = snapshot is None or (
+            snapshot.record["state"] == "open" and snapshot.record["type"] != "memory"
+        )
         if not is_on_disk and not may_wait:
             return "behind" if not isinstance(quiet, OneOf) else quiet
         may_wait = True
-    return OneOf("behind", *(quiet.values if isinstance(quiet, OneOf) else [quiet])) if may_wait else quiet
+    return (
+        OneOf("behind", *(quiet.values if isinstance(quiet, OneOf) else [quiet]))
+        if may_wait
+        else quiet
+    )
 
 
 def _waits_since(tables: Tables, stream: Stream, connection: Connection) -> tuple[int | None, bool]:
-    """When the server first told of more than a stream has, and still does; and whether that depends on what it said of a replica."""
-    if stream.last is None or stream.state != "accepted" or stream.last >= stream.record["requested_end"]:
+    """When the server first told of more than a stream has, and still does; and whether that
+    depends on what it said of a replica.
+    """
+    if (
+        stream.last is None
+        or stream.state != "accepted"
+        or stream.last >= stream.record["requested_end"]
+    ):
         return None, False
-    if stream.current is not None and stream.current.record["type"] == "oso" and stream.current.record["state"] == "open":
+    if (
+        stream.current is not None
+        and stream.current.record["type"] == "oso"
+        and stream.current.record["state"] == "open"
+    ):
         return None, False
     told: list[tuple[int, str, int]] = []
     for other in tables.connections:
-        is_same_bucket = other.record["bucket"] == connection.record["bucket"] or other.client == connection.client
+        is_same_bucket = (
+            other.record["bucket"] == connection.record["bucket"]
+            or other.client == connection.client
+        )
         if other.server == connection.server and is_same_bucket:
             for time_ns, seqno, is_replica in tables.told[other.number, stream.vbucket]:
                 told.append((time_ns, "replica" if is_replica else "high", seqno))
             for one in tables.streams:
                 if one.connection == other.number and one.vbucket == stream.vbucket:
                     if one.state == "rolled-back":
-                        told.append((one.record["last_time"], "rollback", one.record["rollback_seqno"]))
+                        told.append(
+                            (one.record["last_time"], "rollback", one.record["rollback_seqno"])
+                        )
                     elif one.branch is not None:
                         told.append((one.opened_at, "branch", one.branch))
     since_ns, newest, branch = None, -1, None
@@ -161,7 +243,9 @@ def _waits_since(tables: Tables, stream: Stream, connection: Connection) -> tupl
         if kind == "high":
             newest = number
             since_ns = None if number <= stream.last else since_ns or time_ns
-        elif (kind == "rollback" and number < newest) or (kind == "branch" and branch not in (None, number)):
+        elif (kind == "rollback" and number < newest) or (
+            kind == "branch" and branch not in (None, number)
+        ):
             since_ns = None
         branch = number if kind == "branch" else branch
     return since_ns, any(kind == "replica" for _, kind, _ in told)
@@ -169,7 +253,10 @@ def _waits_since(tables: Tables, stream: Stream, connection: Connection) -> tupl
 
 def _is_starved(connection: Connection) -> bool:
     record = connection.record
-    return connection.flow and record["counted_bytes"] - record["acked_bytes"] >= record["window_bytes"] > 0
+    return (
+        connection.flow
+        and record["counted_bytes"] - record["acked_bytes"] >= record["window_bytes"] > 0
+    )
 
 
 def _finish_connection(tables: Tables, connection: Connection) -> None:
@@ -192,11 +279,20 @@ def _finish_connection(tables: Tables, connection: Connection) -> None:
     elif _is_starved(connection):
         verdict = "starved-by-flow-control"
     else:
-        mine = [stream.record["verdict"] for stream in tables.streams if stream.connection == connection.number]
+        mine = [
+            stream.record["verdict"]
+            for stream in tables.streams
+            if stream.connection == connection.number
+        ]
         flowing = [verdict for verdict in mine if verdict in ("backfilling", "advancing")]
         open_ended = any(isinstance(one, OneOf) for one in mine)
         verdict = OneOf("streaming", "idle") if open_ended else "streaming" if flowing else "idle"
-        noops = [heard for key, waiting in connection.pending.items() if key[1] == "dcp_noop" for heard in waiting]
+        noops = [
+            heard
+            for key, waiting in connection.pending.items()
+            if key[1] == "dcp_noop"
+            for heard in waiting
+        ]
         if any(now_ns - heard.time_ns > 500_000_000 for heard in noops):
             verdict = OneOf("noop-dead", "streaming", "idle")
     record["verdict"] = verdict
@@ -210,8 +306,15 @@ def vbuckets(tables: Tables) -> list[Record]:
     out = []
     for (client, vbucket), streams in groups.items():
         newest = streams[-1].record
-        highs = [known.get((client, vbucket), (None, 0))[0] for known in (tables.highs, tables.all_highs)]
-        highs += [seqno for (_, place), told in tables.told.items() if place == vbucket for _, seqno, _ in told]
+        highs = [
+            known.get((client, vbucket), (None, 0))[0] for known in (tables.highs, tables.all_highs)
+        ]
+        highs += [
+            seqno
+            for (_, place), told in tables.told.items()
+            if place == vbucket
+            for _, seqno, _ in told
+        ]
         out.append(
             {
                 "client": " ".join(client).rstrip(),
@@ -222,7 +325,9 @@ def vbuckets(tables: Tables) -> list[Record]:
                 "requested_end": newest["requested_end"],
                 "first_seqno": _first(streams),
                 "last_seqno": _of_any(streams[::-1], "last_seqno"),
-                "bytes": OneOf(sum(s.bytes for s in streams), sum(s.bytes + 2 * s.prepares for s in streams)),
+                "bytes": OneOf(
+                    sum(s.bytes for s in streams), sum(s.bytes + 2 * s.prepares for s in streams)
+                ),
                 "high_seqno": OneOf(*highs),
                 "items": sum(stream.record["items"] for stream in streams),
                 "gaps": _counts([gap["cause"] for stream in streams for gap in stream.gaps]),
@@ -238,7 +343,11 @@ def _counts(causes: Sequence[Any]) -> OneOf:
     counts: list[dict[Any, int]] = [{}]
     for cause in causes:
         words = cause.values if isinstance(cause, OneOf) else (cause,)
-        counts = [known | {word: known.get(word, 0) + 1} for known in counts for word in dict.fromkeys(words)]
+        counts = [
+            known | {word: known.get(word, 0) + 1}
+            for known in counts
+            for word in dict.fromkeys(words)
+        ]
         counts = [known for at, known in enumerate(counts) if known not in counts[:at]]
     return OneOf(*counts)
 
@@ -252,4 +361,6 @@ def _first(streams: Sequence[Stream]) -> OneOf:
 
 def _of_any(streams: Sequence[Stream], key: str) -> Any:
     """Of the first one that received anything."""
-    return next((stream.record[key] for stream in streams if stream.seqnos or stream.advanced), None)
+    return next(
+        (stream.record[key] for stream in streams if stream.seqnos or stream.advanced), None
+    )

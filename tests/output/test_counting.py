@@ -34,7 +34,9 @@ def mutations(batch: MessageBatch) -> RowNumbers:
     return np.flatnonzero(batch.decoded.opcode == 0x57)
 
 
-def count(path: Path, rows_of: Callable[[MessageBatch], RowNumbers], batch_bytes: int = 1 << 24) -> tuple[int, set[int]]:
+def count(
+    path: Path, rows_of: Callable[[MessageBatch], RowNumbers], batch_bytes: int = 1 << 24
+) -> tuple[int, set[int]]:
     with Reading(open_capture([str(path)], batch_bytes=batch_bytes)) as reading:
         counter, copies = count_once(reading, reading, Rowcount, rows_of)
         return counter.rows, set(copies)
@@ -42,14 +44,22 @@ def count(path: Path, rows_of: Callable[[MessageBatch], RowNumbers], batch_bytes
 
 @pytest.mark.parametrize("rows_of", [all_rows, mutations])
 @pytest.mark.parametrize("batch_bytes", [4096, 1 << 24])
-def test_a_copy_is_not_counted_whatever_is_chosen(rows_of: Callable[[MessageBatch], RowNumbers], batch_bytes: int, tmp_path: Path) -> None:
+def test_a_copy_is_not_counted_whatever_is_chosen(
+    rows_of: Callable[[MessageBatch], RowNumbers], batch_bytes: int, tmp_path: Path
+) -> None:
     packets = packets_of(field("t00-base"))
     alone = count(written(tmp_path, packets), rows_of)
     assert alone[0] > 0
-    assert count(written(tmp_path, passed_on(packets)), rows_of, batch_bytes) == alone == (alone[0], set())
+    assert (
+        count(written(tmp_path, passed_on(packets)), rows_of, batch_bytes)
+        == alone
+        == (alone[0], set())
+    )
 
 
-def test_copies_count_if_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_count_if_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packets = packets_of(field("t00-base"))
     alone, _ = count(written(tmp_path, packets), all_rows)
     monkeypatch.setattr(chosen, "copies", True)

@@ -28,7 +28,9 @@ MONITORING = DOCS / "monitoring"
 NEWEST = 5_000_000_000
 
 
-def measured(path: Path, *, most: int = 100, with_vbuckets: bool = False, batch_bytes: int = 1 << 24) -> list[Snapshot]:
+def measured(
+    path: Path, *, most: int = 100, with_vbuckets: bool = False, batch_bytes: int = 1 << 24
+) -> list[Snapshot]:
     """The numbers after every batch."""
     with Reading(open_capture([str(path)], batch_bytes=batch_bytes)) as reading:
         metrics = Metrics(reading, with_vbuckets=with_vbuckets, most=most)
@@ -51,7 +53,12 @@ def counters(found: Snapshot) -> dict[tuple[str, ...], float]:
     for family in FAMILIES:
         for labels, number in found.get(family.name, ()):
             if isinstance(number, Times):
-                out.update({(family.name, *labels, str(place)): count for place, count in enumerate(number.counts)})
+                out.update(
+                    {
+                        (family.name, *labels, str(place)): count
+                        for place, count in enumerate(number.counts)
+                    }
+                )
             elif family.kind == "counter":
                 out[family.name, *labels] = number
     return out
@@ -68,22 +75,44 @@ def opened(one: Conversation, name: bytes, bucket: bytes = b"travel") -> None:
     one.stream(False, encode("dcp_open", "response"))
 
 
-def streaming(one: Conversation, vbucket: int, seqnos: Iterable[int], *, opaque: int = 0x11) -> None:
+def streaming(
+    one: Conversation, vbucket: int, seqnos: Iterable[int], *, opaque: int = 0x11
+) -> None:
     """A stream from the start, with a snapshot of these seqnos."""
     seqnos = list(seqnos)
-    one.stream(True, encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, end_seqno=(1 << 64) - 1))
-    one.stream(False, encode("dcp_stream_req", "response", opaque=opaque, failover_log=[{"uuid": 1, "seqno": 0}]))
-    one.stream(False, encode("dcp_snapshot_marker", vbucket=vbucket, opaque=opaque, end_seqno=max(seqnos), snapshot_type=["memory"]))
+    one.stream(
+        True, encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, end_seqno=(1 << 64) - 1)
+    )
+    one.stream(
+        False,
+        encode("dcp_stream_req", "response", opaque=opaque, failover_log=[{"uuid": 1, "seqno": 0}]),
+    )
+    one.stream(
+        False,
+        encode(
+            "dcp_snapshot_marker",
+            vbucket=vbucket,
+            opaque=opaque,
+            end_seqno=max(seqnos),
+            snapshot_type=["memory"],
+        ),
+    )
     for seqno in seqnos:
-        one.stream(False, builders.mutation(seqno, vbucket=vbucket, opaque=opaque, key=b"k%d" % seqno))
+        one.stream(
+            False, builders.mutation(seqno, vbucket=vbucket, opaque=opaque, key=b"k%d" % seqno)
+        )
 
 
 def written(path: Path, *talks: Conversation) -> Path:
-    path.write_bytes(builders.pcap(builders.recorded([segment for talk in talks for segment in talk.segments])))
+    path.write_bytes(
+        builders.pcap(builders.recorded([segment for talk in talks for segment in talk.segments]))
+    )
     return path
 
 
-@pytest.mark.parametrize("name", ["rollback.pcap", "snapshots.pcap", "tour.pcapng", "orphans.pcap", "lossy.pcap"])
+@pytest.mark.parametrize(
+    "name", ["rollback.pcap", "snapshots.pcap", "tour.pcapng", "orphans.pcap", "lossy.pcap"]
+)
 def test_the_numbers_are_those_of_the_tables(name: str) -> None:
     path = SAMPLES / name
     found = measured(path)[-1]
@@ -96,9 +125,18 @@ def test_the_numbers_are_those_of_the_tables(name: str) -> None:
         assert sum(map(float, map(str, own))) == messages[is_response]
     sizes = sum(float(str(number)) for _, number in found["dcpinspect_message_bytes_total"])
     assert sizes == sum(int(batch.length.sum()) for batch in batches)
-    answers = sum(number.counts[-1] for _, number in found["dcpinspect_answer_seconds"] if isinstance(number, Times))
-    assert answers == sum(len(batch) if batch.rtt_ns.valid is None else int(batch.rtt_ns.valid.sum()) for batch in batches)
-    assert total(found, "dcpinspect_rollbacks_total") == tables.streams.values("answer").count("rollback")
+    answers = sum(
+        number.counts[-1]
+        for _, number in found["dcpinspect_answer_seconds"]
+        if isinstance(number, Times)
+    )
+    assert answers == sum(
+        len(batch) if batch.rtt_ns.valid is None else int(batch.rtt_ns.valid.sum())
+        for batch in batches
+    )
+    assert total(found, "dcpinspect_rollbacks_total") == tables.streams.values("answer").count(
+        "rollback"
+    )
     assert total(found, "dcpinspect_streams_opened_total") == len(tables.streams)
     assert total(found, "dcpinspect_connections_opened_total") == len(tables.connections)
     assert total(found, "dcpinspect_holes_total") == sum(tables.connections.values("holes"))
@@ -115,7 +153,12 @@ def test_answer_times_are_counted_up_to_each_bound(tmp_path: Path) -> None:
         one.send(True, encode("dcp_noop", opaque=opaque))
         one.time_ns += wait_ns - one.step_ns
         one.send(False, encode("dcp_noop", "response", opaque=opaque))
-    (times,) = [number for _, number in measured(written(tmp_path / "x.pcap", one))[-1]["dcpinspect_answer_seconds"]]
+    (times,) = [
+        number
+        for _, number in measured(written(tmp_path / "x.pcap", one))[-1][
+            "dcpinspect_answer_seconds"
+        ]
+    ]
     assert isinstance(times, Times)
     expected = [2 if bound < 0.003 else 3 for bound in BOUNDS_S] + [4]
     assert list(times.counts) == expected
@@ -137,12 +180,17 @@ def test_gaps_count_by_their_cause_once_they_are_five_seconds_old(tmp_path: Path
     assert value(found, "dcpinspect_gaps_total", *pair, "unexplained") == 0
 
 
-def test_a_stream_that_lacks_what_the_server_told_has_a_lag_and_is_stuck_when_it_waits_for_long(tmp_path: Path) -> None:
+def test_a_stream_that_lacks_what_the_server_told_has_a_lag_and_is_stuck_when_it_waits_for_long(
+    tmp_path: Path,
+) -> None:
     one = Conversation()
     opened(one, b"kafka:1")
     streaming(one, 7, [1, 2, 3])
     one.stream(True, encode("get_all_vb_seqnos", opaque=0x50))
-    one.stream(False, encode("get_all_vb_seqnos", "response", opaque=0x50, seqnos=[{"vbucket": 7, "seqno": 10}]))
+    one.stream(
+        False,
+        encode("get_all_vb_seqnos", "response", opaque=0x50, seqnos=[{"vbucket": 7, "seqno": 10}]),
+    )
     path, pair = written(tmp_path / "x.pcap", one), ("10.0.0.1 kafka", "travel")
     found = measured(path, with_vbuckets=True)[-1]
     assert value(found, "dcpinspect_seqno_lag", *pair) == 7
@@ -212,7 +260,9 @@ def test_a_clock_that_is_set_back_makes_nothing_old(tmp_path: Path) -> None:
     one.time_ns += 3_000_000_000
     one.stream(False, encode("dcp_mutation", vbucket=7, opaque=0x10, by_seqno=3, key="k"))
     found = measured(written(tmp_path / "x.pcap", one))[-1]
-    assert value(found, "dcpinspect_noop_age_seconds", "10.0.0.1 kafka", "travel") == pytest.approx(3, abs=0.01)
+    assert value(found, "dcpinspect_noop_age_seconds", "10.0.0.1 kafka", "travel") == pytest.approx(
+        3, abs=0.01
+    )
 
 
 def crowd(count: int) -> Iterator[Conversation]:
@@ -229,29 +279,51 @@ def crowd(count: int) -> Iterator[Conversation]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3, 100])
-def test_counters_never_go_down_and_add_up_however_many_clients_have_room(most: int, tmp_path: Path) -> None:
+def test_counters_never_go_down_and_add_up_however_many_clients_have_room(
+    most: int, tmp_path: Path
+) -> None:
     path = written(tmp_path / "x.pcap", *crowd(8))
     found = measured(path, most=most, batch_bytes=300)
     assert len(found) > 20
     pairs = {labels[:2] for one in found for labels, _ in one["dcpinspect_messages_total"]}
-    at_once = max(len({labels[:2] for labels, _ in one["dcpinspect_messages_total"]} - {("other", "other")}) for one in found)
+    at_once = max(
+        len({labels[:2] for labels, _ in one["dcpinspect_messages_total"]} - {("other", "other")})
+        for one in found
+    )
     assert at_once <= most
     assert (("other", "other") in pairs) == (most < 100)
     for name in {name for name, *_ in counters(found[-1])}:
-        sums = [sum(number for (of, *_), number in counters(one).items() if of == name) for one in found]
+        sums = [
+            sum(number for (of, *_), number in counters(one).items() if of == name) for one in found
+        ]
         assert sums == sorted(sums), name
-        assert sums[-1] == sum(number for (of, *_), number in counters(measured(path)[-1]).items() if of == name)
+        assert sums[-1] == sum(
+            number for (of, *_), number in counters(measured(path)[-1]).items() if of == name
+        )
     for before, after in pairwise(found):
         was, now = counters(before), counters(after)
         assert [key for key in was.keys() & now.keys() if now[key] < was[key]] == []
 
 
-@pytest.mark.parametrize("name", [b"a\nb\x1b[31m\x00:1", b"\xff\xfe" * 20, "‮evil​".encode(), b'"} 1\nfake_metric 2', b"x" * 60_000])
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"a\nb\x1b[31m\x00:1",
+        b"\xff\xfe" * 20,
+        "‮evil​".encode(),
+        b'"} 1\nfake_metric 2',
+        b"x" * 60_000,
+    ],
+)
 def test_nothing_hostile_of_a_name_is_in_a_label(name: bytes, tmp_path: Path) -> None:
     one = Conversation()
     opened(one, name, bucket=name[:200])
     streaming(one, 7, [1])
-    for labels in {labels for samples in measured(written(tmp_path / "x.pcap", one))[-1].values() for labels, _ in samples}:
+    for labels in {
+        labels
+        for samples in measured(written(tmp_path / "x.pcap", one))[-1].values()
+        for labels, _ in samples
+    }:
         assert all(label.isprintable() and len(label) <= 80 for label in labels)
 
 
@@ -271,16 +343,29 @@ def test_vbuckets_are_bounded(tmp_path: Path) -> None:
     one = Conversation(mss=60_000)
     opened(one, b"kafka:1")
     vbuckets = np.arange(MOST_VBUCKETS + 50)
-    one.stream(True, b"".join(encode("dcp_stream_req", vbucket=vbucket, opaque=vbucket) for vbucket in vbuckets.tolist()))
+    one.stream(
+        True,
+        b"".join(
+            encode("dcp_stream_req", vbucket=vbucket, opaque=vbucket)
+            for vbucket in vbuckets.tolist()
+        ),
+    )
     found = measured(written(tmp_path / "x.pcap", one), with_vbuckets=True)[-1]
     assert len(found["dcpinspect_vbucket_stuck"]) == MOST_VBUCKETS
 
 
-# -- docs --------------------------------------------------------------------------------------------------------------------------
+# -- docs
+# --------------------------------------------------------------------------------------------------
 
 
 def table() -> list[str]:
-    rows = [f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels)} | {one.help} |" for one in FAMILIES]
+    rows = [
+        (
+            f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels)} | "
+            f"{one.help} |"
+        )
+        for one in FAMILIES
+    ]
     return ["| metric | kind | labels | what it is |", "| --- | --- | --- | --- |", *rows]
 
 
@@ -303,12 +388,20 @@ def expressions() -> Iterator[str]:
 
 
 def names(text: str) -> set[str]:
-    return {re.sub(r"_(bucket|sum|count)$", "", name) if "answer_seconds" in name else name for name in re.findall(r"dcpinspect_\w+", text)}
+    return {
+        re.sub(r"_(bucket|sum|count)$", "", name) if "answer_seconds" in name else name
+        for name in re.findall(r"dcpinspect_\w+", text)
+    }
 
 
 def test_alerts_and_dashboard_name_only_metrics_and_labels_that_exist() -> None:
     alerts = (MONITORING / "alerts.yml").read_text("utf-8")
-    texts = [*expressions(), alerts, (MONITORING / "alerts_test.yml").read_text("utf-8"), (DOCS / "monitoring.md").read_text("utf-8")]
+    texts = [
+        *expressions(),
+        alerts,
+        (MONITORING / "alerts_test.yml").read_text("utf-8"),
+        (DOCS / "monitoring.md").read_text("utf-8"),
+    ]
     assert len(list(expressions())) > 15
     for text in texts:
         assert names(text) - {family.name for family in FAMILIES} == set()
@@ -319,7 +412,9 @@ def test_alerts_and_dashboard_name_only_metrics_and_labels_that_exist() -> None:
 
 
 def promtool(*arguments: str, cwd: Path) -> str:
-    done = subprocess.run(["promtool", *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["promtool", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -329,7 +424,9 @@ def test_the_alert_rules_are_valid_and_pass_their_tests() -> None:
     assert "12 rules found" in promtool("check", "rules", "alerts.yml", cwd=MONITORING)
     assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml", cwd=MONITORING)
     alerts = re.findall(r"alert: (\w+)", (MONITORING / "alerts.yml").read_text("utf-8"))
-    tested = re.findall(r"alertname: (\w+)\n\s+exp_alerts:\n", (MONITORING / "alerts_test.yml").read_text("utf-8"))
+    tested = re.findall(
+        r"alertname: (\w+)\n\s+exp_alerts:\n", (MONITORING / "alerts_test.yml").read_text("utf-8")
+    )
     assert set(tested) == set(alerts)
 
 
@@ -337,15 +434,27 @@ def test_the_alert_rules_are_valid_and_pass_their_tests() -> None:
 def test_a_rule_that_is_changed_fails_its_test(tmp_path: Path) -> None:
     shutil.copytree(MONITORING, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "alerts.yml"
-    path.write_text(path.read_text("utf-8").replace('verdict="behind"} > 0', 'verdict="behind"} > 5'), "utf-8")
-    done = subprocess.run(["promtool", "test", "rules", "alerts_test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    path.write_text(
+        path.read_text("utf-8").replace('verdict="behind"} > 0', 'verdict="behind"} > 5'), "utf-8"
+    )
+    done = subprocess.run(
+        ["promtool", "test", "rules", "alerts_test.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode != 0
 
 
 @pytest.mark.requires("promtool")
 def test_every_expression_of_the_dashboard_is_valid(tmp_path: Path) -> None:
-    rules: Sequence[dict[str, str]] = [{"record": f"x{place}", "expr": one} for place, one in enumerate(expressions())]
-    (tmp_path / "rules.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}), "utf-8")  # JSON is YAML
+    rules: Sequence[dict[str, str]] = [
+        {"record": f"x{place}", "expr": one} for place, one in enumerate(expressions())
+    ]
+    (tmp_path / "rules.yml").write_text(
+        json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}), "utf-8"
+    )  # JSON is YAML
     assert f"{len(rules)} rules found" in promtool("check", "rules", "rules.yml", cwd=tmp_path)
 
 
@@ -360,6 +469,8 @@ def test_no_number_counts_a_copy(doubled: Doubled, tmp_path: Path) -> None:
     of_capture = re.compile("_capture_|_metrics_|_build_")
     for family in FAMILIES:
         if not of_capture.search(family.name):
-            assert sorted(several[-1].get(family.name, ()), key=str) == sorted(alone.get(family.name, ()), key=str), family.name
+            assert sorted(several[-1].get(family.name, ()), key=str) == sorted(
+                alone.get(family.name, ()), key=str
+            ), family.name
     for before, after in pairwise(map(counters, several)):
         assert all(after.get(name, 0) >= count for name, count in before.items())

@@ -22,20 +22,39 @@ def of(*samples: str) -> dict[str, object]:
 def test_clients_are_told_apart_by_address_name_and_agent() -> None:
     clients = of("tour.pcapng")["clients"]
     assert isinstance(clients, list)
-    assert {(one["address"], one["name"]) for one in clients} >= {("10.11.0.1", "secidx"), ("[fd11::1]", "eq_dcpq"), ("10.11.0.1", "cbas")}
+    assert {(one["address"], one["name"]) for one in clients} >= {
+        ("10.11.0.1", "secidx"),
+        ("[fd11::1]", "eq_dcpq"),
+        ("10.11.0.1", "cbas"),
+    }
     assert sorted(number for one in clients for number in one["connections"]) == list(range(1, 8))
 
 
 def test_several_captures_are_one_overview() -> None:
     both, loop, orphans = of("loop.pcap", "orphans.pcap"), of("loop.pcap"), of("orphans.pcap")
-    for name in ("packets", "messages", "connections", "streams", "captured_bytes", "decoded_bytes"):
+    for name in (
+        "packets",
+        "messages",
+        "connections",
+        "streams",
+        "captured_bytes",
+        "decoded_bytes",
+    ):
         assert both[name] == loop[name] + orphans[name]  # type: ignore[operator] # numbers
 
 
-@pytest.mark.parametrize("sample", ["rollback.pcap", "capture-loss.pcap", "midstream.pcap", "any.pcap"])
+@pytest.mark.parametrize(
+    "sample", ["rollback.pcap", "capture-loss.pcap", "midstream.pcap", "any.pcap"]
+)
 def test_every_captured_byte_is_decoded_skipped_or_of_another_protocol(sample: str) -> None:
     found = of(sample)
-    assert found["captured_bytes"] == found["decoded_bytes"] + found["skipped_bytes"] + found["late_bytes"] + found["tls_bytes"]  # type: ignore[operator] # numbers
+    assert (
+        found["captured_bytes"]
+        == found["decoded_bytes"]  # type: ignore[operator] # numbers
+        + found["skipped_bytes"]
+        + found["late_bytes"]
+        + found["tls_bytes"]
+    )
 
 
 @pytest.mark.parametrize("sample", ["capture-loss.pcap", "midstream.pcap"])
@@ -43,7 +62,10 @@ def test_a_verdict_and_an_overview_have_one_share_of_decoded_bytes(sample: str) 
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         list(reading)
         looked, found = LookedAt.of(reading), overview(reading)
-    assert (looked.decoded, looked.captured) == (found["decoded_bytes"], found["captured_bytes"] - found["tls_overhead_bytes"])
+    assert (looked.decoded, looked.captured) == (
+        found["decoded_bytes"],
+        found["captured_bytes"] - found["tls_overhead_bytes"],
+    )
     share = f"{share_of(looked.decoded, looked.captured)} of "
     assert share in str(looked)
     assert share in " ".join(map(str.strip, info_lines(found)))

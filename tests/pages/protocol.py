@@ -1,4 +1,6 @@
-"""The page ``docs/protocol.md``: every message, status and setting, from the tables that decode them."""
+"""The page ``docs/protocol.md``: every message, status and setting, from the tables that decode
+them.
+"""
 
 from __future__ import annotations
 
@@ -47,24 +49,55 @@ def protocol_page() -> str:
     """Returns the page as Markdown."""
     out = [INTRODUCTION, "## Header", "", "| magic | meaning |", "|---|---|"]
     out += [f"| 0x{magic:02x} | {doc} |" for magic, doc in MAGIC_DOCS.items()]
-    for magic, title in ((0x80, "Request"), (0x81, "Response"), (0x08, "Request with flex framing"), (0x18, "Response with flex framing")):
+    for magic, title in (
+        (0x80, "Request"),
+        (0x81, "Response"),
+        (0x08, "Request with flex framing"),
+        (0x18, "Response with flex framing"),
+    ):
         out += ["", f"{title}:", "", "| field | offset | meaning |", "|---|---|---|"]
         out += [
-            f"| {field.title} | {offsets_text(field.offset, field.kind.size).strip('()')} | {field.doc} |" for field in header_fields(magic)
+            (
+                f"| {field.title} | {offsets_text(field.offset, field.kind.size).strip('()')} | "
+                f"{field.doc} |"
+            )
+            for field in header_fields(magic)
         ]
     out += ["", "## Framing extras", "", *frames_markdown()]
     out += ["", "## Generations", "", GENERATIONS.rstrip()]
     out += ["", "## DCP messages", "", *_roles(), "", *_families(DCP)]
     out += ["", "## Messages around DCP", "", *_families(AROUND)]
     out += ["", "## Commands", "", "| code | name | what it does |", "|---|---|---|"]
-    out += [f"| 0x{int(op):02x} | {op.name.lower()} | {op.doc.replace('|', '/')} |" for op in Opcode]
-    out += ["", "Of the magics 0x82 and 0x83:", "", "| code | name | what it does |", "|---|---|---|"]
-    out += [f"| 0x{int(server_op):02x} | {server_op.name.lower()} | {server_op.doc.replace('|', '/')} |" for server_op in ServerOpcode]
-    out += ["", "## Statuses", "", "| code | name | meaning |", "|---|---|---|"]
-    out += [f"| 0x{int(status):04x} | {status.name.lower()} | {status.meaning} |" for status in Status]
-    out += ["", "## DCP control keys", "", "| key | values | default | since | meaning |", "|---|---|---|---|---|"]
     out += [
-        f"| {control.key} | {control.values.replace('|', 'or')} | {control.default} | {control.since} | {control.doc} |"
+        f"| 0x{int(op):02x} | {op.name.lower()} | {op.doc.replace('|', '/')} |" for op in Opcode
+    ]
+    out += [
+        "",
+        "Of the magics 0x82 and 0x83:",
+        "",
+        "| code | name | what it does |",
+        "|---|---|---|",
+    ]
+    out += [
+        f"| 0x{int(server_op):02x} | {server_op.name.lower()} | {server_op.doc.replace('|', '/')} |"
+        for server_op in ServerOpcode
+    ]
+    out += ["", "## Statuses", "", "| code | name | meaning |", "|---|---|---|"]
+    out += [
+        f"| 0x{int(status):04x} | {status.name.lower()} | {status.meaning} |" for status in Status
+    ]
+    out += [
+        "",
+        "## DCP control keys",
+        "",
+        "| key | values | default | since | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    out += [
+        (
+            f"| {control.key} | {control.values.replace('|', 'or')} | {control.default} | "
+            f"{control.since} | {control.doc} |"
+        )
         for control in CONTROL_KEYS
     ]
     out += ["", "## HELLO features", "", *features_markdown()]
@@ -74,12 +107,21 @@ def protocol_page() -> str:
 
 def _roles() -> list[str]:
     """Returns the roles of commands in DCP, and what the roles mean."""
-    named = {role: (role.name or "").lower().replace("_", "-") for role in ROLES if role is not Trait.DCP}
-    out = ["| role | meaning |", "|---|---|", *(f"| {name} | {ROLES[role]} |" for role, name in named.items())]
+    named = {
+        role: (role.name or "").lower().replace("_", "-") for role in ROLES if role is not Trait.DCP
+    }
+    out = [
+        "| role | meaning |",
+        "|---|---|",
+        *(f"| {name} | {ROLES[role]} |" for role, name in named.items()),
+    ]
     out += ["", "| command | roles |", "|---|---|"]
     for op in Opcode:
         if Trait.DCP in op.traits:
-            out.append(f"| 0x{int(op):02x} {op.name.lower()} | {', '.join(name for role, name in named.items() if role in op.traits)} |")
+            out.append(
+                f"| 0x{int(op):02x} {op.name.lower()} | "
+                f"{', '.join(name for role, name in named.items() if role in op.traits)} |"
+            )
     return out
 
 
@@ -89,14 +131,23 @@ def _families(layouts: tuple[Layout, ...]) -> list[str]:
     sections: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
     for command, family in groupby(ordered, key=lambda layout: (layout.server, int(layout.opcode))):
         answers = () if command[0] else COMMAND_STATUSES.get(command[1], ())
-        body = [*chain.from_iterable(map(layout_markdown, family)), *(status_markdown(answers) if answers else ())]
+        body = [
+            *chain.from_iterable(map(layout_markdown, family)),
+            *(status_markdown(answers) if answers else ()),
+        ]
         sections.setdefault(tuple(body), []).append(command)
     out = []
     for section, commands in sections.items():
-        names = [f"{opcode_name(opcode, server=server)} (0x{opcode:02x})" for server, opcode in commands]
+        names = [
+            f"{opcode_name(opcode, server=server)} (0x{opcode:02x})" for server, opcode in commands
+        ]
         docs = [opcode_doc(opcode, server=server) for server, opcode in commands]
         out += [f"### {', '.join(names)}", ""]
-        out += [docs[0]] if len(docs) == 1 else [f"- {name}: {doc}" for name, doc in zip(names, docs, strict=True)]
+        out += (
+            [docs[0]]
+            if len(docs) == 1
+            else [f"- {name}: {doc}" for name, doc in zip(names, docs, strict=True)]
+        )
         out += ["", *section]
     return out[:-1]
 
@@ -114,14 +165,26 @@ def layout_markdown(layout: Layout) -> list[str]:
     if rows:
         out += ["", "| field | offset | size | meaning |", "|---|---|---|---|"]
         for indent, label, where, size, doc in rows:
-            out.append(f"| {'&emsp;' * indent}{_cell(label)} | {where.strip('()')} | {_cell(size)} | {_cell(doc)} |")
+            out.append(
+                f"| {'&emsp;' * indent}{_cell(label)} | {where.strip('()')} | {_cell(size)} | "
+                f"{_cell(doc)} |"
+            )
     return [*out, ""]
 
 
 def status_markdown(answers: StatusMeanings) -> list[str]:
     """Returns the possible answers to a command, for the protocol page."""
-    rows = [f"| {code} | {name} | {_cell(meaning)} |" for code, name, meaning in status_rows(answers)]
-    return ["#### Answers", "", "| code | status | meaning for who asked |", "|---|---|---|", *rows, ""]
+    rows = [
+        f"| {code} | {name} | {_cell(meaning)} |" for code, name, meaning in status_rows(answers)
+    ]
+    return [
+        "#### Answers",
+        "",
+        "| code | status | meaning for who asked |",
+        "|---|---|---|",
+        *rows,
+        "",
+    ]
 
 
 def frames_markdown() -> list[str]:
@@ -137,7 +200,10 @@ def frames_markdown() -> list[str]:
 def features_markdown() -> list[str]:
     """Returns the HELLO features, for the protocol page."""
     out = ["| code | name | effect | meaning |", "|---|---|---|---|"]
-    return out + [f"| 0x{feature.code:02x} | {feature.name} | {feature.effect} | {_cell(feature.doc)} |" for feature in FEATURES]
+    return out + [
+        f"| 0x{feature.code:02x} | {feature.name} | {feature.effect} | {_cell(feature.doc)} |"
+        for feature in FEATURES
+    ]
 
 
 def _cell(text: str) -> str:

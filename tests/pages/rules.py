@@ -18,28 +18,61 @@ def _lines() -> Iterator[str]:
     yield "# Rules"
     yield ""
     yield "What `dcpinspect check` looks for. The page is made by `python -m tests.pages`."
-    yield "A jump in seqnos alone is never an error. Where the capture cannot decide, there is no finding. Capture loss is never blamed on"
+    yield (
+        "A jump in seqnos alone is never an error. Where the capture cannot decide, there is no "
+        "finding. Capture loss is never blamed on"
+    )
     yield "the server or the client."
     yield ""
-    yield "The consumer is the side that receives documents, the producer the side that sends them. Most often, they are the client and the"
+    yield (
+        "The consumer is the side that receives documents, the producer the side that sends "
+        "them. Most often, they are the client and the"
+    )
     yield "server. A hole is a range of bytes that is not in the capture."
     yield ""
-    yield "`severity` is that of most findings of the rule. An `error` means that data is lost, that a stream stops, or that bytes break"
-    yield "the protocol. A `warning` means that somebody must look. A `note` is good to know. `costs` are the words for a finding in"
+    yield (
+        "`severity` is that of most findings of the rule. An `error` means that data is lost, "
+        "that a stream stops, or that bytes break"
+    )
+    yield (
+        "the protocol. A `warning` means that somebody must look. A `note` is good to know. "
+        "`costs` are the words for a finding in"
+    )
     yield "the first line of a report. Those of notes are there only if nothing is worse."
     yield ""
-    yield "`whose` says which side must change something. Findings say `client` or `server`, by who opened the TCP connection."
-    yield "`producer` and `consumer` are that side of the connection, `sender` and `receiver` that side of the message. If it depends on"
-    yield "the cause, the causes are in brackets, and others are `unknown`. No finding blames the network, because a capture is taken at"
-    yield "one place. From there, a dead network, a dead host and a hanging program look the same. Such findings are `unknown`."
+    yield (
+        "`whose` says which side must change something. Findings say `client` or `server`, by "
+        "who opened the TCP connection."
+    )
+    yield (
+        "`producer` and `consumer` are that side of the connection, `sender` and `receiver` that "
+        "side of the message. If it depends on"
+    )
+    yield (
+        "the cause, the causes are in brackets, and others are `unknown`. No finding blames the "
+        "network, because a capture is taken at"
+    )
+    yield (
+        "one place. From there, a dead network, a dead host and a hanging program look the same. "
+        "Such findings are `unknown`."
+    )
     for family in FAMILIES:
         rules = [rule for rule in RULES.values() if rule.family == family]
         if not rules:
             continue
         yield from ("", f"## {family}", "")
         if family == "lint":
-            yield from ("What is recommended to clients. These rules are only checked with `dcpinspect check --lint`.", "")
-        yield from ("| rule | severity | found when | not when | whose | costs | what to do |", "|---|---|---|---|---|---|---|")
+            yield from (
+                (
+                    "What is recommended to clients. These rules are only checked with `dcpinspect "
+                    "check --lint`."
+                ),
+                "",
+            )
+        yield from (
+            "| rule | severity | found when | not when | whose | costs | what to do |",
+            "|---|---|---|---|---|---|---|",
+        )
         for rule in rules:
             reports = f" ({', '.join(rule.reports)})" if rule.reports else ""
             cost = f"a {rule.cost.of} {rule.cost.one}" if rule.cost is not None else ""

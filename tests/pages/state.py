@@ -1,4 +1,6 @@
-"""The page ``docs/state.md``: the records of streams, field by field, and the possible changes of states, from their declarations."""
+"""The page ``docs/state.md``: the records of streams, field by field, and the possible changes of
+states, from their declarations.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +20,51 @@ def state_page() -> str:
 def _lines() -> Iterator[str]:
     yield "# The state of streams"
     yield ""
-    yield "For those who change `dcpinspect/streams/`. The page is made from `streams/records.py` and `streams/transitions.py` by"
+    yield (
+        "For those who change `dcpinspect/streams/`. The page is made from `streams/records.py` "
+        "and `streams/transitions.py` by"
+    )
     yield "`python -m tests.pages`. [design.md](design.md) says how the records are used."
     yield ""
-    yield "Every field is an integer of 64 bits. Seqnos are biased by -2^63, so that signed integers compare as seqnos do."
+    yield (
+        "Every field is an integer of 64 bits. Seqnos are biased by -2^63, so that signed "
+        "integers compare as seqnos do."
+    )
     yield from ("", "## States of a stream", "")
     yield from _transitions(t.STREAM_STATES, t.STREAM_TRANSITIONS)
     yield from ("", "## States of a snapshot", "")
     yield from _transitions(t.SNAPSHOT_STATES, t.SNAPSHOT_TRANSITIONS)
     for struct in _structs():
-        yield from ("", f"## {struct.__name__}", "", (struct.__doc__ or "").strip(), "", "| field | meaning | new |", "| --- | --- | --- |")
+        yield from (
+            "",
+            f"## {struct.__name__}",
+            "",
+            (struct.__doc__ or "").strip(),
+            "",
+            "| field | meaning | new |",
+            "| --- | --- | --- |",
+        )
         yield from map(_line, struct.fields.values())
 
 
 def _structs() -> Iterator[type[Struct[Any]]]:
     for value in vars(records).values():
-        if isinstance(value, type) and issubclass(value, Struct) and value is not Struct and not issubclass(value, StructRows):
+        if (
+            isinstance(value, type)
+            and issubclass(value, Struct)
+            and value is not Struct
+            and not issubclass(value, StructRows)
+        ):
             yield value
 
 
 def _transitions(words: Sequence[str], table: Mapping[int, Collection[int]]) -> Iterator[str]:
     yield from ("| state | may become |", "| --- | --- |")
     for state, after in table.items():
-        yield f"| {words[state]} | {', '.join(words[later] for later in after) or 'nothing, it is the last'} |"
+        yield (
+            f"| {words[state]} | "
+            f"{', '.join(words[later] for later in after) or 'nothing, it is the last'} |"
+        )
 
 
 def _line(field: Field) -> str:
@@ -49,4 +73,7 @@ def _line(field: Field) -> str:
     if field.struct is not None:
         return f"| {name} | {meaning} A {field.struct.__name__}. | |"
     of = f" Number of one of the {field.of.replace('_', ' ')}." if field.of else ""
-    return f"| {name} | {meaning}{of} | {'least seqno' if field.reset == records.LEAST else field.reset} |"
+    return (
+        f"| {name} | {meaning}{of} | "
+        f"{'least seqno' if field.reset == records.LEAST else field.reset} |"
+    )

@@ -26,7 +26,9 @@ def test_every_command_status_and_control_key_has_a_row() -> None:
     for op in (*Opcode, *ServerOpcode):
         assert any(row.startswith(f"| 0x{int(op):02x} | {op.name.lower()} |") for row in rows)
     for status in Status:
-        assert any(row.startswith(f"| 0x{int(status):04x} | {status.name.lower()} |") for row in rows)
+        assert any(
+            row.startswith(f"| 0x{int(status):04x} | {status.name.lower()} |") for row in rows
+        )
     for control in CONTROL_KEYS:
         assert any(row.startswith(f"| {control.key} |") for row in rows)
 
@@ -40,7 +42,10 @@ def test_every_row_of_a_table_has_its_columns() -> None:
 
 def test_every_paragraph_stands_apart() -> None:
     lines = protocol_page().splitlines()
-    assert all(not line or not before or line[0] in "|-" or before[0] not in "#|" for before, line in pairwise(lines))
+    assert all(
+        not line or not before or line[0] in "|-" or before[0] not in "#|"
+        for before, line in pairwise(lines)
+    )
     assert "\n\n\n" not in protocol_page()
 
 

@@ -1,4 +1,6 @@
-"""The table of the specification names every document, example and test; and what no other test has of its statements."""
+"""The table of the specification names every document, example and test; and what no other test has
+of its statements.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,17 @@ def test_every_document_has_rows_of_its_examples(letter: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("Open", "Add Stream", "Close Stream", "Failover Log", "Stream Request", "Stream End", "Mutation", "Deletion", "Expiration"),
+        *(
+            "Open",
+            "Add Stream",
+            "Close Stream",
+            "Failover Log",
+            "Stream Request",
+            "Stream End",
+            "Mutation",
+            "Deletion",
+            "Expiration",
+        ),
         *("Flush", "Set VBucket State"),
     ],
 )
@@ -70,7 +82,8 @@ def test_the_page_prints_every_row() -> None:
     assert all(sum(line.startswith(start) for line in lines) == 1 for start in starts)
 
 
-# -- statements that no other test has --------------------------------------------------------------------
+# -- statements that no other test has
+# --------------------------------------------------------------------
 
 SHAPES: dict[str, tuple[int, int, bool, bool]] = {
     "open": (0x50, 8, True, True),
@@ -87,7 +100,9 @@ SHAPES: dict[str, tuple[int, int, bool, bool]] = {
     "flush": (0x5A, 0, False, False),
     "set vbucket state": (0x5B, 1, False, False),
 }
-"""Opcode, bytes of extras, whether there is a key, whether a value is let pass (later pages have one for some that had none)."""
+"""Opcode, bytes of extras, whether there is a key, whether a value is let pass (later pages have
+one for some that had none).
+"""
 EXTRAS = {0x5B: b"\1"}
 KEYED = [name for name, shape in SHAPES.items() if shape[2]]
 BARE = [name for name, shape in SHAPES.items() if not shape[2]]
@@ -95,11 +110,16 @@ VALUELESS = [name for name, shape in SHAPES.items() if not shape[3]]
 WITH_EXTRAS = [name for name, shape in SHAPES.items() if shape[1] and shape[0] != 0x56]
 
 
-def built(name: str, *, extras: bool = True, key: bool | None = None, value: bytes = b"") -> Message:
+def built(
+    name: str, *, extras: bool = True, key: bool | None = None, value: bytes = b""
+) -> Message:
     opcode, size, has_key, _ = SHAPES[name]
     wanted = has_key if key is None else key
     body = EXTRAS.get(opcode, bytes(size)) if extras else b""
-    return annotate(encode_parts(0x80, opcode, extras=body, key=b"key" if wanted else b"", value=value), context=Context("off"))
+    return annotate(
+        encode_parts(0x80, opcode, extras=body, key=b"key" if wanted else b"", value=value),
+        context=Context("off"),
+    )
 
 
 def faults(message: Message) -> list[str]:
@@ -111,12 +131,17 @@ def test_sections_as_the_page_has_them_fit(name: str) -> None:
     assert faults(built(name)) == []
 
 
-@pytest.mark.parametrize(("name", "section"), [(name, "key") for name in BARE] + [(name, "value") for name in VALUELESS])
+@pytest.mark.parametrize(
+    ("name", "section"), [(name, "key") for name in BARE] + [(name, "value") for name in VALUELESS]
+)
 def test_a_section_that_must_not_be_there_is_reported(name: str, section: str) -> None:
     assert faults(built(name, key=True) if section == "key" else built(name, value=b"value")) != []
 
 
-@pytest.mark.parametrize(("name", "section"), [(name, "key") for name in KEYED] + [(name, "extras") for name in WITH_EXTRAS])
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [(name, "key") for name in KEYED] + [(name, "extras") for name in WITH_EXTRAS],
+)
 def test_a_section_that_must_be_there_is_missed(name: str, section: str) -> None:
     assert faults(built(name, key=False) if section == "key" else built(name, extras=False)) != []
 
@@ -132,7 +157,9 @@ def test_a_success_where_the_page_has_no_reply_is_reported(command: str) -> None
 
 
 def test_the_high_completed_seqno_says_that_it_is_valid_with_the_disk_flag_only() -> None:
-    field = annotate(encode("dcp_snapshot_marker", generation="v2.0", snapshot_type=1)).field("high_completed_seqno")
+    field = annotate(encode("dcp_snapshot_marker", generation="v2.0", snapshot_type=1)).field(
+        "high_completed_seqno"
+    )
     assert field is not None
     assert field.spec is not None
     assert "valid with the disk flag only" in field.spec.doc

@@ -16,4 +16,6 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_every_field_of_a_stream_has_its_line() -> None:
     page = state_page().split("## Stream\n")[1].split("\n## ")[0]
-    assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(Stream.fields)
+    assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(
+        Stream.fields
+    )

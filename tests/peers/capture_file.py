@@ -25,12 +25,16 @@ class CaptureFileError(ValueError):
 
 
 def read(path: Path) -> tuple[int, list[Packet]]:
-    """(link type, packets) of a file that tcpdump wrote, and may still be writing: half a record at its end is left out."""
+    """(link type, packets) of a file that tcpdump wrote, and may still be writing: half a record at
+    its end is left out.
+    """
     data = path.read_bytes() if path.exists() else b""
     if len(data) < 24:
         return 0, []
     if struct.unpack_from("=I", data)[0] != _NANOSECONDS:
-        raise CaptureFileError(f"{path} is no pcap file with nanoseconds in this machine's byte order")
+        raise CaptureFileError(
+            f"{path} is no pcap file with nanoseconds in this machine's byte order"
+        )
     link = struct.unpack_from("=I", data, 20)[0]
     packets: list[Packet] = []
     at = 24
@@ -47,17 +51,36 @@ def read(path: Path) -> tuple[int, list[Packet]]:
 
 def pcap(link: int, packets: Sequence[Packet]) -> bytes:
     """A classic pcap file with nanoseconds."""
-    records = (struct.pack("<IIII", time // 10**9, time % 10**9, len(data), len(data)) + data for time, data in packets)
+    records = (
+        struct.pack("<IIII", time // 10**9, time % 10**9, len(data), len(data)) + data
+        for time, data in packets
+    )
     return struct.pack("<IHHiIII", _NANOSECONDS, 2, 4, 0, 0, _SNAPLEN, link) + b"".join(records)
 
 
 def pcapng(link: int, packets: Sequence[Packet], comment: str, interface: str) -> bytes:
     """A pcapng file with one interface, nanoseconds and a comment."""
-    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _option(1, comment.encode()) + _option(4, b"tcpdump") + _option(0, b"")
-    described = struct.pack("<HHI", link, 0, _SNAPLEN) + _option(2, interface.encode()) + _option(9, b"\x09") + _option(0, b"")
+    section = (
+        struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+        + _option(1, comment.encode())
+        + _option(4, b"tcpdump")
+        + _option(0, b"")
+    )
+    described = (
+        struct.pack("<HHI", link, 0, _SNAPLEN)
+        + _option(2, interface.encode())
+        + _option(9, b"\x09")
+        + _option(0, b"")
+    )
     blocks = [_block(0x0A0D0D0A, section), _block(1, described)]
     for time, data in packets:
-        blocks.append(_block(6, struct.pack("<IIIII", 0, time >> 32, time & 0xFFFF_FFFF, len(data), len(data)) + _padded(data)))
+        blocks.append(
+            _block(
+                6,
+                struct.pack("<IIIII", 0, time >> 32, time & 0xFFFF_FFFF, len(data), len(data))
+                + _padded(data),
+            )
+        )
     return b"".join(blocks)
 
 
@@ -95,7 +118,9 @@ _LINK_HEADERS = {1: 14, 113: 16, 276: 20}
 
 
 def segments(link: int, packets: Sequence[Packet]) -> Iterator[Segment]:
-    """The TCP segments among packets without VLANs, IP options beyond IPv4's own, or fragments: what our kernel sends."""
+    """The TCP segments among packets without VLANs, IP options beyond IPv4's own, or fragments:
+    what our kernel sends.
+    """
     for number, (_, data) in enumerate(packets, 1):
         packet = data[_LINK_HEADERS[link] :]
         version = packet[0] >> 4
@@ -131,11 +156,15 @@ class Captured:
 
 
 def stream_ranges(way: Sequence[Segment], stream: bytes) -> list[tuple[int, int]]:
-    """The ranges of ``stream`` that its segments hold; raises CaptureFileError where they hold other bytes."""
+    """The ranges of ``stream`` that its segments hold; raises CaptureFileError where they hold
+    other bytes.
+    """
     first = next((s.seq + 1 for s in way if s.syn), None)
     if first is None:
         # No SYN: the first segment whose bytes can be in one place only.
-        first = next((s.seq - stream.find(s.payload) for s in way if stream.count(s.payload) == 1), 0)
+        first = next(
+            (s.seq - stream.find(s.payload) for s in way if stream.count(s.payload) == 1), 0
+        )
     found: list[tuple[int, int]] = []
     for s in way:
         start = (s.seq + int(s.syn) - first) & 0xFFFF_FFFF
@@ -143,7 +172,9 @@ def stream_ranges(way: Sequence[Segment], stream: bytes) -> list[tuple[int, int]
             # Nothing, or a keep-alive byte before the first.
             continue
         if stream[start : start + len(s.payload)] != s.payload:
-            raise CaptureFileError(f"frame {s.frame} holds other bytes than were sent at offset {start}")
+            raise CaptureFileError(
+                f"frame {s.frame} holds other bytes than were sent at offset {start}"
+            )
         found.append((start, start + len(s.payload)))
     out: list[tuple[int, int]] = []
     for start, end in sorted(found):

@@ -14,11 +14,15 @@ from tests.peers.endpoint import TIMEOUT, Address, Board, Record, Wrap, bare, sp
 from tests.peers.script import Conversation, Story
 
 FIRST_PORT = 50_000
-"""Client port of a story's first connection where ports are fixed, so that captures name the same ports every time."""
+"""Client port of a story's first connection where ports are fixed, so that captures name the same
+ports every time.
+"""
 
 
 class Consumer:
-    """Connects to the story's servers; ``inside`` is entered for each socket, to make it in another network namespace."""
+    """Connects to the story's servers; ``inside`` is entered for each socket, to make it in another
+    network namespace.
+    """
 
     def __init__(
         self,
@@ -48,7 +52,9 @@ class Consumer:
                     if talk.after:
                         self._board.wait_for(talk.after)
                     sock = self._connect(talk, FIRST_PORT + number if self._fixed_ports else 0)
-                    futures.append(pool.submit(speak, sock, "client", talk, self._board, self._wrap))
+                    futures.append(
+                        pool.submit(speak, sock, "client", talk, self._board, self._wrap)
+                    )
                 return [future.result() for future in futures]
         except BaseException as error:
             self._board.fail(error)
@@ -57,7 +63,9 @@ class Consumer:
     def _connect(self, talk: Conversation, port: int) -> socket.socket:
         host, server = self._hosts[talk.client], self._servers[talk.server]
         with self._inside():
-            sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+            sock = socket.socket(
+                socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM
+            )
         try:
             sock.settimeout(TIMEOUT)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

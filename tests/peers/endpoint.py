@@ -1,4 +1,5 @@
-"""One end of one connection: it walks down the conversation, sends its own part and reads the other's.
+"""One end of one connection: it walks down the conversation, sends its own part and reads the
+other's.
 
 Nothing here sleeps: an end goes on when what it waits for has arrived, or fails after ``TIMEOUT``.
 """
@@ -18,7 +19,8 @@ from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from tests.peers.script import Await, Close, Conversation, Mark, Send, Side
 
 TIMEOUT = 60.0
-"""Seconds that any single wait may take; a lossy path needs several retransmission timers in a row."""
+"""Seconds that any single wait may take; a lossy path needs several retransmission timers in a row.
+"""
 
 _CHUNK = 1 << 16
 
@@ -65,7 +67,9 @@ class Board:
         """What went wrong first; everything after it is a consequence."""
 
     def meet(self, place: tuple[int, int], name: str) -> None:
-        """Wait for the other end at this place of the conversation; the second to arrive runs the hook."""
+        """Wait for the other end at this place of the conversation; the second to arrive runs the
+        hook.
+        """
         with self._lock:
             self._arrived[place] = self._arrived.get(place, 0) + 1
             second = self._arrived[place] == 2
@@ -162,7 +166,10 @@ class _Inbox:
         return size if size <= len(self._buffer) else 0
 
     def wait_frames(self, count: int) -> None:
-        self._wait(lambda: len(self._frames) >= count, lambda: f"{len(self._frames)} of {count} messages arrived")
+        self._wait(
+            lambda: len(self._frames) >= count,
+            lambda: f"{len(self._frames)} of {count} messages arrived",
+        )
 
     def wait_bytes(self, count: int) -> None:
         self._wait(lambda: self._size >= count, lambda: f"{self._size} of {count} bytes arrived")
@@ -190,7 +197,9 @@ class Endpoint:
         self._board = board
         local, remote = sock.getsockname(), sock.getpeername()
         self.record = Record(conversation.name, side, local[:2], remote[:2])
-        theirs = (event for event in conversation.events if isinstance(event, Send) and event.side != side)
+        theirs = (
+            event for event in conversation.events if isinstance(event, Send) and event.side != side
+        )
         self._inbox = _Inbox(sock, theirs, self.record.received)
         self._writes = cycle(conversation.writes)
         self._room = next(self._writes)
@@ -263,7 +272,8 @@ class Endpoint:
     def _close(self, event: Close) -> None:
         self._catch_up()
         if event.abort:
-            # A reset throws away what the other end has not read yet, so both say first that they have.
+            # A reset throws away what the other end has not read yet, so both say first that they
+            # have.
             self._board.meet((id(self._talk), -1), f"{self._talk.name} aborts")
             if event.side == self._side:
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -282,7 +292,9 @@ class Endpoint:
                 self._sock.shutdown(socket.SHUT_WR)
 
 
-def speak(sock: socket.socket, side: Side, conversation: Conversation, board: Board, wrap: Wrap) -> Record:
+def speak(
+    sock: socket.socket, side: Side, conversation: Conversation, board: Board, wrap: Wrap
+) -> Record:
     """An end's whole part, in a thread of its own; what was said there."""
     try:
         sock.settimeout(TIMEOUT)

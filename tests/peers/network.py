@@ -1,8 +1,8 @@
 """Network namespaces, and a wire between them that a policy may make lossy.
 
-The wire is two TAP interfaces and a thread that carries frames from one to the other. So every segment
-was cut, numbered, checksummed, acknowledged and retransmitted by the kernel, and what the wire loses or
-reorders is decided by us; not every kernel has netem. Needs root.
+The wire is two TAP interfaces and a thread that carries frames from one to the other. So every
+segment was cut, numbered, checksummed, acknowledged and retransmitted by the kernel, and what the
+wire loses or reorders is decided by us; not every kernel has netem. Needs root.
 """
 
 from __future__ import annotations
@@ -94,19 +94,39 @@ class Plug:
         with inside(self.namespace):
             fd = os.open("/dev/net/tun", os.O_RDWR)
             fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH", self.name.encode(), _IFF_TAP_NO_PI))
-        ip("-n", self.namespace, "link", "set", self.name, "address", self.mac, "mtu", str(self.mtu))
+        ip(
+            "-n",
+            self.namespace,
+            "link",
+            "set",
+            self.name,
+            "address",
+            self.mac,
+            "mtu",
+            str(self.mtu),
+        )
         if self.bridge:
             ip("-n", self.namespace, "link", "set", self.name, "master", self.bridge)
         for address in self.addresses:
             # Duplicate address detection would keep a fresh IPv6 address unusable for a second.
-            ip("-n", self.namespace, "addr", "add", address, "dev", self.name, *(("nodad",) if ":" in address else ()))
+            ip(
+                "-n",
+                self.namespace,
+                "addr",
+                "add",
+                address,
+                "dev",
+                self.name,
+                *(("nodad",) if ":" in address else ()),
+            )
         ip("-n", self.namespace, "link", "set", self.name, "up")
         return fd
 
 
 @contextmanager
 def tapped(name: str, *addresses: str, mtu: int = 1500) -> Iterator[tuple[str, int]]:
-    """A namespace with an interface eth0, and a file descriptor: what is written to it arrives there, frame by frame.
+    """A namespace with an interface eth0, and a file descriptor: what is written to it arrives
+    there, frame by frame.
 
     Nothing else does: IPv6, which talks to neighbours by itself, is off.
     """
@@ -173,9 +193,11 @@ def tcp_payload(frame: bytes) -> int:
 
 @dataclass(eq=False, slots=True)
 class Trouble:
-    """A policy: of the frames with payload towards one side, some are lost, some late, some doubled.
+    """A policy: of the frames with payload towards one side, some are lost, some late, some
+    doubled.
 
-    Frames count from 1 and retransmissions count too, so that a set of numbers always says the same.
+    Frames count from 1 and retransmissions count too, so that a set of numbers always says the
+    same.
     """
 
     towards: Towards

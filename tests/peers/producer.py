@@ -21,14 +21,18 @@ class Producer:
     sockets belong to the network namespace of whoever makes the object.
     """
 
-    def __init__(self, story: Story, board: Board, hosts: Mapping[str, str], port: int = 0, wrap: Wrap = bare) -> None:
+    def __init__(
+        self, story: Story, board: Board, hosts: Mapping[str, str], port: int = 0, wrap: Wrap = bare
+    ) -> None:
         self._story = story
         self._board = board
         self._wrap = wrap
         self._listeners: dict[str, socket.socket] = {}
         for name in dict.fromkeys(talk.server for talk in story):
             host = hosts[name]
-            listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+            listener = socket.socket(
+                socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM
+            )
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
             listener.listen()
@@ -51,10 +55,13 @@ class Producer:
         try:
             with ThreadPoolExecutor(len(self._story)) as pool:
                 futures: list[Future[Record]] = []
-                # Clients connect in the story's order, and a listener hands connections out in that order.
+                # Clients connect in the story's order, and a listener hands connections out in that
+                # order.
                 for talk in self._story:
                     sock, _ = self._listeners[talk.server].accept()
-                    futures.append(pool.submit(speak, sock, "server", talk, self._board, self._wrap))
+                    futures.append(
+                        pool.submit(speak, sock, "server", talk, self._board, self._wrap)
+                    )
                 return [future.result() for future in futures]
         except BaseException as error:
             self._board.fail(error)

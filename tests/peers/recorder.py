@@ -26,13 +26,35 @@ class RecorderError(RuntimeError):
 class Recorder:
     """Records the story's port on one interface while entered."""
 
-    def __init__(self, path: Path, interface: str, namespace: str = "", *, port: int = PORT, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        interface: str,
+        namespace: str = "",
+        *,
+        port: int = PORT,
+        options: tuple[str, ...] = (),
+    ) -> None:
         enter = ("ip", "netns", "exec", namespace) if namespace else ()
         self.path = path
         # -U and immediate mode: each packet is in the file as soon as it was on the wire.
         self._command = (
             *enter,
-            *("tcpdump", "-i", interface, "-w", str(path), "-U", "--immediate-mode", "-s", "0", "-B", "65536", "-Z", "root"),
+            *(
+                "tcpdump",
+                "-i",
+                interface,
+                "-w",
+                str(path),
+                "-U",
+                "--immediate-mode",
+                "-s",
+                "0",
+                "-B",
+                "65536",
+                "-Z",
+                "root",
+            ),
             *("--time-stamp-precision=nano", *options, f"tcp port {port}"),
         )
         self._process: subprocess.Popen[str] | None = None
@@ -41,7 +63,12 @@ class Recorder:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._process is not None:
             self.stop(check=kind is None)
 
@@ -61,17 +88,27 @@ class Recorder:
         self._process.send_signal(signal.SIGINT)
         _, said = self._process.communicate(timeout=TIMEOUT)
         self._process = None
-        counts = {what: int(number) for number, what in re.findall(r"(\d+) packets? (captured|received|dropped by kernel)", said)}
+        counts = {
+            what: int(number)
+            for number, what in re.findall(
+                r"(\d+) packets? (captured|received|dropped by kernel)", said
+            )
+        }
         if check and (counts.get("dropped by kernel") != 0 or not counts.get("captured")):
             raise RecorderError(f"not everything was recorded: {said.strip()}")
 
     def wait_until_closed(self, connections: int) -> None:
-        """Returns once the file has both FINs of so many connections and their acknowledgements, or a reset."""
+        """Returns once the file has both FINs of so many connections and their acknowledgements, or
+        a reset.
+        """
         self._wait(lambda: self._closed() >= connections, f"the end of {connections} connections")
 
     def wait_payload(self, server: Address, payload: int) -> None:
         """Returns once the file has so many bytes that the server sent, repeated ones included."""
-        self._wait(lambda: sum(len(s.payload) for s in self._segments() if s.source == server) >= payload, f"{payload} bytes from {server}")
+        self._wait(
+            lambda: sum(len(s.payload) for s in self._segments() if s.source == server) >= payload,
+            f"{payload} bytes from {server}",
+        )
 
     def _segments(self) -> Iterator[capture_file.Segment]:
         return capture_file.segments(*capture_file.read(self.path))

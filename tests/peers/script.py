@@ -1,7 +1,7 @@
 """The language of conversations: who sends what, who waits for what.
 
-A ``Story`` is a list of ``Conversation``s, one a TCP connection; a conversation is a list of events in
-the order they happen. The helpers append events, so that a scenario reads as it goes::
+A ``Story`` is a list of ``Conversation``s, one a TCP connection; a conversation is a list of events
+in the order they happen. The helpers append events, so that a scenario reads as it goes::
 
     talk = Conversation("indexer", producer="server")
     talk.hello("indexer/1.0", "Collections", "SNAPPY")
@@ -54,7 +54,9 @@ def other(side: Side) -> Side:
 
 
 def hlc(tick: int) -> int:
-    """A CAS ``tick`` hundredths of a second into the story; the low 16 bits are the clock's own counter."""
+    """A CAS ``tick`` hundredths of a second into the story; the low 16 bits are the clock's own
+    counter.
+    """
     return (EPOCH * 10**9 + tick * 10**7) & ~0xFFFF
 
 
@@ -70,16 +72,23 @@ class Send:
     side: Side
     data: bytes
     waits: bool = True
-    """The sender first receives all that the script has the other end send before; False: both are under way at once."""
+    """The sender first receives all that the script has the other end send before; False: both are
+    under way at once.
+    """
     raw: bool = False
-    """No frame, or one whose lengths lie: the receiver takes exactly these bytes instead of reading a frame."""
+    """No frame, or one whose lengths lie: the receiver takes exactly these bytes instead of reading
+    a frame.
+    """
     hold: tuple[int, str] | None = None
-    """(bytes, mark): stop after so many bytes until they have arrived and the mark's hook has run."""
+    """(bytes, mark): stop after so many bytes until they have arrived and the mark's hook has run.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Both ends have received everything so far; whoever waits for the name goes on, and its hook runs."""
+    """Both ends have received everything so far; whoever waits for the name goes on, and its hook
+    runs.
+    """
 
     name: str
 
@@ -120,9 +129,12 @@ class Conversation:
     """Largest TCP segment; 0: what the path allows."""
     nodelay: bool = True
     writes: Sequence[int] = (1,)
-    """How many messages each write holds, in turn: 1, 3 sends one message alone, then three together."""
+    """How many messages each write holds, in turn: 1, 3 sends one message alone, then three
+    together.
+    """
     ack_after: int = 0
-    """The consumer acknowledges whenever it owes so many bytes; 0: only where the script says so."""
+    """The consumer acknowledges whenever it owes so many bytes; 0: only where the script says so.
+    """
     events: list[Event] = field(default_factory=list)
 
     collections: bool = False
@@ -140,9 +152,18 @@ class Conversation:
         """Who asks for streams."""
         return other(self.producer)
 
-    # -- the plain events ----------------------------------------------------------------------------------
+    # -- the plain events
+    # ----------------------------------------------------------------------------------
 
-    def send(self, side: Side, data: bytes, *, waits: bool = True, raw: bool = False, hold: tuple[int, str] | None = None) -> None:
+    def send(
+        self,
+        side: Side,
+        data: bytes,
+        *,
+        waits: bool = True,
+        raw: bool = False,
+        hold: tuple[int, str] | None = None,
+    ) -> None:
         """One message, whatever it is."""
         self.events.append(Send(side, data, waits, raw, hold))
 
@@ -180,20 +201,40 @@ class Conversation:
         self.answer(opcode, number, by=other(by), status=status, **(reply or {}))
         return number
 
-    def answer(self, opcode: str, opaque: int, *, by: Side = "server", status: int = 0, waits: bool = True, **parts: Any) -> None:
+    def answer(
+        self,
+        opcode: str,
+        opaque: int,
+        *,
+        by: Side = "server",
+        status: int = 0,
+        waits: bool = True,
+        **parts: Any,
+    ) -> None:
         """An answer on its own, for requests that have none, many, or a late one."""
         if status and status not in _SUCCESSES and not set(parts) - _SECTIONS:
             # A refusal has the command's own extras no more.
             parts["generation"] = "raw"
-        self.send(by, encode(opcode, "response", opaque=opaque, status=status, **parts), waits=waits)
+        self.send(
+            by, encode(opcode, "response", opaque=opaque, status=status, **parts), waits=waits
+        )
 
-    # -- before DCP ----------------------------------------------------------------------------------------
+    # -- before DCP
+    # ----------------------------------------------------------------------------------------
 
     def hello(self, agent: str, *features: str, granted: Iterable[str] | None = None) -> None:
         """HELLO by feature names; everything is granted unless ``granted`` says otherwise."""
         codes = {feature.name: feature.code for feature in FEATURES}
-        wanted, got = [codes[name] for name in features], [codes[name] for name in (features if granted is None else granted)]
-        self.ask("hello", {"features": [{"feature": code} for code in got]}, key=agent, features=[{"feature": code} for code in wanted])
+        wanted, got = (
+            [codes[name] for name in features],
+            [codes[name] for name in (features if granted is None else granted)],
+        )
+        self.ask(
+            "hello",
+            {"features": [{"feature": code} for code in got]},
+            key=agent,
+            features=[{"feature": code} for code in wanted],
+        )
         self.collections = COLLECTIONS in got
 
     def sasl_list(self) -> None:
@@ -205,10 +246,18 @@ class Conversation:
         self.ask("sasl_auth", key="PLAIN", value=f"\0{user}\0{password}")
 
     def sasl_scram(self, user: str, *, status: int = 0) -> None:
-        """Authentication in two steps, in the shape of SCRAM; nonce, salt and signatures are examples of RFC 5802."""
+        """Authentication in two steps, in the shape of SCRAM; nonce, salt and signatures are
+        examples of RFC 5802.
+        """
         nonce, salt = "fyko2d2lbbFgONRv9qkxdawL", "QSXCR2Q6sek8bf92"
         first = {"value": f"r={nonce}3rfcNHYJY1ZVvWVs7j,s={salt},i=15000"}
-        self.ask("sasl_auth", first, status=Status.AUTH_CONTINUE, key="SCRAM-SHA512", value=f"n,,n={user},r={nonce}")
+        self.ask(
+            "sasl_auth",
+            first,
+            status=Status.AUTH_CONTINUE,
+            key="SCRAM-SHA512",
+            value=f"n,,n={user},r={nonce}",
+        )
         last = {"value": "v=rmF9pqV8S7suAoZWja4dJRkFsKQ="} if status == 0 else {}
         self.ask(
             "sasl_step",
@@ -230,9 +279,12 @@ class Conversation:
             self.answer("stat", opaque, key=name, value=value)
         self.answer("stat", opaque)
 
-    # -- DCP on the connection -----------------------------------------------------------------------------
+    # -- DCP on the connection
+    # -----------------------------------------------------------------------------
 
-    def open(self, name: str, *flags: str, value: Mapping[str, str] | None = None, status: int = 0) -> None:
+    def open(
+        self, name: str, *flags: str, value: Mapping[str, str] | None = None, status: int = 0
+    ) -> None:
         """DCP open, which makes it a DCP connection."""
         body: dict[str, Any] = {} if value is None else {"value": text(value), "datatype": 1}
         self.ask("dcp_open", status=status, key=name, flags=flags, **body)
@@ -253,7 +305,9 @@ class Conversation:
 
     def acknowledge(self, *, waits: bool = True) -> None:
         """The consumer gives back all bytes that it owes."""
-        self.send(self.consumer, encode("dcp_buffer_acknowledgement", ack_bytes=self.counted), waits=waits)
+        self.send(
+            self.consumer, encode("dcp_buffer_acknowledgement", ack_bytes=self.counted), waits=waits
+        )
         self.counted = 0
 
     def failover_log(self, vbucket: int, log: Sequence[tuple[int, int]]) -> None:
@@ -276,9 +330,20 @@ class Conversation:
         opaque: int | None = None,
         reply: Mapping[str, Any] | None = None,
     ) -> Stream:
-        """A stream request and its answer: the failover log, a rollback, or a refusal with ``reply``."""
+        """A stream request and its answer: the failover log, a rollback, or a refusal with
+        ``reply``.
+        """
         number = self.opaque(self.consumer) if opaque is None else opaque
-        stream = self.stream_request(vbucket, number, start=start, end=end, uuid=uuid, snapshot=snapshot, flags=flags, value=value)
+        stream = self.stream_request(
+            vbucket,
+            number,
+            start=start,
+            end=end,
+            uuid=uuid,
+            snapshot=snapshot,
+            flags=flags,
+            value=value,
+        )
         self.stream_answer(stream, log=log, status=status, rollback=rollback, reply=reply)
         return stream
 
@@ -331,22 +396,38 @@ class Conversation:
             status, body = int(Status.ROLLBACK), {"rollback_seqno": rollback}
         else:
             body = dict(reply or {}) if status else failover_entries(log)
-        self.answer("dcp_stream_req", stream.opaque, by=self.producer, status=status, waits=waits, **body)
+        self.answer(
+            "dcp_stream_req", stream.opaque, by=self.producer, status=status, waits=waits, **body
+        )
 
 
 @dataclass(eq=False, slots=True)
 class Stream:
-    """One stream of a conversation; its helpers append what the producer (or, where it says so, the consumer) sends."""
+    """One stream of a conversation; its helpers append what the producer (or, where it says so, the
+    consumer) sends.
+    """
 
     conversation: Conversation
     vbucket: int
     opaque: int
     sid: int = 0
 
-    def send(self, opcode: str, *, framed: bool = True, waits: bool = True, hold: tuple[int, str] | None = None, **parts: Any) -> None:
-        """A stream message by opcode, with the stream's opaque, vbucket and stream-id; counted by flow control."""
+    def send(
+        self,
+        opcode: str,
+        *,
+        framed: bool = True,
+        waits: bool = True,
+        hold: tuple[int, str] | None = None,
+        **parts: Any,
+    ) -> None:
+        """A stream message by opcode, with the stream's opaque, vbucket and stream-id; counted by
+        flow control.
+        """
         talk = self.conversation
-        frames = [(STREAM_ID, pack(">H", self.sid))] if framed and talk.stream_ids and self.sid else []
+        frames = (
+            [(STREAM_ID, pack(">H", self.sid))] if framed and talk.stream_ids and self.sid else []
+        )
         data = encode(opcode, vbucket=self.vbucket, opaque=self.opaque, frames=frames, **parts)
         talk.send(talk.producer, data, waits=waits, hold=hold)
         # Both ends of a real connection count two bytes too many for a prepare.
@@ -354,12 +435,23 @@ class Stream:
         if talk.window and 0 < talk.ack_after <= talk.counted:
             talk.acknowledge()
 
-    def snapshot(self, start: int, end: int, *kinds: str, version: str = "v1", **fields: Any) -> None:
+    def snapshot(
+        self, start: int, end: int, *kinds: str, version: str = "v1", **fields: Any
+    ) -> None:
         """A snapshot marker."""
-        self.send("dcp_snapshot_marker", generation=version, start_seqno=start, end_seqno=end, snapshot_type=kinds, **fields)
+        self.send(
+            "dcp_snapshot_marker",
+            generation=version,
+            start_seqno=start,
+            end_seqno=end,
+            snapshot_type=kinds,
+            **fields,
+        )
 
     def snapshot_received(self) -> None:
-        """The consumer's answer to a marker with the ack flag, after the last message of its snapshot."""
+        """The consumer's answer to a marker with the ack flag, after the last message of its
+        snapshot.
+        """
         talk = self.conversation
         talk.answer("dcp_snapshot_marker", self.opaque, by=talk.consumer)
 
@@ -379,10 +471,28 @@ class Stream:
     ) -> None:
         """A document was stored: JSON unless ``body`` is bytes."""
         value, datatype = document(body, xattrs=xattrs, snappy=snappy)
-        self._event("dcp_mutation", seqno, key, value, datatype, collection, rev, waits=waits, hold=hold, **fields)
+        self._event(
+            "dcp_mutation",
+            seqno,
+            key,
+            value,
+            datatype,
+            collection,
+            rev,
+            waits=waits,
+            hold=hold,
+            **fields,
+        )
 
     def deletion(
-        self, seqno: int, key: str, *, collection: int = 0, xattrs: Mapping[str, str] | None = None, snappy: bool = False, rev: int = 2
+        self,
+        seqno: int,
+        key: str,
+        *,
+        collection: int = 0,
+        xattrs: Mapping[str, str] | None = None,
+        snappy: bool = False,
+        rev: int = 2,
     ) -> None:
         """A document was deleted; with its time when the open asked for that."""
         value, datatype = document(b"", xattrs=xattrs, snappy=snappy)
@@ -391,12 +501,40 @@ class Stream:
             times = {"generation": "v2", "delete_time": EPOCH + seqno}
         self._event("dcp_deletion", seqno, key, value, datatype, collection, rev, **times)
 
-    def expiration(self, seqno: int, key: str, *, collection: int = 0, xattrs: Mapping[str, str] | None = None, rev: int = 2) -> None:
+    def expiration(
+        self,
+        seqno: int,
+        key: str,
+        *,
+        collection: int = 0,
+        xattrs: Mapping[str, str] | None = None,
+        rev: int = 2,
+    ) -> None:
         """A document ran out."""
         value, datatype = document(b"", xattrs=xattrs)
-        self._event("dcp_expiration", seqno, key, value, datatype, collection, rev, generation="v2", delete_time=EPOCH + seqno)
+        self._event(
+            "dcp_expiration",
+            seqno,
+            key,
+            value,
+            datatype,
+            collection,
+            rev,
+            generation="v2",
+            delete_time=EPOCH + seqno,
+        )
 
-    def _event(self, opcode: str, seqno: int, key: str, value: bytes, datatype: int, collection: int, rev: int, **fields: Any) -> None:
+    def _event(
+        self,
+        opcode: str,
+        seqno: int,
+        key: str,
+        value: bytes,
+        datatype: int,
+        collection: int,
+        rev: int,
+        **fields: Any,
+    ) -> None:
         self.send(
             opcode,
             cas=hlc(seqno),
@@ -409,11 +547,24 @@ class Stream:
             **fields,
         )
 
-    def system_event(self, seqno: int, event: str, name: str = "", *, version: str = "v0", **fields: Any) -> None:
+    def system_event(
+        self, seqno: int, event: str, name: str = "", *, version: str = "v0", **fields: Any
+    ) -> None:
         """A collection or scope came or went."""
-        self.send("dcp_system_event", generation=version, by_seqno=seqno, event=event, key=name, **fields)
+        self.send(
+            "dcp_system_event", generation=version, by_seqno=seqno, event=event, key=name, **fields
+        )
 
-    def prepare(self, seqno: int, key: str, body: Any, *, level: str = "majority", collection: int = 0, deleted: bool = False) -> None:
+    def prepare(
+        self,
+        seqno: int,
+        key: str,
+        body: Any,
+        *,
+        level: str = "majority",
+        collection: int = 0,
+        deleted: bool = False,
+    ) -> None:
         """A durable write is pending."""
         value, datatype = (b"", 0) if deleted else document(body)
         self.send(
@@ -433,17 +584,39 @@ class Stream:
     def commit(self, prepared: int, seqno: int, key: str, *, collection: int = 0) -> None:
         """The pending write is valid."""
         prefix = collection if self.conversation.collections else None
-        self.send("dcp_commit", framed=False, collection=prefix, key=key, prepared_seqno=prepared, commit_seqno=seqno)
+        self.send(
+            "dcp_commit",
+            framed=False,
+            collection=prefix,
+            key=key,
+            prepared_seqno=prepared,
+            commit_seqno=seqno,
+        )
 
     def abort(self, prepared: int, seqno: int, key: str, *, collection: int = 0) -> None:
         """The pending write never happened."""
         prefix = collection if self.conversation.collections else None
-        self.send("dcp_abort", framed=False, collection=prefix, key=key, prepared_seqno=prepared, abort_seqno=seqno)
+        self.send(
+            "dcp_abort",
+            framed=False,
+            collection=prefix,
+            key=key,
+            prepared_seqno=prepared,
+            abort_seqno=seqno,
+        )
 
     def seqno_acknowledged(self, seqno: int) -> None:
         """The consumer has all prepares up to here."""
         talk = self.conversation
-        talk.send(talk.consumer, encode("dcp_seqno_acknowledged", vbucket=self.vbucket, opaque=self.opaque, prepared_seqno=seqno))
+        talk.send(
+            talk.consumer,
+            encode(
+                "dcp_seqno_acknowledged",
+                vbucket=self.vbucket,
+                opaque=self.opaque,
+                prepared_seqno=seqno,
+            ),
+        )
 
     def seqno_advanced(self, seqno: int) -> None:
         """The stream is at this seqno, by events the consumer does not see."""
@@ -471,14 +644,23 @@ class Stream:
         """The consumer closes the stream."""
         talk = self.conversation
         frames = [(STREAM_ID, pack(">H", self.sid))] if talk.stream_ids and self.sid else []
-        talk.ask("dcp_close_stream", by=talk.consumer, status=status, opaque=self.opaque, vbucket=self.vbucket, frames=frames)
+        talk.ask(
+            "dcp_close_stream",
+            by=talk.consumer,
+            status=status,
+            opaque=self.opaque,
+            vbucket=self.vbucket,
+            frames=frames,
+        )
 
     def end(self, reason: str = "ok") -> None:
         """No message of the stream comes after this one."""
         self.send("dcp_stream_end", end_reason=reason)
 
 
-def document(body: Any, *, xattrs: Mapping[str, str] | None = None, snappy: bool = False) -> tuple[bytes, int]:
+def document(
+    body: Any, *, xattrs: Mapping[str, str] | None = None, snappy: bool = False
+) -> tuple[bytes, int]:
     """(value, datatype): bytes as they are, anything else as JSON."""
     if isinstance(body, bytes):
         return encode_document(body, xattrs=xattrs, snappy=snappy)

@@ -28,7 +28,9 @@ def _has_ipv6() -> bool:
 
 def _scripted(story: Story) -> list[tuple[list[bytes], list[bytes]]]:
     def part(talk: Conversation, side: Side) -> list[bytes]:
-        return [event.data for event in talk.events if isinstance(event, Send) and event.side == side]
+        return [
+            event.data for event in talk.events if isinstance(event, Send) and event.side == side
+        ]
 
     return [(part(talk, "client"), part(talk, "server")) for talk in story]
 
@@ -47,7 +49,9 @@ def _opened() -> Conversation:
 @pytest.mark.parametrize("name", ["rollback", "snapshots", "busy", "upr"])
 def test_a_story_is_told_message_by_message(name: str) -> None:
     story = STORIES[name]()
-    story[0].events = [event for event in story[0].events if not (isinstance(event, Send) and event.hold)]
+    story[0].events = [
+        event for event in story[0].events if not (isinstance(event, Send) and event.hold)
+    ]
     assert _messages(play(story)) == _scripted(story)
 
 
@@ -83,7 +87,10 @@ def test_a_connection_may_wait_for_the_end_of_another() -> None:
     first.name, second.name, second.after = "first", "second", "first ended"
     first.mark("first is open")
     second.mark("second is open")
-    play([first, second], hooks={mark: partial(seen.append, mark) for mark in ("first is open", "second is open")})
+    play(
+        [first, second],
+        hooks={mark: partial(seen.append, mark) for mark in ("first is open", "second is open")},
+    )
     assert seen == ["first is open", "second is open"]
 
 
@@ -103,7 +110,9 @@ def test_a_hook_runs_while_half_a_message_is_there() -> None:
     stream.snapshot(0, 1, "memory")
     stream.mutation(1, "key", b"x" * 5000, hold=(2500, "half"))
     stream.end()
-    assert _messages(play([talk], hooks={"half": lambda: halves.append("half")})) == _scripted([talk])
+    assert _messages(play([talk], hooks={"half": lambda: halves.append("half")})) == _scripted(
+        [talk]
+    )
     assert halves == ["half"]
 
 
@@ -149,7 +158,8 @@ def test_a_client_whose_server_is_gone_leaves_no_socket_open() -> None:
         address = server.getsockname()
     with pytest.raises(ConnectionRefusedError):
         Consumer([talk], Board(), {talk.server: address}, {talk.client: "127.0.0.1"}).run()
-    gc.collect()  # a socket that is still open is an error of this test, and not of one that runs later
+    # a socket that is still open is an error of this test, and not of one that runs later
+    gc.collect()
 
 
 def test_servers_count_opaques_in_the_byte_order_of_their_host() -> None:
@@ -168,6 +178,8 @@ def test_the_consumer_acknowledges_what_it_owes() -> None:
     stream = talk.stream(1)
     stream.snapshot(0, 2, "memory")
     stream.prepare(1, "key", b"")
-    acks = [event.data for event in talk.events if isinstance(event, Send) and event.data[1] == 0x5D]
+    acks = [
+        event.data for event in talk.events if isinstance(event, Send) and event.data[1] == 0x5D
+    ]
     # Marker 44, and prepare 24 + 31 + 4 with two more that both ends count.
     assert [int.from_bytes(data[24:], "big") for data in acks] == [44 + 61]

@@ -26,12 +26,16 @@ _UNIQUE = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _UNCOUNTED = (Opcode.DCP_NOOP,)
 _MAY_DUPLICATE = 0x20
 
-_STORIES = [pytest.param(make, id=name) for name, make in STORIES.items() if name not in ("large", "upr")]
+_STORIES = [
+    pytest.param(make, id=name) for name, make in STORIES.items() if name not in ("large", "upr")
+]
 _STORIES.append(pytest.param(STORIES["large"], id="large", marks=pytest.mark.deep))
 
 
 @pytest.mark.parametrize("make", _STORIES)
-def test_seqnos_rise_within_their_snapshots_and_keys_are_unique_in_them(make: Callable[[], Story]) -> None:
+def test_seqnos_rise_within_their_snapshots_and_keys_are_unique_in_them(
+    make: Callable[[], Story],
+) -> None:
     for talk in make():
         ranges: dict[tuple[int, bytes], tuple[int, int, int]] = {}
         last: dict[tuple[int, bytes], int] = {}
@@ -61,7 +65,9 @@ def test_seqnos_rise_within_their_snapshots_and_keys_are_unique_in_them(make: Ca
                     assert ranges[stream][0] <= seqno <= ranges[stream][1], event.data.hex()
                     assert seqno > last.get(stream, 0), event.data.hex()
                 last[stream] = max(seqno, last.get(stream, 0))
-                if header.opcode in _UNIQUE and not (stream in ranges and ranges[stream][2] & _MAY_DUPLICATE):
+                if header.opcode in _UNIQUE and not (
+                    stream in ranges and ranges[stream][2] & _MAY_DUPLICATE
+                ):
                     start = at + header.extras_size
                     key = event.data[start : start + header.key_size]
                     assert key not in keys[stream], key
@@ -79,9 +85,13 @@ def test_the_producer_never_starts_a_message_over_a_full_window(make: Callable[[
             header = decode_header(event.data)
             if header.opcode == Opcode.DCP_CONTROL:
                 if header.side == "response":
-                    window = pending.pop(event.data[12:16], window) if header.specific == 0 else window
+                    window = (
+                        pending.pop(event.data[12:16], window) if header.specific == 0 else window
+                    )
                 elif b"connection_buffer_size" in event.data:
-                    pending[event.data[12:16]] = int(event.data.partition(b"connection_buffer_size")[2])
+                    pending[event.data[12:16]] = int(
+                        event.data.partition(b"connection_buffer_size")[2]
+                    )
             elif header.opcode == Opcode.DCP_BUFFER_ACKNOWLEDGEMENT:
                 outstanding -= unpack_from(">I", event.data, HEADER_SIZE)[0]
                 assert outstanding >= 0
@@ -92,7 +102,10 @@ def test_the_producer_never_starts_a_message_over_a_full_window(make: Callable[[
 
 def _is_counted(talk: Conversation, event: Send) -> bool:
     header = decode_header(event.data)
-    own = Opcode.DCP_STREAM_END <= header.opcode <= Opcode.DCP_CACHE_TRANSFER_END and header.opcode not in _UNCOUNTED
+    own = (
+        Opcode.DCP_STREAM_END <= header.opcode <= Opcode.DCP_CACHE_TRANSFER_END
+        and header.opcode not in _UNCOUNTED
+    )
     return event.side == talk.producer and header.side == "request" and own and not header.is_server
 
 
@@ -102,6 +115,11 @@ def test_a_story_says_the_same_every_time(make: Callable[[], Story]) -> None:
 
 
 def test_the_tour_has_every_dcp_command_but_those_that_were_never_sent() -> None:
-    seen = {event.data[1] for talk in STORIES["tour"]() for event in talk.events if isinstance(event, Send)}
+    seen = {
+        event.data[1]
+        for talk in STORIES["tour"]()
+        for event in talk.events
+        if isinstance(event, Send)
+    }
     dcp = {int(opcode) for opcode in Opcode if opcode.name.startswith("DCP_")}
     assert dcp - seen == {int(Opcode.DCP_FLUSH)}

@@ -23,15 +23,22 @@ _CASES = [
 
 
 @pytest.mark.parametrize(("captured", "expected"), _CASES)
-def test_missing_bytes_are_told_message_by_message(captured: list[tuple[int, int]], expected: list[truth.Ranges]) -> None:
+def test_missing_bytes_are_told_message_by_message(
+    captured: list[tuple[int, int]], expected: list[truth.Ranges]
+) -> None:
     assert truth.lost_ranges([b"a" * 10, b"b" * 20, b"c" * 5], captured) == expected
 
 
 @pytest.mark.parametrize("digests", [False, True])
-def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digests: bool) -> None:
+def test_what_is_saved_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digests: bool
+) -> None:
     monkeypatch.setattr(truth, "SAMPLES", tmp_path)
     noop, get = bytes.fromhex("805c" + "00" * 22), bytes.fromhex("8000" + "00" * 22)
-    said = [Said("one", ("10.0.0.1", 5), ("10.0.0.2", 6), [get, noop], [noop]), Said("two", ("::1", 5), ("::2", 6), [], [get])]
+    said = [
+        Said("one", ("10.0.0.1", 5), ("10.0.0.2", 6), [get, noop], [noop]),
+        Said("two", ("::1", 5), ("::2", 6), [], [get]),
+    ]
     lost: dict[tuple[int, truth.Direction], list[truth.Ranges]] = {
         (1, "c2s"): [(), ((0, 24),)],
         (1, "s2c"): [((2, 8),)],
@@ -55,12 +62,17 @@ def test_every_capture_has_its_truth() -> None:
     assert captures == set(_NAMES)
 
 
-@pytest.mark.parametrize("name", [name for name in _NAMES if (truth.SAMPLES / f"{name}.pcap").exists()])
+@pytest.mark.parametrize(
+    "name", [name for name in _NAMES if (truth.SAMPLES / f"{name}.pcap").exists()]
+)
 def test_a_capture_holds_what_was_sent_but_for_what_is_said_to_be_missing(name: str) -> None:
     segments = list(capture_file.segments(*capture_file.read(truth.SAMPLES / f"{name}.pcap")))
     whole = True
     for talk in truth.load(name):
-        for messages, ends in ((talk.c2s, (talk.client, talk.server)), (talk.s2c, (talk.server, talk.client))):
+        for messages, ends in (
+            (talk.c2s, (talk.client, talk.server)),
+            (talk.s2c, (talk.server, talk.client)),
+        ):
             datas = [message.data or b"" for message in messages]
             way = [segment for segment in segments if (segment.source, segment.target) == ends]
             lost = truth.lost_ranges(datas, capture_file.stream_ranges(way, b"".join(datas)))

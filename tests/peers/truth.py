@@ -1,7 +1,7 @@
 """What the peers said, beside each sample capture: to compare a reading with, byte by byte.
 
-``load("tour")`` reads ``sample_captures/tour.sent.ndjson``. A small sample holds every message whole; the
-large one holds a digest each, so use ``Message.is_data`` where both should work.
+``load("tour")`` reads ``sample_captures/tour.sent.ndjson``. A small sample holds every message
+whole; the large one holds a digest each, so use ``Message.is_data`` where both should work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Message:
     data: bytes | None
     """All of it, or None in the large sample."""
     missing: Ranges = ()
-    """Which of its bytes are not in the capture, from its first byte; none for a message that is there as a whole."""
+    """Which of its bytes are not in the capture, from its first byte; none for a message that is
+    there as a whole.
+    """
 
     @property
     def is_whole(self) -> bool:
@@ -57,7 +59,9 @@ class Message:
 
     def is_data(self, data: bytes) -> bool:
         """True when these are its bytes."""
-        return len(data) == self.length and (data == self.data if self.data is not None else digest(data) == self.digest)
+        return len(data) == self.length and (
+            data == self.data if self.data is not None else digest(data) == self.digest
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +95,16 @@ def load(name: str) -> list[Connection]:
     for line in content.splitlines():
         entry = json.loads(line)
         if "client" in entry:
-            client, server = ((str(entry[who][0]), int(entry[who][1])) for who in ("client", "server"))
+            client, server = (
+                (str(entry[who][0]), int(entry[who][1])) for who in ("client", "server")
+            )
             connections.append(Connection(entry["name"], client, server, [], []))
             continue
-        messages = connections[entry["connection"] - 1].c2s if entry["direction"] == "c2s" else connections[entry["connection"] - 1].s2c
+        messages = (
+            connections[entry["connection"] - 1].c2s
+            if entry["direction"] == "c2s"
+            else connections[entry["connection"] - 1].s2c
+        )
         messages += _unpacked(entry) if "digests" in entry else [_message(entry)]
     return connections
 
@@ -118,12 +128,30 @@ def message_name(data: bytes) -> str:
     return opcode_name(header.opcode, server=header.is_server)
 
 
-def save(name: str, said: Sequence[Said], missing: dict[tuple[int, Direction], list[Ranges]], *, digests: bool = False) -> Path:
-    """Write a sample's truth; ``missing`` gives, by (connection, direction), the ranges of each message that the capture lacks."""
+def save(
+    name: str,
+    said: Sequence[Said],
+    missing: dict[tuple[int, Direction], list[Ranges]],
+    *,
+    digests: bool = False,
+) -> Path:
+    """Write a sample's truth; ``missing`` gives, by (connection, direction), the ranges of each
+    message that the capture lacks.
+    """
     lines: list[dict[str, Any]] = []
     for number, talk in enumerate(said, 1):
-        lines.append({"connection": number, "name": talk.name, "client": list(talk.client), "server": list(talk.server)})
-        directions: tuple[tuple[Direction, list[bytes]], ...] = (("c2s", talk.c2s), ("s2c", talk.s2c))
+        lines.append(
+            {
+                "connection": number,
+                "name": talk.name,
+                "client": list(talk.client),
+                "server": list(talk.server),
+            }
+        )
+        directions: tuple[tuple[Direction, list[bytes]], ...] = (
+            ("c2s", talk.c2s),
+            ("s2c", talk.s2c),
+        )
         for direction, messages in directions:
             start = {"connection": number, "direction": direction}
             if digests:
@@ -132,12 +160,20 @@ def save(name: str, said: Sequence[Said], missing: dict[tuple[int, Direction], l
                 numbers = {name: n for n, name in enumerate(known)}
                 lines.append(
                     start
-                    | {"opcodes": known, "names": [numbers[name] for name in names], "lengths": [len(data) for data in messages]}
+                    | {
+                        "opcodes": known,
+                        "names": [numbers[name] for name in names],
+                        "lengths": [len(data) for data in messages],
+                    }
                     | {"digests": "".join(map(digest, messages))}
                 )
                 continue
             for data, lost in zip(messages, missing[number, direction], strict=True):
-                entry = start | {"name": message_name(data), "length": len(data)} | ({"missing": lost} if lost else {})
+                entry = (
+                    start
+                    | {"name": message_name(data), "length": len(data)}
+                    | ({"missing": lost} if lost else {})
+                )
                 lines.append(entry | {"hex": data.hex()})
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
     plain = SAMPLES / f"{name}.sent.ndjson"
@@ -147,9 +183,15 @@ def save(name: str, said: Sequence[Said], missing: dict[tuple[int, Direction], l
 
 
 def lost_ranges(messages: Sequence[bytes], captured: Sequence[tuple[int, int]]) -> list[Ranges]:
-    """For each message of a stream, what the captured ranges of the stream leave out; ranges in order, apart from each other."""
+    """For each message of a stream, what the captured ranges of the stream leave out; ranges in
+    order, apart from each other.
+    """
     edges = [0, *(edge for pair in captured for edge in pair)]
-    holes = [(first, end) for first, end in zip(edges[::2], [*edges[1::2], sum(map(len, messages))], strict=True) if first < end]
+    holes = [
+        (first, end)
+        for first, end in zip(edges[::2], [*edges[1::2], sum(map(len, messages))], strict=True)
+        if first < end
+    ]
     out: list[Ranges] = []
     ends = [0]
     for data in messages:

@@ -20,14 +20,21 @@ def off_by_one(data: bytes) -> Iterator[tuple[str, bytes]]:
         number = int.from_bytes(data[at : at + size], "big")
         for step in (1, -1):
             if 0 <= number + step < 256**size:
-                yield f"{name}{step:+}", data[:at] + (number + step).to_bytes(size, "big") + data[at + size :]
+                yield (
+                    f"{name}{step:+}",
+                    data[:at] + (number + step).to_bytes(size, "big") + data[at + size :],
+                )
 
 
 def assert_tiles(message: Message) -> None:
-    """The outermost fields cover the message, each byte once; what is announced beyond the bytes at hand counts too."""
+    """The outermost fields cover the message, each byte once; what is announced beyond the bytes at
+    hand counts too.
+    """
     at = 0
     for field in message.fields:
-        assert field.offset == at, f"{field.name} begins at {field.offset}, the field before it ends at {at}"
+        assert field.offset == at, (
+            f"{field.name} begins at {field.offset}, the field before it ends at {at}"
+        )
         at += field.size
     if message.header is not None:
         assert at == message.size

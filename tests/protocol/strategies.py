@@ -1,4 +1,6 @@
-"""Hostile input: any bytes, bytes under a plausible header, and published messages with a few bytes changed."""
+"""Hostile input: any bytes, bytes under a plausible header, and published messages with a few bytes
+changed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,23 @@ def plausible(draw: st.DrawFn) -> bytes:
     body = framing + extras + key + value
     specific = draw(st.sampled_from(STATUSES))
     datatype = draw(st.integers(0, 7) | st.integers(0, 255))
-    return encode_header(Header(magic, opcode, len(framing), len(key), extras_size, datatype, specific, len(body), 1, 2)) + body
+    return (
+        encode_header(
+            Header(
+                magic,
+                opcode,
+                len(framing),
+                len(key),
+                extras_size,
+                datatype,
+                specific,
+                len(body),
+                1,
+                2,
+            )
+        )
+        + body
+    )
 
 
 @st.composite
@@ -49,4 +67,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 messages = st.binary(max_size=120) | plausible() | mutated()
 
-gaps = st.lists(st.tuples(st.integers(0, 130), st.integers(1, 60)).map(lambda gap: (gap[0], gap[0] + gap[1])), max_size=3)
+gaps = st.lists(
+    st.tuples(st.integers(0, 130), st.integers(1, 60)).map(lambda gap: (gap[0], gap[0] + gap[1])),
+    max_size=3,
+)

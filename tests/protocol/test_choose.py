@@ -11,7 +11,15 @@ from dcpinspect.protocol.opcodes import Opcode
 from tests.catalogue import each
 
 
-def chosen(opcode: int, *, extras: bytes = b"", value: int = 0, magic: int = 0x80, status: int = 0, held: bool = True) -> Choice:
+def chosen(
+    opcode: int,
+    *,
+    extras: bytes = b"",
+    value: int = 0,
+    magic: int = 0x80,
+    status: int = 0,
+    held: bool = True,
+) -> Choice:
     data = encode_parts(magic, opcode, extras=extras, value=bytes(value), specific=status)
     return choose(decode_header(data), extras if held else None, value)
 
@@ -44,7 +52,9 @@ GENERATIONS = (
 
 
 @each(("opcode", "extras", "value", "generation"), GENERATIONS)
-def test_lengths_and_numbers_choose_the_generation(opcode: int, extras: bytes, value: int, generation: str) -> None:
+def test_lengths_and_numbers_choose_the_generation(
+    opcode: int, extras: bytes, value: int, generation: str
+) -> None:
     choice = chosen(opcode, extras=extras, value=value)
     assert choice.layout is not None
     assert (choice.layout.generation, choice.rule) == (generation, "")
@@ -53,14 +63,41 @@ def test_lengths_and_numbers_choose_the_generation(opcode: int, extras: bytes, v
 @pytest.mark.parametrize(
     ("opcode", "extras", "value", "reason"),
     [
-        (Opcode.DCP_MUTATION, bytes(33), 0, "dcp_mutation request with 33 bytes of extras; 30, 31, 32 are defined"),
-        (Opcode.DCP_SEQNO_ADVANCED, bytes(4), 0, "dcp_seqno_advanced request with 4 bytes of extras; 8 is defined"),
-        (Opcode.DCP_SNAPSHOT_MARKER, b"\0", 35, "dcp_snapshot_marker request with 35 bytes of value; 36, 52 are defined"),
-        (Opcode.DCP_SNAPSHOT_MARKER, b"\2", 43, "dcp_snapshot_marker request with 43 bytes of value; 36, 44, 52 are defined"),
-        (Opcode.DCP_SYSTEM_EVENT, bytes(13), 17, "dcp_system_event request with 17 bytes of value; 16 is defined"),
+        (
+            Opcode.DCP_MUTATION,
+            bytes(33),
+            0,
+            "dcp_mutation request with 33 bytes of extras; 30, 31, 32 are defined",
+        ),
+        (
+            Opcode.DCP_SEQNO_ADVANCED,
+            bytes(4),
+            0,
+            "dcp_seqno_advanced request with 4 bytes of extras; 8 is defined",
+        ),
+        (
+            Opcode.DCP_SNAPSHOT_MARKER,
+            b"\0",
+            35,
+            "dcp_snapshot_marker request with 35 bytes of value; 36, 52 are defined",
+        ),
+        (
+            Opcode.DCP_SNAPSHOT_MARKER,
+            b"\2",
+            43,
+            "dcp_snapshot_marker request with 43 bytes of value; 36, 44, 52 are defined",
+        ),
+        (
+            Opcode.DCP_SYSTEM_EVENT,
+            bytes(13),
+            17,
+            "dcp_system_event request with 17 bytes of value; 16 is defined",
+        ),
     ],
 )
-def test_what_fits_nothing_is_told_what_is_defined(opcode: int, extras: bytes, value: int, reason: str) -> None:
+def test_what_fits_nothing_is_told_what_is_defined(
+    opcode: int, extras: bytes, value: int, reason: str
+) -> None:
     assert chosen(opcode, extras=extras, value=value).reason == reason
 
 
@@ -82,9 +119,17 @@ def test_an_event_whose_number_is_not_in_the_capture_is_not_guessed() -> None:
 
 @pytest.mark.parametrize(
     ("status", "extras", "value", "generation"),
-    [(0x00, b"", 16, "v1"), (0x23, b"", 8, "v1"), (0x23, bytes(8), 0, "upr"), (0x07, b"", 20, "error"), (0x01, b"", 0, "error")],
+    [
+        (0x00, b"", 16, "v1"),
+        (0x23, b"", 8, "v1"),
+        (0x23, bytes(8), 0, "upr"),
+        (0x07, b"", 20, "error"),
+        (0x01, b"", 0, "error"),
+    ],
 )
-def test_the_status_chooses_the_body_of_an_answer(status: int, extras: bytes, value: int, generation: str) -> None:
+def test_the_status_chooses_the_body_of_an_answer(
+    status: int, extras: bytes, value: int, generation: str
+) -> None:
     choice = chosen(Opcode.DCP_STREAM_REQ, magic=0x81, status=status, extras=extras, value=value)
     assert choice.layout is not None
     assert (choice.layout.generation, choice.rule) == (generation, "")
@@ -92,7 +137,10 @@ def test_the_status_chooses_the_body_of_an_answer(status: int, extras: bytes, va
 
 def test_the_extras_of_a_success_under_a_refusal_are_read_and_reported() -> None:
     choice = chosen(Opcode.RETURN_META, magic=0x81, status=3, extras=bytes(16))
-    assert choice.reason == "return_meta response with the extras of a success, yet its status is e2big"
+    assert (
+        choice.reason
+        == "return_meta response with the extras of a success, yet its status is e2big"
+    )
 
 
 @pytest.mark.parametrize("magic", [0x80, 0x82])

@@ -1,4 +1,6 @@
-"""Columns are numbers and places; nothing is lost above 2^63 and nothing is made before it is asked for."""
+"""Columns are numbers and places; nothing is lost above 2^63 and nothing is made before it is asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.column_types import NO_HOLES, HoleRanges, LazyColumns, NumberColumn, Slices, numbers_at
+from dcpinspect.protocol.column_types import (
+    NO_HOLES,
+    HoleRanges,
+    LazyColumns,
+    NumberColumn,
+    Slices,
+    numbers_at,
+)
 
 
 def test_a_number_is_none_where_the_column_has_no_value() -> None:
@@ -32,7 +41,9 @@ def test_taking_rows_of_slices_takes_both_ends() -> None:
 
 
 @given(st.binary(min_size=16, max_size=64), st.sampled_from([1, 2, 4, 8]), st.data())
-def test_numbers_are_the_big_endian_bytes_at_their_places(data: bytes, size: int, draw: st.DataObject) -> None:
+def test_numbers_are_the_big_endian_bytes_at_their_places(
+    data: bytes, size: int, draw: st.DataObject
+) -> None:
     places = draw.draw(st.lists(st.integers(0, len(data) - size), max_size=9))
     found = numbers_at(np.frombuffer(data, np.uint8), np.array(places, dtype=np.int64), size)
     assert found.dtype == np.uint64
@@ -67,7 +78,9 @@ def test_a_column_that_nobody_has_is_no_column() -> None:
     st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), min_size=1),
     st.randoms(use_true_random=False),
 )
-def test_a_range_is_hit_where_one_of_its_bytes_is_in_a_hole(lost: set[int], ranges: list[tuple[int, int]], rng: Random) -> None:
+def test_a_range_is_hit_where_one_of_its_bytes_is_in_a_hole(
+    lost: set[int], ranges: list[tuple[int, int]], rng: Random
+) -> None:
     spans = [(at, at + 1) for at in lost]
     rng.shuffle(spans)
     start, end = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.command_statuses import COMMAND_STATUSES, command_status_meaning, refusal_meaning
+from dcpinspect.protocol.command_statuses import (
+    COMMAND_STATUSES,
+    command_status_meaning,
+    refusal_meaning,
+)
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode
@@ -13,7 +17,10 @@ from dcpinspect.protocol.statuses import Status, status_meaning
 from tests.catalogue import each
 
 AROUND = (Opcode.GET_FAILOVER_LOG, Opcode.GET_ALL_VB_SEQNOS, Opcode.OBSERVE_SEQNO)
-UUID_UNKNOWN = "The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; later servers answer rollback instead)"
+UUID_UNKNOWN = (
+    "The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; "
+    "later servers answer rollback instead)"
+)
 
 
 def status_of(message: Message) -> str | None:
@@ -49,9 +56,13 @@ def test_the_errors_of_a_snapshot_marker_are_those_of_its_pages(status: Status |
 
 
 def test_a_status_that_a_command_does_not_name_means_what_it_means_everywhere() -> None:
-    assert command_status_meaning(Opcode.DCP_STREAM_REQ, Status.EBUSY) == status_meaning(Status.EBUSY)
+    assert command_status_meaning(Opcode.DCP_STREAM_REQ, Status.EBUSY) == status_meaning(
+        Status.EBUSY
+    )
     assert command_status_meaning(Opcode.DCP_STREAM_REQ, Status.SUCCESS) == "Done"
-    assert command_status_meaning(Opcode.GET, Status.KEY_ENOENT) == status_meaning(Status.KEY_ENOENT)
+    assert command_status_meaning(Opcode.GET, Status.KEY_ENOENT) == status_meaning(
+        Status.KEY_ENOENT
+    )
 
 
 def test_commands_of_the_other_table_have_other_answers() -> None:
@@ -59,6 +70,9 @@ def test_commands_of_the_other_table_have_other_answers() -> None:
 
 
 def test_a_refused_message_says_what_the_status_means_for_its_command() -> None:
-    assert status_of(annotate(encode("dcp_stream_req", "response", status=1))) == f"key_enoent: {UUID_UNKNOWN}"
+    assert (
+        status_of(annotate(encode("dcp_stream_req", "response", status=1)))
+        == f"key_enoent: {UUID_UNKNOWN}"
+    )
     assert status_of(annotate(encode("dcp_stream_req", "response", value=bytes(16)))) == "success"
     assert status_of(annotate(encode("get", "response", status=1))) == "key_enoent"

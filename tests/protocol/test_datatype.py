@@ -9,7 +9,14 @@ from dcpinspect.protocol.datatype import DATATYPE_NAMES, UNDEFINED
 
 @pytest.mark.parametrize(
     ("value", "names"),
-    [(0, ()), (1, ("json",)), (2, ("snappy",)), (4, ("xattr",)), (7, ("json", "snappy", "xattr")), (0x88, ("0x08", "0x80"))],
+    [
+        (0, ()),
+        (1, ("json",)),
+        (2, ("snappy",)),
+        (4, ("xattr",)),
+        (7, ("json", "snappy", "xattr")),
+        (0x88, ("0x08", "0x80")),
+    ],
 )
 def test_a_datatype_is_the_names_of_its_bits(value: int, names: tuple[str, ...]) -> None:
     assert DATATYPE_NAMES[value] == names

@@ -12,7 +12,9 @@ from dcpinspect.protocol.message import Context
 
 
 def test_a_header_counts_its_sections() -> None:
-    data = encode_parts(0x08, 0x57, framing=b"\x22\0\1", extras=bytes(31), key=b"key", value=b"value")
+    data = encode_parts(
+        0x08, 0x57, framing=b"\x22\0\1", extras=bytes(31), key=b"key", value=b"value"
+    )
     assert data[:12].hex() == "085703031f0000000000002a"
 
 
@@ -31,7 +33,9 @@ def test_a_header_may_claim_other_framing_extras() -> None:
         (True, False, "response", 0x83),
     ],
 )
-def test_side_framing_and_table_choose_the_magic(server: bool, flex: bool, side: str, magic: int) -> None:
+def test_side_framing_and_table_choose_the_magic(
+    server: bool, flex: bool, side: str, magic: int
+) -> None:
     assert encode(1, side, server=server, flex=flex)[0] == magic  # type: ignore[arg-type]
 
 
@@ -45,7 +49,9 @@ def test_a_collection_id_is_put_before_the_key() -> None:
 
 @pytest.mark.parametrize("flags", [0x06, ["disk", "checkpoint"], ("checkpoint", "0x02")])
 def test_flags_are_numbers_or_names(flags: object) -> None:
-    assert encode("dcp_snapshot_marker", generation="v1", snapshot_type=flags)[-4:] == bytes((0, 0, 0, 6))
+    assert encode("dcp_snapshot_marker", generation="v1", snapshot_type=flags)[-4:] == bytes(
+        (0, 0, 0, 6)
+    )
 
 
 @pytest.mark.parametrize("state", [2, "replica", "0x2"])
@@ -70,12 +76,17 @@ def test_the_numbers_that_a_layout_asks_for_are_written() -> None:
     ("arguments", "reason"),
     [
         ({"opcode": "dcp_nothing"}, "no command is called dcp_nothing"),
-        ({"opcode": "dcp_noop", "by_seqno": 1}, "no request layout of dcp_noop has generation None and the fields"),
+        (
+            {"opcode": "dcp_noop", "by_seqno": 1},
+            "no request layout of dcp_noop has generation None and the fields",
+        ),
         ({"opcode": "dcp_mutation", "generation": "v9"}, r"there are: v1 \(by_seqno, expiration"),
         ({"opcode": "dcp_set_vbucket_state", "state": "asleep"}, "state has no value 'asleep'"),
     ],
 )
-def test_what_fits_no_layout_is_refused_with_what_there_is(arguments: dict[str, object], reason: str) -> None:
+def test_what_fits_no_layout_is_refused_with_what_there_is(
+    arguments: dict[str, object], reason: str
+) -> None:
     with pytest.raises(ValueError, match=reason):
         encode(**arguments)  # type: ignore[arg-type]
 
@@ -91,23 +102,35 @@ def test_a_length_field_may_be_given() -> None:
 
 
 def test_records_follow_each_other() -> None:
-    items = (RecordList("pairs", (Field("a", 0, FieldKind.U8, ""), Field("b", 1, FieldKind.I64, "")), ""),)
+    items = (
+        RecordList(
+            "pairs", (Field("a", 0, FieldKind.U8, ""), Field("b", 1, FieldKind.I64, "")), ""
+        ),
+    )
     assert encode_items(items, {"pairs": [{"a": 1}, {"b": -1}]}) == b"\1" + bytes(9) + b"\xff" * 8
 
 
 @pytest.mark.parametrize("json", [False, True])
 @pytest.mark.parametrize("snappy", [False, True])
 @pytest.mark.parametrize("xattrs", [None, {"_sync": "1", "user": '"x"'}])
-def test_a_document_comes_back_under_any_datatype(json: bool, snappy: bool, xattrs: dict[str, str] | None) -> None:
+def test_a_document_comes_back_under_any_datatype(
+    json: bool, snappy: bool, xattrs: dict[str, str] | None
+) -> None:
     value, datatype = encode_document('{"a":1}', xattrs=xattrs, json=json, snappy=snappy)
-    message = annotate(encode("dcp_mutation", key="k", value=value, datatype=datatype), context=Context("off"))
+    message = annotate(
+        encode("dcp_mutation", key="k", value=value, datatype=datatype), context=Context("off")
+    )
     assert message.value is not None
     assert (message.problems, message.value.body) == ([], b'{"a":1}')
-    assert message.value.xattrs == tuple((key.encode(), text.encode()) for key, text in (xattrs or {}).items())
+    assert message.value.xattrs == tuple(
+        (key.encode(), text.encode()) for key, text in (xattrs or {}).items()
+    )
 
 
 def _zeros(layout: Layout) -> bytes:
-    """A message of this layout whose numbers are 0, but for those that choose it; an unknown event has another number."""
+    """A message of this layout whose numbers are 0, but for those that choose it; an unknown event
+    has another number.
+    """
     extras = bytearray((b"\xff" if layout.generation == "unknown" else b"\0") * layout.extras_size)
     for offset, size, number in layout.when:
         extras[offset : offset + size] = number.to_bytes(size, "big")
@@ -116,7 +139,12 @@ def _zeros(layout: Layout) -> bytes:
     key = b"key" if layout.key is not None else b""
     value = bytes(layout.value_size or 0)
     return encode_parts(
-        magic, layout.opcode, extras=bytes(extras), key=key, value=value, specific=status if layout.side == "response" else 0
+        magic,
+        layout.opcode,
+        extras=bytes(extras),
+        key=key,
+        value=value,
+        specific=status if layout.side == "response" else 0,
     )
 
 
@@ -124,4 +152,7 @@ def test_no_layout_is_hidden_behind_another() -> None:
     for layout in LAYOUTS:
         message = annotate(_zeros(layout), context=Context("off"))
         assert message.layout is not None
-        assert (message.layout.extras, message.layout.generation) == (layout.extras, layout.generation)
+        assert (message.layout.extras, message.layout.generation) == (
+            layout.extras,
+            layout.generation,
+        )

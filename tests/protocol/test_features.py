@@ -13,7 +13,14 @@ def test_the_features_are_numbered_without_a_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "name"), [(0x06, "XATTR"), (0x0A, "SNAPPY"), (0x12, "Collections"), (0x13, "SnappyEverywhere"), (0x1234, "feature_0x1234")]
+    ("code", "name"),
+    [
+        (0x06, "XATTR"),
+        (0x0A, "SNAPPY"),
+        (0x12, "Collections"),
+        (0x13, "SnappyEverywhere"),
+        (0x1234, "feature_0x1234"),
+    ],
 )
 def test_a_feature_has_the_name_of_the_reference(code: int, name: str) -> None:
     assert feature_name(code) == name

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.fields import Bit, Field, FieldKind, Layout, RecordList, bit_names, bits_value, fixed_size
+from dcpinspect.protocol.fields import (
+    Bit,
+    Field,
+    FieldKind,
+    Layout,
+    RecordList,
+    bit_names,
+    bits_value,
+    fixed_size,
+)
 
 BITS = (Bit(0x01, "one", ""), Bit(0x04, "four", ""))
 
@@ -37,12 +46,15 @@ def test_a_name_that_is_no_bit_is_refused() -> None:
         (Field("a", 0, FieldKind.U8, ""), 5, None),
     ],
 )
-def test_a_value_has_the_word_that_its_field_gives(field: Field, value: int, word: str | None) -> None:
+def test_a_value_has_the_word_that_its_field_gives(
+    field: Field, value: int, word: str | None
+) -> None:
     assert field.word(value) == word
 
 
 @pytest.mark.parametrize(
-    ("field", "title"), [(Field("a_b", 0, FieldKind.U8, ""), "a b"), (Field("a_b", 0, FieldKind.U8, "", "A/B"), "A/B")]
+    ("field", "title"),
+    [(Field("a_b", 0, FieldKind.U8, ""), "a b"), (Field("a_b", 0, FieldKind.U8, "", "A/B"), "A/B")],
 )
 def test_a_title_is_the_label_or_the_name_with_blanks(field: Field, title: str) -> None:
     assert field.title == title
@@ -58,17 +70,30 @@ def test_a_title_is_the_label_or_the_name_with_blanks(field: Field, title: str) 
         ((RecordList("a", (Field("b", 0, FieldKind.U16, ""),), ""),), None),
     ],
 )
-def test_a_section_has_a_size_when_all_its_items_have(items: tuple[Field | RecordList, ...], size: int | None) -> None:
+def test_a_section_has_a_size_when_all_its_items_have(
+    items: tuple[Field | RecordList, ...], size: int | None
+) -> None:
     assert fixed_size(items) == size
 
 
-@pytest.mark.parametrize(("extras", "fits"), [(b"\0\1", True), (b"\0\2", False), (b"\1", False), (b"\0\1\0", False)])
+@pytest.mark.parametrize(
+    ("extras", "fits"), [(b"\0\1", True), (b"\0\2", False), (b"\1", False), (b"\0\1\0", False)]
+)
 def test_extras_fit_by_size_and_by_the_numbers_a_layout_asks_for(extras: bytes, fits: bool) -> None:
-    layout = Layout(0, "request", "v1", "", extras=(Field("a", 0, FieldKind.U16, ""),), when=((1, 1, 1),))
+    layout = Layout(
+        0, "request", "v1", "", extras=(Field("a", 0, FieldKind.U16, ""),), when=((1, 1, 1),)
+    )
     assert layout.fits_extras(extras) is fits
 
 
-@pytest.mark.parametrize(("required", "size", "fits"), [(True, 8, True), (True, 0, False), (False, 0, True), (False, 7, False)])
-def test_a_value_of_fixed_size_may_be_absent_only_when_not_required(required: bool, size: int, fits: bool) -> None:
-    layout = Layout(0, "request", "v1", "", value=(Field("a", 0, FieldKind.U64, ""),), value_required=required)
+@pytest.mark.parametrize(
+    ("required", "size", "fits"),
+    [(True, 8, True), (True, 0, False), (False, 0, True), (False, 7, False)],
+)
+def test_a_value_of_fixed_size_may_be_absent_only_when_not_required(
+    required: bool, size: int, fits: bool
+) -> None:
+    layout = Layout(
+        0, "request", "v1", "", value=(Field("a", 0, FieldKind.U64, ""),), value_required=required
+    )
     assert layout.fits_value(size) is fits

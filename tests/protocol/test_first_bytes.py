@@ -39,14 +39,20 @@ SAID = (
 
 
 def flood(chance: random.Random, count: int, port: int) -> bytes:
-    """Connections that say a little of any of that, begun and ended in any way, at the same time."""
+    """Connections that say a little of any of that, begun and ended in any way, at the same
+    time.
+    """
     talks = []
     for number in range(count):
         next_seq = [1000, 5000]
         packets: list[tuple[int, int, int, bytes]] = []
 
         def send(
-            side: int, flags: int, data: bytes = b"", next_seq: list[int] = next_seq, packets: list[tuple[int, int, int, bytes]] = packets
+            side: int,
+            flags: int,
+            data: bytes = b"",
+            next_seq: list[int] = next_seq,
+            packets: list[tuple[int, int, int, bytes]] = packets,
         ) -> None:
             packets.append((side, flags, next_seq[side], data))
             next_seq[side] += len(data) + (flags & (SYN | FIN) != 0)
@@ -55,7 +61,10 @@ def flood(chance: random.Random, count: int, port: int) -> bytes:
             if chance.random() < 0.7:
                 send(side, flags)
         for _ in range(chance.choice((0, 0, 1, 2))):
-            side, data = chance.randrange(2), b"".join(chance.choices(MESSAGES, k=chance.randrange(1, 6)))
+            side, data = (
+                chance.randrange(2),
+                b"".join(chance.choices(MESSAGES, k=chance.randrange(1, 6))),
+            )
             while data:
                 size = chance.choice((24, 30, 60, 200))
                 send(side, ACK, data[:size])
@@ -83,14 +92,27 @@ def flood(chance: random.Random, count: int, port: int) -> bytes:
     for place, index in enumerate(order):
         client, packets = talks[index]
         side, flags, seq, data = packets.pop(0)
-        made.append(Segment(side == 0, seq, 1, flags, data, builders.START_NS + place * 1_000_000, client, ("10.0.0.2", port)))
+        made.append(
+            Segment(
+                side == 0,
+                seq,
+                1,
+                flags,
+                data,
+                builders.START_NS + place * 1_000_000,
+                client,
+                ("10.0.0.2", port),
+            )
+        )
     return builders.pcap(builders.recorded(made))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("find_ports", [False, True])
 @pytest.mark.parametrize("seed", first_of(range(2), 1))
-def test_columns_find_what_framers_find(seed: int, find_ports: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_find_what_framers_find(
+    seed: int, find_ports: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows, the account of every direction, and links."""
     path = tmp_path / "a.pcap"
     path.write_bytes(flood(random.Random(seed), 120, 9999 if find_ports else 11_210))
@@ -104,17 +126,25 @@ def test_columns_find_what_framers_find(seed: int, find_ports: bool, tmp_path: P
             assert read(path, batch_bytes, find_ports=find_ports) == framed
 
 
-def test_an_answer_shows_its_stream_whoever_looks_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_shows_its_stream_whoever_looks_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also the first thing that a direction says; here its events come behind a hole."""
     talk = builders.Conversation()
     talk.handshake()
     talk.send(False, encode("dcp_stream_req", "response", opaque=0x77))
     talk.send(False, b"".join(builders.mutations(3)))
     lost = talk.send(False, bytes(30))
-    talk.send(False, b"rest of a value" + b"".join(builders.mutations(2, vbucket=9, opaque=0x77) + builders.mutations(2)))
+    talk.send(
+        False,
+        b"rest of a value"
+        + b"".join(builders.mutations(2, vbucket=9, opaque=0x77) + builders.mutations(2)),
+    )
     talk.close()
     path = tmp_path / "a.pcap"
-    path.write_bytes(builders.pcap(builders.recorded([one for one in talk.segments if one is not lost])))
+    path.write_bytes(
+        builders.pcap(builders.recorded([one for one in talk.segments if one is not lost]))
+    )
     found = []
     for many in (1, 1 << 30):
         monkeypatch.setattr(first_bytes, "MANY", many)
@@ -126,7 +156,10 @@ def test_an_answer_shows_its_stream_whoever_looks_at_it(tmp_path: Path, monkeypa
 def test_nothing_that_has_a_name_passes() -> None:
     """Whatever a Recogniser names is left to it."""
     texts = [
-        b"%s k 0 0 1\r\n" % word for word in b"get gets touch incr decr delete gat gats mg md ma me set add replace append prepend".split()
+        b"%s k 0 0 1\r\n" % word
+        for word in (
+            b"get gets touch incr decr delete gat gats mg md ma me set add replace append prepend"
+        ).split()
     ]
     texts += [
         b"cas k 1 2 3 4\r\n",
@@ -158,7 +191,14 @@ def test_nothing_that_has_a_name_passes() -> None:
         b"RESET\r\n",
         b"VA 1\r\n",
     ]
-    texts += [b"HD\r\n", b"EN\r\n", b"MN\r\n", b"\x16\x03\x01\x00\x05\x01", b"\x17\x03\x03\x00\x01x", b"\x16"]
+    texts += [
+        b"HD\r\n",
+        b"EN\r\n",
+        b"MN\r\n",
+        b"\x16\x03\x01\x00\x05\x01",
+        b"\x17\x03\x03\x00\x01x",
+        b"\x16",
+    ]
     for text in texts:
         piece = np.frombuffer(b"x" + text + b"y", np.uint8)
         assert may_be_foreign(piece, np.array([1]), np.array([len(piece) - 1])).all(), text
@@ -168,9 +208,13 @@ def test_nothing_that_has_a_name_passes() -> None:
             assert recogniser.name() is not None or b" k 0 0 1" in text, text
 
 
-def test_what_waits_for_the_end_is_told_when_time_has_passed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_waits_for_the_end_is_told_when_time_has_passed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "a.pcap"
-    path.write_bytes(builders.pcap(builders.recorded([Segment(True, 7, 1, ACK, NOOP, builders.START_NS)])))
+    path.write_bytes(
+        builders.pcap(builders.recorded([Segment(True, 7, 1, ACK, NOOP, builders.START_NS)]))
+    )
     found = []
     for many in (1 << 30, 1):
         monkeypatch.setattr(first_bytes, "MANY", many)

@@ -60,15 +60,34 @@ def test_a_bit_has_the_name_of_the_reference(bits: tuple[Bit, ...], mask: int, n
     [
         (
             STREAM_END_REASONS,
-            ["ok", "closed", "state-changed", "disconnected", "too-slow", "backfill-failed", "rollback", "filter-empty", "lost-privileges"],
+            [
+                "ok",
+                "closed",
+                "state-changed",
+                "disconnected",
+                "too-slow",
+                "backfill-failed",
+                "rollback",
+                "filter-empty",
+                "lost-privileges",
+            ],
         ),
         (
             SYSTEM_EVENTS,
-            ["begin-collection", "end-collection", "flush-collection", "create-scope", "drop-scope", "modify-collection"],
+            [
+                "begin-collection",
+                "end-collection",
+                "flush-collection",
+                "create-scope",
+                "drop-scope",
+                "modify-collection",
+            ],
         ),
     ],
 )
-def test_an_enumeration_from_0_has_the_words_of_the_reference(table: dict[int, str], words: list[str]) -> None:
+def test_an_enumeration_from_0_has_the_words_of_the_reference(
+    table: dict[int, str], words: list[str]
+) -> None:
     assert table == dict(enumerate(words))
 
 
@@ -79,7 +98,9 @@ def test_an_enumeration_from_0_has_the_words_of_the_reference(table: dict[int, s
         (DURABILITY_LEVELS, ["majority", "majority-and-persist-on-active", "persist-to-majority"]),
     ],
 )
-def test_an_enumeration_from_1_has_the_words_of_the_reference(table: dict[int, str], words: list[str]) -> None:
+def test_an_enumeration_from_1_has_the_words_of_the_reference(
+    table: dict[int, str], words: list[str]
+) -> None:
     assert table == dict(enumerate(words, 1))
 
 
@@ -90,10 +111,33 @@ def test_the_greatest_seqno_means_no_end() -> None:
 @pytest.mark.parametrize(
     ("flag", "number"),
     [
-        *((flags.PRODUCER, 0x01), (flags.INCLUDE_XATTRS, 0x04), (flags.UNDERLYING_DATATYPE, 0x40), (flags.NO_VALUE, 0x48)),
-        *((flags.SKIP_DELETES, 0x200), (flags.TAKEOVER, 0x01), (flags.TO_LATEST, 0x04), (flags.ACTIVE_ONLY, 0x10), (flags.STRICT, 0x20)),
-        *((flags.FROM_LATEST, 0x40), (flags.TO_AN_END, 0x46), (flags.MEMORY, 0x01), (flags.DISK, 0x02), (flags.CHECKPOINT, 0x04)),
-        *((flags.ACK, 0x08), (flags.HISTORY, 0x10), (flags.MAY_REPEAT, 0x20), (flags.OSO_START, 1), (flags.OSO_END, 2)),
+        *(
+            (flags.PRODUCER, 0x01),
+            (flags.INCLUDE_XATTRS, 0x04),
+            (flags.UNDERLYING_DATATYPE, 0x40),
+            (flags.NO_VALUE, 0x48),
+        ),
+        *(
+            (flags.SKIP_DELETES, 0x200),
+            (flags.TAKEOVER, 0x01),
+            (flags.TO_LATEST, 0x04),
+            (flags.ACTIVE_ONLY, 0x10),
+            (flags.STRICT, 0x20),
+        ),
+        *(
+            (flags.FROM_LATEST, 0x40),
+            (flags.TO_AN_END, 0x46),
+            (flags.MEMORY, 0x01),
+            (flags.DISK, 0x02),
+            (flags.CHECKPOINT, 0x04),
+        ),
+        *(
+            (flags.ACK, 0x08),
+            (flags.HISTORY, 0x10),
+            (flags.MAY_REPEAT, 0x20),
+            (flags.OSO_START, 1),
+            (flags.OSO_END, 2),
+        ),
     ],
 )
 def test_a_flag_that_decides_has_the_number_of_the_reference(flag: int, number: int) -> None:

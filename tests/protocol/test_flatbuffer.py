@@ -16,7 +16,13 @@ SLOTS = (
     Slot(3, "name", "string", "text"),
     Slot(4, "late", "u64", "with a default", default=7),
 )
-VALUES: dict[str, int | bool | str] = {"uid": 1 << 60, "scope": 9, "valid": True, "name": "héllo", "late": 3}
+VALUES: dict[str, int | bool | str] = {
+    "uid": 1 << 60,
+    "scope": 9,
+    "valid": True,
+    "name": "héllo",
+    "late": 3,
+}
 
 values = st.fixed_dictionaries(
     {},
@@ -36,24 +42,36 @@ def read(data: bytes) -> dict[str, object]:
 
 @pytest.mark.slow
 @given(values)
-def test_all_tables_come_back_with_defaults_for_what_is_absent(table: dict[str, int | bool | str]) -> None:
-    assert read(encode_table(SLOTS, table)) == {"uid": 0, "scope": 0, "valid": False, "name": "", "late": 7} | table
+def test_all_tables_come_back_with_defaults_for_what_is_absent(
+    table: dict[str, int | bool | str],
+) -> None:
+    assert (
+        read(encode_table(SLOTS, table))
+        == {"uid": 0, "scope": 0, "valid": False, "name": "", "late": 7} | table
+    )
 
 
 def test_a_table_of_the_official_layout_is_read() -> None:
-    # Root offset 12; vtable of 8 bytes at 4: table of 16 bytes, slot 0 at 4, slot 1 at 12; table at 12.
+    # Root offset 12; vtable of 8 bytes at 4: table of 16 bytes, slot 0 at 4, slot 1 at 12; table at
+    # 12.
     data = bytes.fromhex("0c000000 0800 1000 0400 0c00 08000000 0200000000000000 09000000")
     assert read(data) == {"uid": 2, "scope": 9, "valid": False, "name": "", "late": 7}
 
 
 def test_a_field_stands_where_its_bytes_are() -> None:
     data = encode_table(SLOTS, VALUES)
-    places = {slot.name: data[offset : offset + size] for slot, _value, offset, size in decode_table(data, SLOTS)}
+    places = {
+        slot.name: data[offset : offset + size]
+        for slot, _value, offset, size in decode_table(data, SLOTS)
+    }
     assert (places["uid"], places["name"]) == ((1 << 60).to_bytes(8, "little"), "héllo".encode())
 
 
 def test_an_absent_field_has_no_place() -> None:
-    assert {(offset, size) for _slot, _value, offset, size in decode_table(encode_table(SLOTS, {}), SLOTS)} == {(0, 0)}
+    assert {
+        (offset, size)
+        for _slot, _value, offset, size in decode_table(encode_table(SLOTS, {}), SLOTS)
+    } == {(0, 0)}
 
 
 def test_a_cut_table_is_refused_or_ends_in_padding() -> None:
@@ -70,7 +88,9 @@ def test_a_cut_table_is_refused_or_ends_in_padding() -> None:
 
 @settings(max_examples=300)
 @given(st.integers(0, 60), st.binary(min_size=1, max_size=4))
-def test_offsets_that_point_anywhere_are_refused_or_read_within_the_value(at: int, number: bytes) -> None:
+def test_offsets_that_point_anywhere_are_refused_or_read_within_the_value(
+    at: int, number: bytes
+) -> None:
     data = bytearray(encode_table(SLOTS, VALUES))
     data[at : at + len(number)] = number
     try:

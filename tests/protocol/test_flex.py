@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames, duration_us, encode_frames, frame_spec
+from dcpinspect.protocol.flex import (
+    REQUEST_FRAMES,
+    RESPONSE_FRAMES,
+    decode_frames,
+    duration_us,
+    encode_frames,
+    frame_spec,
+)
 
 frames = st.lists(st.tuples(st.integers(0, 270), st.binary(max_size=270)), max_size=6)
 
@@ -56,18 +63,25 @@ def test_any_bytes_give_elements_that_tile_what_is_used(data: bytes) -> None:
     assert used == (ends[-1] if ends else 0) <= len(data)
 
 
-@pytest.mark.parametrize(("encoded", "expected"), [(0, 0.0), (78, 979.974), (1, 0.5), (65535, 120_125_042.1)])
+@pytest.mark.parametrize(
+    ("encoded", "expected"), [(0, 0.0), (78, 979.974), (1, 0.5), (65535, 120_125_042.1)]
+)
 def test_a_duration_is_its_1_74th_power_by_two(encoded: int, expected: float) -> None:
     assert duration_us(encoded) == pytest.approx(expected, rel=1e-5)
 
 
 def test_requests_and_responses_number_their_elements_separately() -> None:
-    names = [spec.name for side in ("request", "response") if (spec := frame_spec(side, 0)) is not None]
+    names = [
+        spec.name for side in ("request", "response") if (spec := frame_spec(side, 0)) is not None
+    ]
     assert names == ["barrier", "server_duration"]
 
 
 def test_all_ids_of_the_reference_are_known() -> None:
-    assert (sorted(REQUEST_FRAMES), sorted(RESPONSE_FRAMES)) == ([0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3])
+    assert (sorted(REQUEST_FRAMES), sorted(RESPONSE_FRAMES)) == (
+        [0, 1, 2, 3, 4, 5, 6, 7],
+        [0, 1, 2, 3],
+    )
 
 
 def test_an_id_that_nobody_described_is_none() -> None:

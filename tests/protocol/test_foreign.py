@@ -22,15 +22,25 @@ def record(kind: int, body: bytes, version: int = 0x0303) -> bytes:
 
 RNG = random.Random(3)
 HELLO = record(0x16, b"\x01" + RNG.randbytes(300), 0x0301)
-APPLICATION = b"".join(record(0x17, RNG.randbytes(size)) for size in (1000, 16_401, 40, 16_401, 900, 120) * 3)
+APPLICATION = b"".join(
+    record(0x17, RNG.randbytes(size)) for size in (1000, 16_401, 40, 16_401, 900, 120) * 3
+)
 TLS_CLIENT = HELLO + record(0x14, b"\x01") + APPLICATION
-TEXT_CLIENT = b"set k 0 0 5\r\nhello\r\nget k\r\ngets a b c\r\nincr n 4\r\nstats\r\nmg k v t\r\nquit\r\n"
-TEXT_SERVER = b"STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\nSTAT pid 4\r\nSTAT uptime 9\r\nEND\r\nERROR\r\n" * 40
+TEXT_CLIENT = (
+    b"set k 0 0 5\r\nhello\r\nget k\r\ngets a b c\r\nincr n 4\r\nstats\r\nmg k v t\r\nquit\r\n"
+)
+TEXT_SERVER = (
+    b"STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\nSTAT pid 4\r\nSTAT uptime 9\r\nEND\r\nERROR\r\n" * 40
+)
 DCP = b"".join(builders.mutations(200))
 
 
 def framed(
-    data: bytes, *, is_start: bool, sizes: Sequence[int] = (), holes: tuple[tuple[int, int], ...] = ()
+    data: bytes,
+    *,
+    is_start: bool,
+    sizes: Sequence[int] = (),
+    holes: tuple[tuple[int, int], ...] = (),
 ) -> tuple[Framer, list[Framed]]:
     framer = Framer()
     parts = []
@@ -42,7 +52,15 @@ def framed(
             body = bytearray(data[at:end])
             for a, b in inside:
                 body[a - at : b - at] = bytes(b - a)
-            part = framer.feed(builders.chunk(bytes(body), offset=at, packet=number, holes=inside, is_start=is_start and at == 0))
+            part = framer.feed(
+                builders.chunk(
+                    bytes(body),
+                    offset=at,
+                    packet=number,
+                    holes=inside,
+                    is_start=is_start and at == 0,
+                )
+            )
             parts += [part] if part else []
             at = end
     part = framer.finish()
@@ -53,7 +71,9 @@ def skipped(parts: Sequence[Framed]) -> list[tuple[int, int, str]]:
     return [
         (int(start), int(end), reason)
         for part in parts
-        for start, end, reason in zip(part.skipped_start, part.skipped_end, part.skipped_reason, strict=True)
+        for start, end, reason in zip(
+            part.skipped_start, part.skipped_end, part.skipped_reason, strict=True
+        )
     ]
 
 
@@ -119,15 +139,24 @@ def test_nothing_else_is_taken_for_these(data: bytes, is_start: bool) -> None:
 
 
 def test_messages_whose_values_hold_the_other_protocols_stay_messages() -> None:
-    data = b"".join(builders.mutations(20, value=lambda _: TEXT_SERVER[:600] + APPLICATION[:40_000]))
+    data = b"".join(
+        builders.mutations(20, value=lambda _: TEXT_SERVER[:600] + APPLICATION[:40_000])
+    )
     for start in (0, 24, 900):
         framer, parts = framed(data[start:], is_start=start == 0)
         assert sum(len(part.start) for part in parts) == 20 - (start > 0)
         assert not framer.account.reasons.keys() & {TLS, MEMCACHED_TEXT}
 
 
-@given(st.sampled_from(sorted(CASES)), st.integers(0, 400), st.lists(st.integers(1, 900), max_size=40), st.booleans())
-def test_the_cut_into_chunks_changes_nothing(name: str, skip: int, sizes: list[int], is_start: bool) -> None:
+@given(
+    st.sampled_from(sorted(CASES)),
+    st.integers(0, 400),
+    st.lists(st.integers(1, 900), max_size=40),
+    st.booleans(),
+)
+def test_the_cut_into_chunks_changes_nothing(
+    name: str, skip: int, sizes: list[int], is_start: bool
+) -> None:
     data = (CASES[name][0] * 3)[skip:]
     framer, parts = framed(data, is_start=is_start)
     other, pieces = framed(data, is_start=is_start, sizes=sizes)
@@ -144,7 +173,10 @@ def test_what_a_direction_begins_with_stays_certain_after_a_hole() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("data", [b"AAAAAAAA", b"get ", b"get k" + b" k" * 40_000, b"\x17\x03\x03\x40\x00", bytes(range(256))])
+@pytest.mark.parametrize(
+    "data",
+    [b"AAAAAAAA", b"get ", b"get k" + b" k" * 40_000, b"\x17\x03\x03\x40\x00", bytes(range(256))],
+)
 def test_little_is_kept_however_much_comes(data: bytes) -> None:
     recogniser = Recogniser()
     tracemalloc.start()

@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.framed import NOTHING, REASONS, Accounts, BriefAccounts, FramingAccount, joined
+from dcpinspect.protocol.framed import (
+    NOTHING,
+    REASONS,
+    Accounts,
+    BriefAccounts,
+    FramingAccount,
+    joined,
+)
 from dcpinspect.protocol.framing import Framer
 from tests import builders
 
@@ -36,7 +43,16 @@ def test_accounts_come_back_as_they_were_put_in(given: dict[int, FramingAccount]
 def test_of_many_that_said_one_thing_accounts_come_back_too() -> None:
     kept = Accounts()
     one_of_each = BriefAccounts(
-        *(np.array(numbers) for numbers in ([900, 2, 5, 7], [24, 0, 0, 0], [0, 9, 0, 0], [0, 0, 18, 30], [0, 0, 1, 2]))
+        *(
+            np.array(numbers)
+            for numbers in (
+                [900, 2, 5, 7],
+                [24, 0, 0, 0],
+                [0, 9, 0, 0],
+                [0, 0, 18, 30],
+                [0, 0, 1, 2],
+            )
+        )
     )
     kept.put_all(one_of_each)
     kept.put(5, FramingAccount(messages=3))  # goes on
@@ -70,8 +86,12 @@ def test_joined_messages_are_those_of_the_parts_one_after_the_other() -> None:
         assert framed is not None
         parts.append(framed)
     whole = joined(parts)
-    assert [row.data for row in builders.rows_of(whole)] == [row.data for part in parts for row in builders.rows_of(part)]
-    assert [row.missing for row in builders.rows_of(whole)] == [row.missing for part in parts for row in builders.rows_of(part)]
+    assert [row.data for row in builders.rows_of(whole)] == [
+        row.data for part in parts for row in builders.rows_of(part)
+    ]
+    assert [row.missing for row in builders.rows_of(whole)] == [
+        row.missing for part in parts for row in builders.rows_of(part)
+    ]
     assert whole.missing_row.tolist() == [10]
     assert np.array_equal(whole.release, np.concatenate([part.release for part in parts]))
 
@@ -84,7 +104,15 @@ def test_nothing_joined_is_nothing() -> None:
 def test_what_those_had_that_left_is_added_up() -> None:
     kept = Accounts()
     for number in range(6):
-        kept.put(number, FramingAccount(messages=10 + number, skipped=number, unfinished=1, reasons={REASONS[0]: number}))
+        kept.put(
+            number,
+            FramingAccount(
+                messages=10 + number, skipped=number, unfinished=1, reasons={REASONS[0]: number}
+            ),
+        )
     kept.leave([0, 1, 2, 900])
     assert [kept.get(number).messages for number in range(6)] == [0, 0, 0, 13, 14, 15]
-    assert [(whole.messages, whole.skipped, whole.unfinished) for whole in kept.left] == [(22, 2, 2), (11, 1, 1)]
+    assert [(whole.messages, whole.skipped, whole.unfinished) for whole in kept.left] == [
+        (22, 2, 2),
+        (11, 1, 1),
+    ]

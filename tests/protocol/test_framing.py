@@ -18,20 +18,34 @@ from tests.builders import Row, chunk, message, mutations
 from tests.catalogue import each
 
 
-def framed(chunks: Sequence[StreamChunk]) -> tuple[list[Row], list[tuple[int, int, str]], int, Framer]:
+def framed(
+    chunks: Sequence[StreamChunk],
+) -> tuple[list[Row], list[tuple[int, int, str]], int, Framer]:
     framer = Framer()
     parts: list[Framed] = [part for part in map(framer.feed, chunks) if part is not None]
     last = framer.finish()
     parts += [last] if last is not None else []
     rows = [row for part in parts for row in builders.rows_of(part)]
     skipped = [
-        one for part in parts for one in zip(part.skipped_start.tolist(), part.skipped_end.tolist(), part.skipped_reason, strict=True)
+        one
+        for part in parts
+        for one in zip(
+            part.skipped_start.tolist(), part.skipped_end.tolist(), part.skipped_reason, strict=True
+        )
     ]
     return rows, skipped, sum(part.unfinished for part in parts), framer
 
 
-def pieces(data: bytes, sizes: Sequence[int], holes: Sequence[tuple[int, int]] = (), *, is_start: bool = True) -> list[StreamChunk]:
-    """``data`` as chunks of ``sizes``, each from a packet of its own; bytes in ``holes`` are missing."""
+def pieces(
+    data: bytes,
+    sizes: Sequence[int],
+    holes: Sequence[tuple[int, int]] = (),
+    *,
+    is_start: bool = True,
+) -> list[StreamChunk]:
+    """``data`` as chunks of ``sizes``, each from a packet of its own; bytes in ``holes`` are
+    missing.
+    """
     ends = np.cumsum(sizes).tolist()
     cuts = [0, *[end for end in ends if end < len(data)], len(data)]
     blank = bytearray(data)
@@ -98,13 +112,22 @@ def test_a_hole_in_a_body_keeps_sync() -> None:
     rows, skipped, _, _ = framed(pieces(DATA, [7] * 500, [hole]))
     assert len(rows) == len(STREAM)
     assert skipped == []
-    assert [row.missing for row in rows if row.missing] == [((30, 40),)] or sum(end - start for start, end in rows[1].missing) == 10
+    assert [row.missing for row in rows if row.missing] == [((30, 40),)] or sum(
+        end - start for start, end in rows[1].missing
+    ) == 10
 
 
 def test_a_hole_over_the_end_of_a_header_keeps_sync_without_a_row() -> None:
     at = len(STREAM[0])
     rows, skipped, _, _ = framed(
-        [chunk(DATA[: at + 12] + bytes(8) + DATA[at + 20 :], holes=((at + 12, at + 20),), is_start=True, is_end=True)]
+        [
+            chunk(
+                DATA[: at + 12] + bytes(8) + DATA[at + 20 :],
+                holes=((at + 12, at + 20),),
+                is_start=True,
+                is_end=True,
+            )
+        ]
     )
     assert [row.data for row in rows] == [STREAM[0], *STREAM[2:]]
     assert skipped == [(at, at + len(STREAM[1]), "header-cut")]
@@ -123,7 +146,9 @@ def test_a_hole_over_a_length_loses_that_message_only(place: int) -> None:
 
 def test_a_byte_that_begins_no_message_is_skipped_with_what_follows() -> None:
     at = len(STREAM[0])
-    rows, skipped, _, _ = framed([chunk(DATA[:at] + b"garbage" * 9 + DATA[at:], is_start=True, is_end=True)])
+    rows, skipped, _, _ = framed(
+        [chunk(DATA[:at] + b"garbage" * 9 + DATA[at:], is_start=True, is_end=True)]
+    )
     assert [row.data for row in rows] == STREAM
     assert skipped == [(at, at + 63, "bad-magic")]
 
@@ -138,7 +163,10 @@ def test_an_absurd_body_is_no_message() -> None:
 def test_a_hole_that_was_stepped_over_completes_the_message_it_ends() -> None:
     first = message(extras=bytes(31), value=bytes(5000))
     far = 100 << 20
-    chunks = [chunk(first[:100], is_start=True), chunk(DATA, offset=far, packet=5, holes=((100, far),), is_end=True)]
+    chunks = [
+        chunk(first[:100], is_start=True),
+        chunk(DATA, offset=far, packet=5, holes=((100, far),), is_end=True),
+    ]
     rows, skipped, _, framer = framed(chunks)
     assert [row.missing for row in rows[:2]] == [((100, len(first)),), ()]
     assert [row.data for row in rows[1:]] == STREAM
@@ -149,13 +177,22 @@ def test_a_hole_that_was_stepped_over_completes_the_message_it_ends() -> None:
 @pytest.mark.parametrize("start", [0, 5, 12, 23, 24, 40])
 @pytest.mark.parametrize("length", [3, 30, 10_000])
 @pytest.mark.parametrize("is_start", [False, True])
-def test_a_hole_that_was_stepped_over_gives_what_a_filled_one_does(start: int, length: int, is_start: bool) -> None:
+def test_a_hole_that_was_stepped_over_gives_what_a_filled_one_does(
+    start: int, length: int, is_start: bool
+) -> None:
     first = message(extras=bytes(31), value=bytes(3000))
     start += 0 if is_start else len(first)
     data = first + first + bytes(length) + DATA
     hole = (start, start + length)
     before = chunk(data[:start], is_start=is_start)
-    filled = chunk(bytes(length) + data[hole[1] :], offset=start, packet=5, sizes=(length,), holes=(hole,), is_end=True)
+    filled = chunk(
+        bytes(length) + data[hole[1] :],
+        offset=start,
+        packet=5,
+        sizes=(length,),
+        holes=(hole,),
+        is_end=True,
+    )
     stepped = replace(filled, offset=hole[1], data=filled.data[length:])
     filled.segments.frame[0] = 0
     results = [framed([before, after]) for after in (filled, stepped)]
@@ -194,7 +231,9 @@ def streams(draw: st.DrawFn) -> tuple[bytes, list[int], list[int], list[tuple[in
 
 
 @given(streams(), st.booleans())
-def test_any_bytes_in_any_pieces_add_up(stream: tuple[bytes, list[int], list[int], list[tuple[int, int]]], is_start: bool) -> None:
+def test_any_bytes_in_any_pieces_add_up(
+    stream: tuple[bytes, list[int], list[int], list[tuple[int, int]]], is_start: bool
+) -> None:
     data, one, _, holes = stream
     if not data:
         return
@@ -203,14 +242,18 @@ def test_any_bytes_in_any_pieces_add_up(stream: tuple[bytes, list[int], list[int
     account = framer.account
     assert account.messages + account.skipped + account.unfinished == len(data) - missing
     assert unfinished == account.unfinished
-    covered = [(row.stream_offset, row.stream_offset + len(row.data)) for row in rows] + [(start, end) for start, end, _ in skipped]
+    covered = [(row.stream_offset, row.stream_offset + len(row.data)) for row in rows] + [
+        (start, end) for start, end, _ in skipped
+    ]
     covered.sort()
     assert all(a[1] <= b[0] for a, b in pairwise(covered))
     assert sum(end - start for start, end in covered) + unfinished <= len(data)
 
 
 @given(streams(), st.booleans())
-def test_chunks_change_nothing(stream: tuple[bytes, list[int], list[int], list[tuple[int, int]]], is_start: bool) -> None:
+def test_chunks_change_nothing(
+    stream: tuple[bytes, list[int], list[int], list[tuple[int, int]]], is_start: bool
+) -> None:
     data, one, _, holes = stream
     if not data:
         return
@@ -224,14 +267,24 @@ def test_chunks_change_nothing(stream: tuple[bytes, list[int], list[int], list[t
 
 
 def bare(row: Row) -> tuple[object, ...]:
-    """A row with adjacent missing ranges joined: where a hole was divided between chunks is no property of the message."""
+    """A row with adjacent missing ranges joined: where a hole was divided between chunks is no
+    property of the message.
+    """
     joined: list[tuple[int, int]] = []
     for start, end in row.missing:
         if joined and joined[-1][1] == start:
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((start, end))
-    return row.stream_offset, row.data, row.frame, row.last_frame, row.release, row.heuristic, tuple(joined)
+    return (
+        row.stream_offset,
+        row.data,
+        row.frame,
+        row.last_frame,
+        row.release,
+        row.heuristic,
+        tuple(joined),
+    )
 
 
 def test_zeros_for_long_holes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

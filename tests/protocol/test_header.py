@@ -24,7 +24,9 @@ from tests.catalogue import each
         (0x42, "request", False, False),
     ],
 )
-def test_the_magic_says_side_framing_and_opcode_table(magic: int, side: str, flex: bool, server: bool) -> None:
+def test_the_magic_says_side_framing_and_opcode_table(
+    magic: int, side: str, flex: bool, server: bool
+) -> None:
     header = decode_header(bytes([magic]) + bytes(23))
     assert (header.side, header.is_flex, header.is_server) == (side, flex, server)
 
@@ -75,6 +77,9 @@ def test_the_rows_of_the_field_table_tile_the_header(magic: int) -> None:
     assert ends[-1] == 24
 
 
-@pytest.mark.parametrize(("magic", "name"), [(0x80, "vbucket"), (0x08, "vbucket"), (0x82, "vbucket"), (0x81, "status"), (0x18, "status")])
+@pytest.mark.parametrize(
+    ("magic", "name"),
+    [(0x80, "vbucket"), (0x08, "vbucket"), (0x82, "vbucket"), (0x81, "status"), (0x18, "status")],
+)
 def test_bytes_6_and_7_are_a_vbucket_or_a_status(magic: int, name: str) -> None:
     assert next(field.name for field in header_fields(magic) if field.offset == 6) == name

@@ -1,4 +1,6 @@
-"""Bytes are found in whatever a person pastes, and what is no hex is said to be none, with its place."""
+"""Bytes are found in whatever a person pastes, and what is no hex is said to be none, with its
+place.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from dcpinspect.protocol.hextext import MAX_REPEATED, HexError, parse_hex, tcp_p
 from tests import builders
 
 DUMPS = Path(__file__).parent / "dumps"
-"""What the tools print of ``MESSAGE``, whose key and value look like hex on purpose; as packets, with an empty one behind it."""
+"""What the tools print of ``MESSAGE``, whose key and value look like hex on purpose; as packets,
+with an empty one behind it.
+"""
 
 MESSAGE = builders.mutation(5, key=b"deadbeef cafe", value=b'{"a":"beef 12 34|"}')
 
@@ -68,19 +72,30 @@ def _xxd(data: bytes, group: int, columns: int) -> str:
     """As xxd prints it."""
     width = 2 * columns + columns // group
     rows = ((at, data[at : at + columns]) for at in range(0, len(data), columns))
-    return "".join(f"{at:08x}: {row.hex(' ', -group):<{width}} {_letters(row)}\n" for at, row in rows)
+    return "".join(
+        f"{at:08x}: {row.hex(' ', -group):<{width}} {_letters(row)}\n" for at, row in rows
+    )
 
 
 def _hexdump(data: bytes) -> str:
     """As hexdump -C prints it."""
     rows = ((at, data[at : at + 16]) for at in range(0, len(data), 16))
-    lines = [f"{at:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  |{_letters(row)}|" for at, row in rows]
+    lines = [
+        f"{at:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  |{_letters(row)}|"
+        for at, row in rows
+    ]
     return "\n".join([*lines, f"{len(data):08x}", ""])
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 10, 15, 16, 17, 31, 40])
 @pytest.mark.parametrize(
-    "printed", [lambda data: _xxd(data, 2, 16), lambda data: _xxd(data, 1, 16), lambda data: _xxd(data, 4, 32), _hexdump]
+    "printed",
+    [
+        lambda data: _xxd(data, 2, 16),
+        lambda data: _xxd(data, 1, 16),
+        lambda data: _xxd(data, 4, 32),
+        _hexdump,
+    ],
 )
 def test_every_length_of_the_last_line_is_read(printed: Callable[[bytes], str], size: int) -> None:
     data = b"beef 12 00 ab cd |ef| 34 beef cafe feed!"[:size]
@@ -89,7 +104,10 @@ def test_every_length_of_the_last_line_is_read(printed: Callable[[bytes], str], 
 
 def test_a_star_of_hexdump_stands_for_equal_lines() -> None:
     text = "00000000  80 56 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |.V..............|\n"
-    text += "00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|\n*\n00000050  07  |.|\n00000051\n"
+    text += (
+        "00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  "
+        "|................|\n*\n00000050  07  |.|\n00000051\n"
+    )
     assert parse_hex(text) == [b"\x80\x56" + bytes(78) + b"\x07"]
 
 
@@ -101,7 +119,10 @@ def test_a_star_cannot_ask_for_endless_memory() -> None:
 
 
 def test_a_part_of_a_dump_is_read() -> None:
-    text = "\t0x0040:  8056 0000 1400 0000 0000 0000 0000 0000  .V..............\n\t0x0050:  0001                                     ..\n"
+    text = (
+        "\t0x0040:  8056 0000 1400 0000 0000 0000 0000 0000  .V..............\n\t0x0050:  0001  "
+        "                                   ..\n"
+    )
     assert parse_hex(text) == [bytes.fromhex("80560000140000000000000000000000" + "0001")]
 
 
@@ -147,7 +168,9 @@ def test_a_message_is_not_taken_for_a_packet() -> None:
     assert tcp_payload(MESSAGE) == MESSAGE
 
 
-@pytest.mark.parametrize("link_type", [builders.ETHERNET, builders.COOKED, builders.COOKED_2, builders.IPV4])
+@pytest.mark.parametrize(
+    "link_type", [builders.ETHERNET, builders.COOKED, builders.COOKED_2, builders.IPV4]
+)
 def test_link_headers_are_skipped(link_type: int) -> None:
     (segment,) = builders.conversation(server=MESSAGE, handshake=False, close=False)[:1]
     assert tcp_payload(builders.frame(segment, link_type=link_type)) == MESSAGE
@@ -177,7 +200,9 @@ WHOLE = bytes(range(0x80, 0x98)) + b"key's \"\\x\n" + bytes(48) + b"tail!"
     [
         "{" + ", ".join(map(hex, WHOLE)) + "}",
         "[]byte{" + ",".join(map(str, WHOLE)) + "}",
-        "unsigned char x[] = {\n  " + ",\n  ".join(map(hex, WHOLE)) + "\n};\nunsigned int x_len = 65;\n",
+        "unsigned char x[] = {\n  "
+        + ",\n  ".join(map(hex, WHOLE))
+        + "\n};\nunsigned int x_len = 65;\n",
         repr(WHOLE),
         f"bytearray({WHOLE!r})",
         base64.b64encode(WHOLE).decode(),
@@ -189,17 +214,32 @@ def test_literals_are_their_bytes(text: str) -> None:
     assert parse_hex(text) == [WHOLE]
 
 
-OD = [[], ["-x"], ["-b"], ["-tx1"], ["-tx1z"], ["-Ax", "-tx1"], ["-Ax", "-tx4"], ["-v", "-tx8"], ["-v"]]
+OD = [
+    [],
+    ["-x"],
+    ["-b"],
+    ["-tx1"],
+    ["-tx1z"],
+    ["-Ax", "-tx1"],
+    ["-Ax", "-tx4"],
+    ["-v", "-tx8"],
+    ["-v"],
+]
 
 
 @pytest.mark.requires("od")
 @pytest.mark.parametrize("options", OD, ids=str)
 def test_what_od_prints_is_read(options: list[str]) -> None:
-    printed = subprocess.run(["od", *options], input=WHOLE, capture_output=True, check=True).stdout.decode()
+    printed = subprocess.run(
+        ["od", *options], input=WHOLE, capture_output=True, check=True
+    ).stdout.decode()
     assert parse_hex(printed) == [WHOLE]
 
 
-@pytest.mark.parametrize("text", ["{0x80, 0x100}", "{}", "{0x80, x}", "b'\\xzz'", "b'unclosed", "giraffes", "b''", "{" * 5000])
+@pytest.mark.parametrize(
+    "text",
+    ["{0x80, 0x100}", "{}", "{0x80, x}", "b'\\xzz'", "b'unclosed", "giraffes", "b''", "{" * 5000],
+)
 def test_what_only_looks_like_a_literal_is_refused(text: str) -> None:
     with suppress(HexError):
         assert parse_hex(text) in ([], [b""])

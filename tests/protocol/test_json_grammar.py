@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from dcpinspect.protocol.json_grammar import is_json_text
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda children: (
+        st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3)
+    ),
     max_leaves=20,
 )
 
@@ -31,11 +37,18 @@ def loads(text: bytes) -> bool:
 
 
 @given(JSON, st.sampled_from([None, 1, "\t"]), st.booleans())
-def test_whatever_is_written_as_json_is_json(value: object, indent: int | str | None, ascii_only: bool) -> None:
-    assert is_json_text(json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode(errors="replace"))
+def test_whatever_is_written_as_json_is_json(
+    value: object, indent: int | str | None, ascii_only: bool
+) -> None:
+    assert is_json_text(
+        json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode(errors="replace")
+    )
 
 
-@given(st.text(alphabet='{}[]:,"\\u0d8e+-.1tfn ax\n\x00é', max_size=12).map(str.encode) | st.binary(max_size=6))
+@given(
+    st.text(alphabet='{}[]:,"\\u0d8e+-.1tfn ax\n\x00é', max_size=12).map(str.encode)
+    | st.binary(max_size=6)
+)
 def test_it_says_what_a_parser_says(text: bytes) -> None:
     assert is_json_text(text) == loads(text)
 
@@ -44,7 +57,9 @@ def test_it_says_what_a_parser_says(text: bytes) -> None:
 def test_a_damaged_text_is_what_a_parser_says(value: object, data: st.DataObject) -> None:
     text = bytearray(json.dumps(value).encode())
     at = data.draw(st.integers(0, len(text) - 1))
-    text[at : at + data.draw(st.integers(0, 1))] = data.draw(st.sampled_from([b"", b",", b"}", b"]", b'"', b"0", b"-", b"[", b"{"]))
+    text[at : at + data.draw(st.integers(0, 1))] = data.draw(
+        st.sampled_from([b"", b",", b"}", b"]", b'"', b"0", b"-", b"[", b"{"])
+    )
     assert is_json_text(bytes(text)) == loads(bytes(text))
 
 
@@ -74,7 +89,22 @@ def test_and_one_letter_more_or_less_is_not(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b" ", b"01", b"1.", b"+1", b"NaN", b"-Infinity", b"[1,]", b"[}", b'{"a"}', b"\xef\xbb\xbf1", b"tru", b"1 2"]
+    "text",
+    [
+        b"",
+        b" ",
+        b"01",
+        b"1.",
+        b"+1",
+        b"NaN",
+        b"-Infinity",
+        b"[1,]",
+        b"[}",
+        b'{"a"}',
+        b"\xef\xbb\xbf1",
+        b"tru",
+        b"1 2",
+    ],
 )
 def test_what_is_none(text: bytes) -> None:
     assert not is_json_text(text)

@@ -43,7 +43,9 @@ def test_an_id_cut_anywhere_is_none(_number: int, text: str) -> None:
     assert [decode_leb128(raw[:cut]) for cut in range(len(raw))] == [None] * len(raw)
 
 
-@pytest.mark.parametrize("text", ["8100", "8000", "ff8000", "ffffffff1f", "ffffffffff01", "808080808001", "ffffffff7f"])
+@pytest.mark.parametrize(
+    "text", ["8100", "8000", "ff8000", "ffffffff1f", "ffffffffff01", "808080808001", "ffffffff7f"]
+)
 def test_an_id_that_is_longer_than_needed_or_than_32_bits_is_refused(text: str) -> None:
     assert decode_leb128(bytes.fromhex(text)) is None
 
@@ -66,7 +68,12 @@ def test_whatever_decodes_is_the_shortest_form(data: bytes) -> None:
     assert decoded is None or encode_leb128(decoded[0]) == data[: decoded[1]]
 
 
-@given(st.lists(st.binary(min_size=0, max_size=7) | st.sampled_from([encode_leb128(n) + b"k" for n in (0, 1, 7, 8, 127, 128, 2**32 - 1)])))
+@given(
+    st.lists(
+        st.binary(min_size=0, max_size=7)
+        | st.sampled_from([encode_leb128(n) + b"k" for n in (0, 1, 7, 8, 127, 128, 2**32 - 1)])
+    )
+)
 def test_the_kernel_reads_ids_as_one_by_one(keys: list[bytes]) -> None:
     data = np.frombuffer(b"".join(keys) or b"\0", np.uint8)
     size = np.array([len(key) for key in keys], np.int64)
@@ -75,8 +82,13 @@ def test_the_kernel_reads_ids_as_one_by_one(keys: list[bytes]) -> None:
     for key, is_keyed in zip(keys, keyed.tolist(), strict=True):
         found = decode_leb128(key)
         is_refused = found is None or 1 <= found[0] <= 7 or found[1] == len(key)
-        expected.append((0, 0) if not (is_keyed and key) else (0, -1) if is_refused or found is None else found)
+        expected.append(
+            (0, 0) if not (is_keyed and key) else (0, -1) if is_refused or found is None else found
+        )
     for run in (read_collection_ids.interpreted, read_collection_ids.compiled):
         number, used = np.zeros((2, len(keys)), np.int64)
         run(data, keyed, start, size, number, used)
-        assert list(zip(np.where(used > 0, number, 0).tolist(), used.tolist(), strict=True)) == expected
+        assert (
+            list(zip(np.where(used > 0, number, 0).tolist(), used.tolist(), strict=True))
+            == expected
+        )

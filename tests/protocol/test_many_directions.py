@@ -25,11 +25,22 @@ SAID = (
     encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}]),
     builders.mutation(1),
 )
-COLUMNS = ("length", "stream_offset", "frame", "last_frame", "file", "last_file", "time_ns", "release")
+COLUMNS = (
+    "length",
+    "stream_offset",
+    "frame",
+    "last_frame",
+    "file",
+    "last_file",
+    "time_ns",
+    "release",
+)
 
 
 def directions(chance: random.Random, count: int) -> tuple[FirstBytes, list[StreamChunk]]:
-    """What directions say first, in columns and as chunks; a third of them are no messages, or end within one."""
+    """What directions say first, in columns and as chunks; a third of them are no messages, or end
+    within one.
+    """
     chunks, data, rows = [], b"", []
     for number in range(count):
         said = b"".join(chance.choices(SAID, k=chance.randrange(1, 6)))
@@ -37,19 +48,43 @@ def directions(chance: random.Random, count: int) -> tuple[FirstBytes, list[Stre
         edges = sorted({0, *(chance.randrange(len(said)) for _ in range(chance.randrange(6)))})
         packet = chance.sample(range(1000), len(edges))
         numbers = np.array(packet)
-        columns = edges, numbers, numbers + 1, numbers % 3, 7 * numbers, np.maximum.accumulate(numbers)
+        columns = (
+            edges,
+            numbers,
+            numbers + 1,
+            numbers % 3,
+            7 * numbers,
+            np.maximum.accumulate(numbers),
+        )
         segments = Segments(np.array(columns, np.int64))
-        for at, behind, own in zip(edges, [*edges[1:], len(said)], segments.columns.T.tolist(), strict=True):
+        for at, behind, own in zip(
+            edges, [*edges[1:], len(said)], segments.columns.T.tolist(), strict=True
+        ):
             rows.append((number, len(data) + at, behind - at, *own[1:]))
-        chunks.append(StreamChunk(1 + number // 2, number % 2, 0, np.frombuffer(said, np.uint8), segments, is_start=True, is_end=True))
+        chunks.append(
+            StreamChunk(
+                1 + number // 2,
+                number % 2,
+                0,
+                np.frombuffer(said, np.uint8),
+                segments,
+                is_start=True,
+                is_end=True,
+            )
+        )
         data += said
     pieces = FirstPieces._make([*np.array(rows, np.int64).T.copy(), np.zeros(0, np.int64)])
     single = np.bincount(pieces.row) == 1
     of_single = np.flatnonzero(single[pieces.row])
-    one = {name: np.full(count, -1) for name in ("start", "length", "packet", "frame", "file", "time", "release")}
+    one = {
+        name: np.full(count, -1)
+        for name in ("start", "length", "packet", "frame", "file", "time", "release")
+    }
     for name, column in one.items():
         column[pieces.row[of_single]] = getattr(pieces, name)[of_single]
-    several = FirstPieces._make([*(column[~single[pieces.row]] for column in pieces[:-1]), pieces.place])
+    several = FirstPieces._make(
+        [*(column[~single[pieces.row]] for column in pieces[:-1]), pieces.place]
+    )
     yes, no = np.ones(count, np.bool_), np.zeros(count, np.int64)
     first = FirstBytes(
         np.arange(count), np.frombuffer(data, np.uint8), **one, is_start=yes, is_end=yes, end_release=no, end_packet=no, end_time=no,
@@ -73,17 +108,28 @@ def test_messages_are_those_of_framers(seed: int) -> None:
             continue
         assert framed is not None
         for name in COLUMNS:
-            assert getattr(found.framed, name)[mine].tolist() == getattr(framed, name).tolist(), name
-        for start, length, at in zip(found.framed.start[mine], framed.length, framed.start, strict=True):
-            assert found.framed.data[start : start + length].tobytes() == chunk.data[at : at + length].tobytes()
+            assert getattr(found.framed, name)[mine].tolist() == getattr(framed, name).tolist(), (
+                name
+            )
+        for start, length, at in zip(
+            found.framed.start[mine], framed.length, framed.start, strict=True
+        ):
+            assert (
+                found.framed.data[start : start + length].tobytes()
+                == chunk.data[at : at + length].tobytes()
+            )
         seen += int(mine.sum())
     assert 50 < seen == len(found.of)
     assert 20 < found.is_whole.sum() < 60
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_came_first_is_known_behind_a_hole(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns saw the stream, and that the server sends events; a framer looks for messages of known streams in the second batch."""
+def test_what_came_first_is_known_behind_a_hole(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns saw the stream, and that the server sends events; a framer looks for messages of
+    known streams in the second batch.
+    """
     chance, talk = random.Random(seed), Conversation()
     talk.handshake()
     for data in SAID[:1] + SAID[2:3]:
@@ -92,11 +138,21 @@ def test_what_came_first_is_known_behind_a_hole(seed: int, tmp_path: Path, monke
         talk.send(False, data)
     lost = talk.send(False, bytes(30))
     mutation = builders.mutation(5)
-    behind = (mutation, mutation * 2, builders.mutation(5, vbucket=9, opaque=0x77), b"x" * chance.randrange(60), mutation[:40])
-    talk.send(False, b"rest of a value" + b"".join(chance.choices(behind, k=chance.randrange(1, 5))))
+    behind = (
+        mutation,
+        mutation * 2,
+        builders.mutation(5, vbucket=9, opaque=0x77),
+        b"x" * chance.randrange(60),
+        mutation[:40],
+    )
+    talk.send(
+        False, b"rest of a value" + b"".join(chance.choices(behind, k=chance.randrange(1, 5)))
+    )
     talk.close()
     path = tmp_path / "a.pcap"
-    path.write_bytes(builders.pcap(builders.recorded([one for one in talk.segments if one is not lost])))
+    path.write_bytes(
+        builders.pcap(builders.recorded([one for one in talk.segments if one is not lost]))
+    )
     found = []
     for many in (1, 1 << 30):
         monkeypatch.setattr(first_bytes, "MANY", many)
@@ -104,7 +160,9 @@ def test_what_came_first_is_known_behind_a_hole(seed: int, tmp_path: Path, monke
     assert found[0] == found[1]
 
 
-def test_a_direction_with_a_hole_is_left_to_framers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_direction_with_a_hole_is_left_to_framers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It ends in the same batch, and the other direction says messages and nothing else."""
     talk = Conversation()
     talk.handshake()
@@ -114,7 +172,9 @@ def test_a_direction_with_a_hole_is_left_to_framers(tmp_path: Path, monkeypatch:
     talk.close()
     lost = [one for one in talk.segments if not one.to_server and one.payload][3]
     path = tmp_path / "a.pcap"
-    path.write_bytes(builders.pcap(builders.recorded([one for one in talk.segments if one is not lost])))
+    path.write_bytes(
+        builders.pcap(builders.recorded([one for one in talk.segments if one is not lost]))
+    )
     found = []
     for many in (1, 1 << 30):
         monkeypatch.setattr(first_bytes, "MANY", many)

@@ -9,7 +9,11 @@ from dcpinspect.protocol.message import Context, FieldValue, Message
 
 def test_walking_a_field_gives_it_and_all_inside_it() -> None:
     inner = FieldValue("b", "b", 0, 1, b"x", fields=(FieldValue("c", "c", 0, 1, b"x"),))
-    assert [field.name for field in FieldValue("a", "a", 0, 1, b"x", fields=(inner,)).walk()] == ["a", "b", "c"]
+    assert [field.name for field in FieldValue("a", "a", 0, 1, b"x", fields=(inner,)).walk()] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_a_message_is_as_long_as_its_header_says() -> None:

@@ -34,7 +34,9 @@ def test_a_run_says_where_messages_are_and_which_streams_are_new() -> None:
     assert not run.is_cut.any()
 
 
-@pytest.mark.parametrize(("magic", "opcode", "status"), [(0x81, 0x53, 0x23), (0x80, 0x53, 0), (0x81, 0x52, 0)])
+@pytest.mark.parametrize(
+    ("magic", "opcode", "status"), [(0x81, 0x53, 0x23), (0x80, 0x53, 0), (0x81, 0x52, 0)]
+)
 def test_only_an_answer_that_opens_a_stream_shows_one(magic: int, opcode: int, status: int) -> None:
     data = message(magic=magic, opcode=opcode, specific=status)
     keys = Walk(Stretch(chunk(data))).follow(0, memo()).keys.tolist()
@@ -52,13 +54,23 @@ def test_a_stream_is_shown_by_the_packet_that_completes_the_message() -> None:
     one = Walk(Stretch(whole))
     run = one.follow(0, memo())
     assert one.released(run).tolist() == [1, 2]
-    assert [one.release_at(at) for at in (0, len(FIRST) - 2, len(FIRST) - 1, len(DATA) - 1)] == [0, 0, 1, 2]
+    assert [one.release_at(at) for at in (0, len(FIRST) - 2, len(FIRST) - 1, len(DATA) - 1)] == [
+        0,
+        0,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("size", [0, 23, 24, len(FIRST) - 1])
 def test_an_incomplete_message_says_how_much_it_needs(size: int) -> None:
     run = Walk(Stretch(chunk(FIRST[:size]))).follow(0, memo())
-    assert (run.end, run.why, run.need, len(run.is_cut)) == (0, "", 24 if size < 24 else len(FIRST), 0)
+    assert (run.end, run.why, run.need, len(run.is_cut)) == (
+        0,
+        "",
+        24 if size < 24 else len(FIRST),
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +81,9 @@ def test_an_incomplete_message_says_how_much_it_needs(size: int) -> None:
         (SECOND, ((len(FIRST) + 11, len(FIRST) + 12),), "hole"),
     ],
 )
-def test_a_run_ends_where_no_header_can_be_read(after: bytes, hole: tuple[tuple[int, int], ...], why: str) -> None:
+def test_a_run_ends_where_no_header_can_be_read(
+    after: bytes, hole: tuple[tuple[int, int], ...], why: str
+) -> None:
     one = Walk(Stretch(chunk(FIRST + after, holes=hole)))
     run = one.follow(0, memo())
     assert (run.end, run.why) == (len(FIRST), why)
@@ -97,11 +111,17 @@ def test_what_was_kept_is_framed_with_its_marks() -> None:
     assert framed.stream_offset.tolist() == [0, len(FIRST) + 1]
     assert framed.heuristic.tolist() == [True, False]
     assert framed.release.tolist() == [4, 90]
-    assert (framed.missing_row.tolist(), framed.missing_start.tolist(), framed.missing_end.tolist()) == ([0], [30], [35])
+    assert (
+        framed.missing_row.tolist(),
+        framed.missing_start.tolist(),
+        framed.missing_end.tolist(),
+    ) == ([0], [30], [35])
 
 
 @given(streams())
-def test_interpreted_and_compiled_agree_on_any_bytes(stream: tuple[bytes, list[int], list[int], list[tuple[int, int]]]) -> None:
+def test_interpreted_and_compiled_agree_on_any_bytes(
+    stream: tuple[bytes, list[int], list[int], list[tuple[int, int]]],
+) -> None:
     data, one, _, holes = stream
     whole = builders.glued(pieces(data, one, holes)) if data else chunk(b"")
     results = []
@@ -112,7 +132,14 @@ def test_interpreted_and_compiled_agree_on_any_bytes(stream: tuple[bytes, list[i
         state[0] = whole.offset
         missing = np.array(whole.holes, np.int64).reshape(-1, 2)
         why = getattr(message_walk.frame_messages, name)(
-            whole.data, missing, whole.segments.columns, message_walk.ROLES, memo, messages, keys, state
+            whole.data,
+            missing,
+            whole.segments.columns,
+            message_walk.ROLES,
+            memo,
+            messages,
+            keys,
+            state,
         )
         written: list[npt.NDArray[np.int64]] = [messages, keys, memo, state]
         results.append((why, *(column.tolist() for column in written)))

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.layouts import DCP, layouts_of
-from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait, opcode_code, opcode_doc, opcode_name, opcode_traits
+from dcpinspect.protocol.opcodes import (
+    Opcode,
+    ServerOpcode,
+    Trait,
+    opcode_code,
+    opcode_doc,
+    opcode_name,
+    opcode_traits,
+)
 from tests.catalogue import each
 
 DCP_COMMANDS = [
@@ -53,7 +61,9 @@ def test_every_number_has_a_name_that_leads_back() -> None:
         assert opcode_code(name) == (opcode if not name.startswith("opcode_0x") else None), name
 
 
-@pytest.mark.parametrize(("server", "name"), [(False, "set"), (True, "clustermap_change_notification")])
+@pytest.mark.parametrize(
+    ("server", "name"), [(False, "set"), (True, "clustermap_change_notification")]
+)
 def test_the_two_tables_share_numbers(server: bool, name: str) -> None:
     assert opcode_name(1, server=server) == name
 
@@ -71,15 +81,42 @@ def test_0x96_is_the_failover_log_and_not_sync() -> None:
 
 
 def test_every_command_is_explained() -> None:
-    assert [one for one in (*Opcode, *ServerOpcode) if not opcode_doc(int(one), server=isinstance(one, ServerOpcode))] == []
+    assert [
+        one
+        for one in (*Opcode, *ServerOpcode)
+        if not opcode_doc(int(one), server=isinstance(one, ServerOpcode))
+    ] == []
 
 
-@pytest.mark.parametrize("name", ["DCP_MUTATION", "DCP_DELETION", "DCP_EXPIRATION", "DCP_PREPARE", "DCP_COMMIT", "DCP_ABORT", "GET", "SET"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DCP_MUTATION",
+        "DCP_DELETION",
+        "DCP_EXPIRATION",
+        "DCP_PREPARE",
+        "DCP_COMMIT",
+        "DCP_ABORT",
+        "GET",
+        "SET",
+    ],
+)
 def test_document_commands_have_keys_with_a_collection(name: str) -> None:
     assert Trait.KEY in opcode_traits(Opcode[name])
 
 
-@pytest.mark.parametrize("name", ["DCP_SYSTEM_EVENT", "DCP_CONTROL", "DCP_OPEN", "HELLO", "STAT", "SELECT_BUCKET", "DCP_CACHE_TRANSFER"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DCP_SYSTEM_EVENT",
+        "DCP_CONTROL",
+        "DCP_OPEN",
+        "HELLO",
+        "STAT",
+        "SELECT_BUCKET",
+        "DCP_CACHE_TRANSFER",
+    ],
+)
 def test_other_commands_have_keys_without_one(name: str) -> None:
     assert Trait.KEY not in opcode_traits(Opcode[name])
 
@@ -95,13 +132,19 @@ def test_an_unknown_number_has_no_traits() -> None:
 
 @pytest.mark.parametrize("opcode", [0x68, 0x69])
 def test_numbers_of_development_builds_are_explained_but_not_named(opcode: int) -> None:
-    assert (opcode_name(opcode), "development build" in opcode_doc(opcode)) == (f"opcode_0x{opcode:02x}", True)
+    assert (opcode_name(opcode), "development build" in opcode_doc(opcode)) == (
+        f"opcode_0x{opcode:02x}",
+        True,
+    )
 
 
 def test_a_server_command_has_no_explanation_of_a_client_command() -> None:
     assert opcode_doc(0x68, server=True) == ""
 
 
-@each("opcode", [opcode for opcode in Opcode if Trait.KEY in opcode.traits and Trait.GONE not in opcode.traits])
+@each(
+    "opcode",
+    [opcode for opcode in Opcode if Trait.KEY in opcode.traits and Trait.GONE not in opcode.traits],
+)
 def test_every_document_command_that_is_served_has_a_layout(opcode: Opcode) -> None:
     assert layouts_of(opcode, "request")

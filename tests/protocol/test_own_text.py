@@ -26,7 +26,10 @@ def replaced(_: bytes) -> bytes:
 def test_words_stay_as_a_whole_and_in_lists_one_by_one() -> None:
     assert Words(MECHANISMS)(b"PLAIN", b"", replaced) == b"PLAIN"
     assert Words(MECHANISMS)(b"PLAIN alice", b"", replaced) == b"?"
-    assert ListOfWords(MECHANISMS)(b"PLAIN alice SCRAM-SHA512", b"", replaced) == b"PLAIN ? SCRAM-SHA512"
+    assert (
+        ListOfWords(MECHANISMS)(b"PLAIN alice SCRAM-SHA512", b"", replaced)
+        == b"PLAIN ? SCRAM-SHA512"
+    )
     assert ListOfWords(MECHANISMS)(b"PLAIN\nalice", b"", replaced) == b"?"
 
 
@@ -51,12 +54,20 @@ def test_controls_show_what_their_key_takes(key: str, value: str, shown: str) ->
 
 
 def test_known_controls_show_their_key() -> None:
-    assert all(name_of_control(one.key.encode(), b"", replaced) == one.key.encode() for one in CONTROL_KEYS)
-    assert name_of_control(b"enable_", b"", replaced) == name_of_control(b"\xffenable_noop", b"", replaced) == b"?"
+    assert all(
+        name_of_control(one.key.encode(), b"", replaced) == one.key.encode() for one in CONTROL_KEYS
+    )
+    assert (
+        name_of_control(b"enable_", b"", replaced)
+        == name_of_control(b"\xffenable_noop", b"", replaced)
+        == b"?"
+    )
 
 
 def test_words_of_a_control_are_in_its_description() -> None:
-    assert [(one.key, word) for one in CONTROL_KEYS for word in one.words if word not in one.values] == []
+    assert [
+        (one.key, word) for one in CONTROL_KEYS for word in one.words if word not in one.values
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -77,11 +88,17 @@ def test_numbers_of_a_stream_request_stay(text: bytes) -> None:
     ("text", "shown"),
     [
         (b'{"scope":"alice"}', b'{"scope":"?"}'),
-        (b'{"collections":["8", "alice", ["alice"], {"alice":1}]}', b'{"collections":["8","?","?","?"]}'),
+        (
+            b'{"collections":["8", "alice", ["alice"], {"alice":1}]}',
+            b'{"collections":["8","?","?","?"]}',
+        ),
         (b'{"collections":{"alice":1}}', b'{"collections":"?"}'),
         (b'{"alice":{"alice":1},"sid":1}', b'{"?":"?","sid":1}'),
         (b'{"alice":7,"sid":1}', b'{"?":"?","sid":1}'),
-        (b'{"cts":{"alice":1,"free_memory":"alice","all_keys":[1]}}', b'{"cts":{"?":"?","free_memory":"?","all_keys":[1]}}'),
+        (
+            b'{"cts":{"alice":1,"free_memory":"alice","all_keys":[1]}}',
+            b'{"cts":{"?":"?","free_memory":"?","all_keys":[1]}}',
+        ),
         (b'{"scope":"alice","scope":"8"}', b'{"scope":"8"}'),
         (b'{"scope":"\\u0038"}', b'{"scope":"8"}'),
         (b'{"sid":1.5}', b'{"sid":"?"}'),
@@ -99,7 +116,16 @@ def test_everything_else_of_a_stream_request_is_replaced(text: bytes, shown: byt
     assert stream_options(text, b"", replaced) == shown
 
 
-@pytest.mark.parametrize("text", [b"7.6.2-3721-enterprise", b"8.0.0-3777", b"1.4.4_209_g7b9e75f", b"7.2", b"4.5.1-2844-community"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"7.6.2-3721-enterprise",
+        b"8.0.0-3777",
+        b"1.4.4_209_g7b9e75f",
+        b"7.2",
+        b"4.5.1-2844-community",
+    ],
+)
 def test_the_version_of_a_server_is_shown(text: bytes) -> None:
     assert version_of_server(text, b"", replaced) == text
 
@@ -115,7 +141,11 @@ def test_an_error_map_is_a_json_object() -> None:
 
 
 def told(items: tuple[LayoutItem, ...]) -> list[Field]:
-    return list(chain.from_iterable([item] if isinstance(item, Field) else told(item.fields) for item in items))
+    return list(
+        chain.from_iterable(
+            [item] if isinstance(item, Field) else told(item.fields) for item in items
+        )
+    )
 
 
 def test_few_commands_show_any_text() -> None:

@@ -18,7 +18,9 @@ REDACTOR = Redactor(b"salt")
 ON = Context("on")
 
 
-def redacted(data: bytes, context: Context = ON, missing: tuple[tuple[int, int], ...] = ()) -> Message:
+def redacted(
+    data: bytes, context: Context = ON, missing: tuple[tuple[int, int], ...] = ()
+) -> Message:
     return REDACTOR.message(annotate(data, context=context, missing=missing))
 
 
@@ -28,7 +30,16 @@ def pseudonym(text: bytes) -> str:
 
 def test_a_pseudonym_depends_on_text_and_salt_only() -> None:
     assert REDACTOR.replacement(b"key") == Redactor(b"salt").replacement(b"key")
-    assert len({REDACTOR.replacement(b"key"), REDACTOR.replacement(b"Key"), Redactor(b"Salt").replacement(b"key")}) == 3
+    assert (
+        len(
+            {
+                REDACTOR.replacement(b"key"),
+                REDACTOR.replacement(b"Key"),
+                Redactor(b"Salt").replacement(b"key"),
+            }
+        )
+        == 3
+    )
     assert Redactor().replacement(b"key") != Redactor().replacement(b"key")
     assert len(REDACTOR.replacement(b"key")) == DIGITS
     assert REDACTOR.replacement(b"") == b""
@@ -46,7 +57,11 @@ def test_a_key_keeps_its_collection() -> None:
     collection, key = field.fields
     assert (message.collection_id, collection.value, collection.raw) == (8, 8, b"\x08")
     assert message.key == pseudonym(b"key").encode() == key.raw
-    assert (field.value, field.raw, field.size) == (pseudonym(b"key"), b"\x08" + pseudonym(b"key").encode(), 4)
+    assert (field.value, field.raw, field.size) == (
+        pseudonym(b"key"),
+        b"\x08" + pseudonym(b"key").encode(),
+        4,
+    )
     assert (key.redacted, collection.redacted) == (True, False)
 
 
@@ -64,16 +79,28 @@ def test_bytes_of_the_wire_are_zeros_where_something_was() -> None:
 
 
 def test_xattrs_have_neither_names_nor_values() -> None:
-    value, datatype = encode_document('{"a":1}', xattrs={"_sync": '{"rev":1}'}, json=True, snappy=True)
+    value, datatype = encode_document(
+        '{"a":1}', xattrs={"_sync": '{"rev":1}'}, json=True, snappy=True
+    )
     message = redacted(encode("dcp_mutation", key="k", datatype=datatype, value=value))
     assert message.value is not None
-    assert message.value.xattrs == ((REDACTOR.replacement(b"_sync"), b'"' + REDACTOR.replacement(b'{"rev":1}') + b'"'),)
+    assert message.value.xattrs == (
+        (REDACTOR.replacement(b"_sync"), b'"' + REDACTOR.replacement(b'{"rev":1}') + b'"'),
+    )
     assert message.value.body == b'"' + REDACTOR.replacement(b'{"a":1}') + b'"'
     field = message.field("value")
     assert field is not None
     xattrs, body = field.fields
-    assert (xattrs.fields[0].name, xattrs.fields[0].value) == (pseudonym(b"_sync"), pseudonym(b'{"rev":1}'))
-    assert (body.value, body.redacted, field.redacted, xattrs.redacted) == (pseudonym(b'{"a":1}'), True, True, True)
+    assert (xattrs.fields[0].name, xattrs.fields[0].value) == (
+        pseudonym(b"_sync"),
+        pseudonym(b'{"rev":1}'),
+    )
+    assert (body.value, body.redacted, field.redacted, xattrs.redacted) == (
+        pseudonym(b'{"a":1}'),
+        True,
+        True,
+        True,
+    )
 
 
 def test_records_keep_their_numbers() -> None:
@@ -82,7 +109,10 @@ def test_records_keep_their_numbers() -> None:
     for item in message.fields[-2:]:
         parts = {part.name: part for part in item.fields}
         assert (parts["by_seqno"].value, parts["key_length"].value) == (2, 4)
-        assert (parts["key"].value, parts["value"].raw) == (pseudonym(b"key"), REDACTOR.replacement(b'{"a":1}'))
+        assert (parts["key"].value, parts["value"].raw) == (
+            pseudonym(b"key"),
+            REDACTOR.replacement(b'{"a":1}'),
+        )
         assert b"key" not in item.raw
         assert item.raw[:40] == record[:40]
 
@@ -115,7 +145,12 @@ def test_names_of_users_go_from_the_framing_extras_and_all_else_stays() -> None:
 )
 def test_what_names_nothing_stays(data: bytes) -> None:
     before, after = annotate(data, context=ON), redacted(data)
-    assert (after.fields, after.key, after.value, after.data) == (before.fields, before.key, before.value, before.data)
+    assert (after.fields, after.key, after.value, after.data) == (
+        before.fields,
+        before.key,
+        before.value,
+        before.data,
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,11 +164,25 @@ def test_what_names_nothing_stays(data: bytes) -> None:
         builders.message(opcode=0x5F, extras=bytes(13), key=b"a-name", value=bytes(16)),
         encode("dcp_control", key="a-name", value="true"),
         encode("dcp_control", key="set_priority", value="a-name"),
-        builders.message(opcode=0x53, extras=bytes(48), value=encode_snappy(b"a-name" * 9), datatype=2),
+        builders.message(
+            opcode=0x53, extras=bytes(48), value=encode_snappy(b"a-name" * 9), datatype=2
+        ),
         builders.message(opcode=0x21, key=b"a-name"),
         builders.message(opcode=0x23, key=b"a-name"),
     ],
-    ids=["open", "consumer", "hello", "bucket", "map", "event", "control", "setting", "stream-request", "mechanism", "property"],
+    ids=[
+        "open",
+        "consumer",
+        "hello",
+        "bucket",
+        "map",
+        "event",
+        "control",
+        "setting",
+        "stream-request",
+        "mechanism",
+        "property",
+    ],
 )
 def test_names_of_things_go(data: bytes) -> None:
     message = redacted(data)
@@ -145,18 +194,30 @@ def test_names_of_things_go(data: bytes) -> None:
 def test_a_stream_request_keeps_its_ids_and_nothing_else(datatype: int) -> None:
     value = b'{"collections":["8"],"uid":"a-name"}'
     data = encode_snappy(value) if datatype else value
-    message = redacted(builders.message(opcode=0x53, extras=bytes(48), value=data, datatype=datatype))
+    message = redacted(
+        builders.message(opcode=0x53, extras=bytes(48), value=data, datatype=datatype)
+    )
     field = message.field("value")
     assert field is not None
     assert message.value is not None
     assert field.value == f'{{"collections":["8"],"uid":"{pseudonym(b"a-name")}"}}'
-    assert (message.value.encoding, message.value.body, field.raw) == ("json", field.value.encode(), field.value.encode())
-    assert (field.redacted, field.size, message.data[24 + 48 :]) == (True, len(data), bytes(len(data)))
+    assert (message.value.encoding, message.value.body, field.raw) == (
+        "json",
+        field.value.encode(),
+        field.value.encode(),
+    )
+    assert (field.redacted, field.size, message.data[24 + 48 :]) == (
+        True,
+        len(data),
+        bytes(len(data)),
+    )
 
 
 def test_a_value_is_replaced_once_whatever_else_is() -> None:
     frames = encode_frames([(4, b"alice")])
-    data = bytearray(builders.message(magic=0x08, opcode=0x02, extras=bytes(8), key=b"k", value=b"v"))
+    data = bytearray(
+        builders.message(magic=0x08, opcode=0x02, extras=bytes(8), key=b"k", value=b"v")
+    )
     data = data[:24] + frames + data[24:]
     data[2], data[3], data[8:12] = len(frames), 1, (len(data) - 24).to_bytes(4, "big")
     message = redacted(bytes(data))
@@ -187,17 +248,32 @@ def test_what_is_missing_stays_missing() -> None:
     assert (field.missing, field.value, field.raw) == (True, None, pseudonym(b"012345").encode())
 
 
-def test_of_messages_whose_lengths_contradict_each_other_no_number_of_the_body_stays_whatever_the_layout() -> None:
-    """Such as a path of a sub-document that is longer than the value: what its length is read from may be a text."""
+def test_of_messages_whose_lengths_contradict_each_other_no_number_of_the_body_stays_whatever_the_layout() -> (
+    None
+):
+    """Such as a path of a sub-document that is longer than the value: what its length is read from
+    may be a text.
+    """
     commands = set()
     for data in whole_messages():
         before = annotate(data, context=ON)
         wrong = {one.rule for one in before.problems if one.severity == "error"}
-        if not wrong & {"length-mismatch", "extras-length", "failover-log-size", "cache-transfer-record"}:
+        if not wrong & {
+            "length-mismatch",
+            "extras-length",
+            "failover-log-size",
+            "cache-transfer-record",
+        }:
             continue
         commands.add(before.name)
-        body = [field for field in redacted(data).fields if field.offset >= HEADER_SIZE + before.framing_size]
-        shown = [field.name for outer in body for field in outer.walk() if isinstance(field.value, int)]
+        body = [
+            field
+            for field in redacted(data).fields
+            if field.offset >= HEADER_SIZE + before.framing_size
+        ]
+        shown = [
+            field.name for outer in body for field in outer.walk() if isinstance(field.value, int)
+        ]
         assert shown == [], (before.name, wrong)
     assert len(commands) > 150
     assert "subdoc_get" in commands

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from dcpinspect.protocol.framing import Framer
-from dcpinspect.protocol.resync import ANSWERED, TRIAL_BYTES, KnownStreams, default_legal_extras, plausible_headers
+from dcpinspect.protocol.resync import (
+    ANSWERED,
+    TRIAL_BYTES,
+    KnownStreams,
+    default_legal_extras,
+    plausible_headers,
+)
 from tests import builders
 from tests.builders import Row, chunk, message, mutation, mutations
 from tests.catalogue import each
@@ -13,7 +19,9 @@ from tests.protocol.test_framing import framed, pieces
 TAIL = b'n":"rest of a value"}'
 
 
-def mid_stream(data: bytes, sizes: list[int] | None = None) -> tuple[list[Row], list[tuple[int, int, str]]]:
+def mid_stream(
+    data: bytes, sizes: list[int] | None = None
+) -> tuple[list[Row], list[tuple[int, int, str]]]:
     rows, skipped, _, _ = framed(pieces(data, sizes or [], is_start=False))
     return rows, skipped
 
@@ -24,7 +32,9 @@ def test_a_mid_stream_start_finds_the_first_whole_message(cut: int) -> None:
     data = b"".join(messages)[cut:]
     starts = np.cumsum([0, *map(len, messages[:-1])]).tolist()
     rows, skipped = mid_stream(data)
-    assert [row.data for row in rows] == [one for start, one in zip(starts, messages, strict=True) if start >= cut]
+    assert [row.data for row in rows] == [
+        one for start, one in zip(starts, messages, strict=True) if start >= cut
+    ]
     first = min(start for start in starts if start >= cut) - cut
     assert skipped == ([(0, first, "mid-stream")] if first else [])
     assert not any(row.heuristic for row in rows)
@@ -108,7 +118,10 @@ def test_a_search_keeps_no_bytes_and_a_trial_no_more_than_its_limit() -> None:
 
 
 def test_plain_text_and_random_bytes_give_no_message() -> None:
-    for data in (b"HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nhello\r\n" * 500, np.random.default_rng(8).bytes(100_000)):
+    for data in (
+        b"HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nhello\r\n" * 500,
+        np.random.default_rng(8).bytes(100_000),
+    ):
         rows, skipped = mid_stream(data)
         assert rows == []
         assert skipped == [(0, len(data), "mid-stream")]
@@ -144,7 +157,9 @@ def test_implausible_headers_are_not_believed(header: bytes) -> None:
     ],
 )
 def test_plausible_headers_are_believed(header: bytes) -> None:
-    at, length, _ = plausible_headers(np.frombuffer(b"x" * 5 + header, np.uint8), default_legal_extras)
+    at, length, _ = plausible_headers(
+        np.frombuffer(b"x" * 5 + header, np.uint8), default_legal_extras
+    )
     assert (at.tolist(), length.tolist()) == ([5], [len(header)])
 
 
@@ -166,14 +181,18 @@ def test_of_too_many_streams_the_latest_are_known(monkeypatch: pytest.MonkeyPatc
 def test_the_servers_direction_knows_what_the_client_asked_for() -> None:
     known = KnownStreams()
     client, server = Framer(known_streams=known), Framer(known_streams=KnownStreams(client=known))
-    client.feed(chunk(message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11), is_start=True))
+    client.feed(
+        chunk(message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11), is_start=True)
+    )
     part = server.feed(chunk(TAIL + b"".join(mutations(3)), packet=5))
     assert part is not None
     assert [row.heuristic for row in builders.rows_of(part)] == [False, False, False]
 
 
 @pytest.mark.parametrize(("lost", "believed"), [(0, False), (71, False), (72, True)])
-def test_unknown_streams_are_believed_where_the_client_may_have_asked_unseen(lost: int, believed: bool) -> None:
+def test_unknown_streams_are_believed_where_the_client_may_have_asked_unseen(
+    lost: int, believed: bool
+) -> None:
     known = KnownStreams()
     client, server = Framer(known_streams=known), Framer(known_streams=KnownStreams(client=known))
     asked = [message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11)] * 3
@@ -182,7 +201,9 @@ def test_unknown_streams_are_believed_where_the_client_may_have_asked_unseen(los
     shown = mutations(2)
     data = b"".join(shown) + bytes(100) + EMBEDDED + bytes(40)
     at, end = len(b"".join(shown)), len(data)
-    part = server.feed(chunk(data, packet=5, holes=((at, at + 100), (end - 40, end)), is_start=True))
+    part = server.feed(
+        chunk(data, packet=5, holes=((at, at + 100), (end - 40, end)), is_start=True)
+    )
     assert part is not None
     assert len(part.start) == 2 + 8 * believed
 
@@ -191,7 +212,9 @@ def test_a_chain_that_was_given_up_is_not_waited_for() -> None:
     before, after = mutations(3), mutations(6)
     strange = mutation(1, vbucket=900, opaque=0x77, value=bytes(TRIAL_BYTES))
     at = len(b"".join(before))
-    rows, _, _, _ = framed(pieces(b"".join([*before, bytes(50), strange, *after]), [], [(at, at + 50)]))
+    rows, _, _, _ = framed(
+        pieces(b"".join([*before, bytes(50), strange, *after]), [], [(at, at + 50)])
+    )
     assert [row.data for row in rows] == [*before, *after]
 
 
@@ -200,9 +223,15 @@ def test_the_packet_that_showed_the_hole_releases_what_stood_before_it() -> None
     found = mutations(2)
     data = TAIL + b"".join(found) + bytes(100)
     at = len(data) - 100
-    whole = chunk(data + b"".join(mutations(5)), sizes=(at, 50, 50), holes=((at, at + 50), (at + 50, at + 100)))
+    whole = chunk(
+        data + b"".join(mutations(5)),
+        sizes=(at, 50, 50),
+        holes=((at, at + 50), (at + 50, at + 100)),
+    )
     rows = builders.rows_of(part) if (part := Framer().feed(whole)) else []
-    assert [(row.data, row.release, row.heuristic) for row in rows[:2]] == [(one, 1, True) for one in found]
+    assert [(row.data, row.release, row.heuristic) for row in rows[:2]] == [
+        (one, 1, True) for one in found
+    ]
 
 
 def test_a_message_alone_that_begins_where_a_hole_ends_is_read() -> None:
@@ -219,14 +248,31 @@ ANSWER = message(magic=0x81, opcode=0x53, opaque=0x77)
 OTHERS = mutations(5, vbucket=900, opaque=0x77)
 
 
-def behind_a_hole(before: list[bytes], behind: list[bytes], *, lost: int = 72) -> tuple[list[bytes], list[bytes]]:
-    """(messages found behind it, those of them that are marked) where the client's side lacks ``lost`` bytes from the start on."""
+def behind_a_hole(
+    before: list[bytes], behind: list[bytes], *, lost: int = 72
+) -> tuple[list[bytes], list[bytes]]:
+    """(messages found behind it, those of them that are marked) where the client's side lacks
+    ``lost`` bytes from the start on.
+    """
     known = KnownStreams()
     client, server = Framer(known_streams=known), Framer(known_streams=KnownStreams(client=known))
     asked = message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11)
-    client.feed(chunk(asked + bytes(lost) + asked, packet=1, holes=((72, 72 + lost),) if lost else (), is_start=True))
+    client.feed(
+        chunk(
+            asked + bytes(lost) + asked,
+            packet=1,
+            holes=((72, 72 + lost),) if lost else (),
+            is_start=True,
+        )
+    )
     at = len(b"".join(before))
-    whole = chunk(b"".join([*before, bytes(50), *behind]), packet=5, holes=((at, at + 50),), is_start=True, is_end=True)
+    whole = chunk(
+        b"".join([*before, bytes(50), *behind]),
+        packet=5,
+        holes=((at, at + 50),),
+        is_start=True,
+        is_end=True,
+    )
     rows = builders.rows_of(part) if (part := server.feed(whole)) else []
     assert [row.data for row in rows[: len(before)]] == before
     found = rows[len(before) :]
@@ -248,7 +294,9 @@ def test_a_stream_behind_known_ones_is_believed_in_front_of_them() -> None:
 
 @pytest.mark.parametrize("lost", [0, 72])
 @pytest.mark.parametrize("known", [2, 3, 50])
-def test_a_recording_in_a_value_that_runs_into_the_stream_is_not_believed(lost: int, known: int) -> None:
+def test_a_recording_in_a_value_that_runs_into_the_stream_is_not_believed(
+    lost: int, known: int
+) -> None:
     behind = mutations(known)
     assert behind_a_hole(mutations(2), [EMBEDDED, *behind], lost=lost)[0] == behind
     assert behind_a_hole(mutations(2), [TAIL, EMBEDDED, *behind], lost=lost)[0] == behind
@@ -282,16 +330,23 @@ def looks_longer(seqno: int) -> bytes:
 
 
 def test_numbers_that_look_like_a_long_answer_do_not_stand_for_want_of_a_better() -> None:
-    behind = [mutation(i, vbucket=900, opaque=0x77, value=b"v" * 500) for i in range(0x82, 0x82 + 600)]
+    behind = [
+        mutation(i, vbucket=900, opaque=0x77, value=b"v" * 500) for i in range(0x82, 0x82 + 600)
+    ]
     assert behind_a_hole(mutations(2), [looks_longer(0x81)[12:], *behind])[0] == behind
-    rows, skipped = mid_stream(b"".join([*mutations(5), b"garbage", looks_longer(0x81)[12:], *behind]))
+    rows, skipped = mid_stream(
+        b"".join([*mutations(5), b"garbage", looks_longer(0x81)[12:], *behind])
+    )
     assert [row.data for row in rows] == mutations(5) + behind
     assert [why for _, _, why in skipped] == ["bad-magic"]
 
 
 def test_numbers_that_look_like_a_long_answer_keep_no_known_ones_waiting() -> None:
     behind = mutations(5)
-    assert behind_a_hole(mutations(2), [looks_longer(0x81)[12:], *behind, b"garbage" * 20]) == (behind, [])
+    assert behind_a_hole(mutations(2), [looks_longer(0x81)[12:], *behind, b"garbage" * 20]) == (
+        behind,
+        [],
+    )
 
 
 def test_doubt_about_what_was_asked_ends_where_nothing_was() -> None:
@@ -302,7 +357,16 @@ def test_doubt_about_what_was_asked_ends_where_nothing_was() -> None:
     known.no_doubt(9)
     known.doubt(8)  # it may begin before the packet that ended the one before
     known.no_doubt(12)
-    assert [server.has_all(packet) for packet in (0, 1, 4, 5, 9, 11, 12, 20)] == [False, True, True, False, False, False, True, True]
+    assert [server.has_all(packet) for packet in (0, 1, 4, 5, 9, 11, 12, 20)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     known.doubt(15)
     known.doubt(17)
     known.no_doubt(18)

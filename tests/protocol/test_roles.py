@@ -38,14 +38,23 @@ def test_a_role_has_the_commands_of_the_reference(role: Trait) -> None:
 
 
 def test_every_role_is_explained_and_tested() -> None:
-    assert ROLES.keys() == REFERENCE.keys() == set(Trait) - {Trait.KEY, Trait.QUIET, Trait.GONE, Trait.TOKEN, Trait.DATA}
+    assert (
+        ROLES.keys()
+        == REFERENCE.keys()
+        == set(Trait) - {Trait.KEY, Trait.QUIET, Trait.GONE, Trait.TOKEN, Trait.DATA}
+    )
 
 
-@each("layout", [one for one in DCP if one.side == "request" and one.opcode != Opcode.GET_FAILOVER_LOG])
+@each(
+    "layout",
+    [one for one in DCP if one.side == "request" and one.opcode != Opcode.GET_FAILOVER_LOG],
+)
 def test_a_command_with_a_dcp_layout_has_its_roles(layout: Layout) -> None:
     traits = opcode_traits(layout.opcode)
     assert Trait.DCP in traits
-    assert (Trait.SEQNO in traits) == any("by_seqno" in (field.name, field.alias) for field in layout.extras)
+    assert (Trait.SEQNO in traits) == any(
+        "by_seqno" in (field.name, field.alias) for field in layout.extras
+    )
 
 
 @each("opcode", [opcode for opcode in Opcode if opcode.name.startswith("DCP_")])
@@ -69,14 +78,47 @@ def test_headers_of_streams_are_those_of_the_roles() -> None:
 
 
 def test_a_header_names_a_vbucket_where_the_reference_uses_it() -> None:
-    used = {*range(0x50, 0x68)} - {0x50, 0x5C, 0x5D, 0x5E} | {0x91, 0x96, 0xB7, 0x00, 0x01, 0xA2, 0xC5, 0x68}
-    unused = {0x50, 0x5C, 0x5D, 0x5E, 0x0A, 0x10, 0x1F, 0x20, 0x21, 0x22, 0x48, 0x89, 0xB5, 0xBA, 0xBB, 0xBC, 0xFE}
+    used = {*range(0x50, 0x68)} - {0x50, 0x5C, 0x5D, 0x5E} | {
+        0x91,
+        0x96,
+        0xB7,
+        0x00,
+        0x01,
+        0xA2,
+        0xC5,
+        0x68,
+    }
+    unused = {
+        0x50,
+        0x5C,
+        0x5D,
+        0x5E,
+        0x0A,
+        0x10,
+        0x1F,
+        0x20,
+        0x21,
+        0x22,
+        0x48,
+        0x89,
+        0xB5,
+        0xBA,
+        0xBB,
+        0xBC,
+        0xFE,
+    }
     assert all(NAMES_VBUCKET[list(used)])
     assert not any(NAMES_VBUCKET[list(unused)])
 
 
 def test_no_module_takes_a_range_of_commands() -> None:
     """A range would leave out the next command."""
-    sources = {path.name: path.read_text() for path in Path(dcpinspect.__file__).parent.rglob("*.py")}
+    sources = {
+        path.name: path.read_text() for path in Path(dcpinspect.__file__).parent.rglob("*.py")
+    }
     assert len(sources) > 100
-    assert [name for name, text in sources.items() if re.search(r"range\(\s*Opcode\.|[<>]=? *Opcode\.|Opcode\.\w+ *[<>]", text)] == []
+    assert [
+        name
+        for name, text in sources.items()
+        if re.search(r"range\(\s*Opcode\.|[<>]=? *Opcode\.|Opcode\.\w+ *[<>]", text)
+    ] == []

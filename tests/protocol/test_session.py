@@ -1,4 +1,6 @@
-"""What a connection negotiates holds from the row that shows it, however the rows are divided into batches."""
+"""What a connection negotiates holds from the row that shows it, however the rows are divided into
+batches.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ from dcpinspect.protocol.session import (
     generation_of,
 )
 
-OFF, ON, UNKNOWN, INFERRED = CollectionsState.OFF, CollectionsState.ON, CollectionsState.UNKNOWN, CollectionsState.INFERRED
+OFF, ON, UNKNOWN, INFERRED = (
+    CollectionsState.OFF,
+    CollectionsState.ON,
+    CollectionsState.UNKNOWN,
+    CollectionsState.INFERRED,
+)
 
 
 def states(sessions: Sessions, connections: list[int], *facts: Fact) -> list[int]:
@@ -34,7 +41,9 @@ def states(sessions: Sessions, connections: list[int], *facts: Fact) -> list[int
 
 
 @pytest.mark.parametrize(("handshake", "state"), [(True, OFF), (False, UNKNOWN)])
-def test_a_connection_starts_without_collections_only_where_its_beginning_was_seen(handshake: bool, state: CollectionsState) -> None:
+def test_a_connection_starts_without_collections_only_where_its_beginning_was_seen(
+    handshake: bool, state: CollectionsState
+) -> None:
     sessions = Sessions()
     sessions.begin(np.array([1]), np.array([handshake]))
     assert states(sessions, [1]) == [state]
@@ -60,11 +69,16 @@ def test_a_fact_is_remembered_in_later_batches() -> None:
 def test_evidence_counts_only_while_nothing_is_known() -> None:
     sessions = Sessions()
     sessions.begin(np.array([1]), np.array([True]))
-    assert states(sessions, [1, 2], Fact(0, 1, INFERRED, evidence=True), Fact(1, 2, INFERRED, evidence=True)) == [OFF, INFERRED]
+    assert states(
+        sessions, [1, 2], Fact(0, 1, INFERRED, evidence=True), Fact(1, 2, INFERRED, evidence=True)
+    ) == [OFF, INFERRED]
 
 
 def test_hello_outranks_evidence() -> None:
-    assert states(Sessions(), [1, 1], Fact(0, 1, INFERRED, evidence=True), Fact(1, 1, OFF)) == [INFERRED, OFF]
+    assert states(Sessions(), [1, 1], Fact(0, 1, INFERRED, evidence=True), Fact(1, 1, OFF)) == [
+        INFERRED,
+        OFF,
+    ]
 
 
 def test_beginning_twice_changes_nothing() -> None:
@@ -78,7 +92,9 @@ def test_the_underlying_datatype_is_remembered_apart_from_collections() -> None:
     sessions = Sessions()
     _, underlying, _ = sessions.apply(np.array([1, 1, 1]), [Fact(1, 1, underlying_datatype=True)])
     assert underlying.tolist() == [False, True, True]
-    _, underlying, _ = sessions.apply(np.array([1, 1]), [Fact(0, 1, ON), Fact(1, 1, underlying_datatype=False)])
+    _, underlying, _ = sessions.apply(
+        np.array([1, 1]), [Fact(0, 1, ON), Fact(1, 1, underlying_datatype=False)]
+    )
     assert underlying.tolist() == [True, False]
 
 
@@ -87,7 +103,10 @@ def test_a_generation_is_only_ever_raised() -> None:
     said = [Fact(1, 1, generation=UPR), Fact(3, 1, generation=LATER), Fact(4, 1, generation=UPR)]
     generation = sessions.apply(np.array([1, 1, 2, 1, 1]), said)[2]
     assert generation.tolist() == [GENERATION_UNKNOWN, UPR, GENERATION_UNKNOWN, LATER, LATER]
-    assert sessions.apply(np.array([1, 2]), [Fact(0, 1, generation=UPR)])[2].tolist() == [LATER, GENERATION_UNKNOWN]
+    assert sessions.apply(np.array([1, 2]), [Fact(0, 1, generation=UPR)])[2].tolist() == [
+        LATER,
+        GENERATION_UNKNOWN,
+    ]
     assert sessions.may_be_first(np.array([1, 2])).tolist() == [False, True]
 
 
@@ -105,7 +124,12 @@ def test_the_context_is_the_state_in_words(state: CollectionsState) -> None:
 
 
 facts = st.lists(
-    st.tuples(st.sampled_from([1, 2, 3]), st.none() | st.sampled_from(CollectionsState), st.booleans(), st.none() | st.booleans()),
+    st.tuples(
+        st.sampled_from([1, 2, 3]),
+        st.none() | st.sampled_from(CollectionsState),
+        st.booleans(),
+        st.none() | st.booleans(),
+    ),
     max_size=20,
 )
 
@@ -120,15 +144,28 @@ def test_any_division_into_batches_reads_the_same(
         out = []
         for low, high in pairwise(bounds):
             part = rows[low:high]
-            said = [Fact(at, row[0], row[1], evidence=row[2], underlying_datatype=row[3]) for at, row in enumerate(part)]
-            state, underlying, _ = sessions.apply(np.array([row[0] for row in part], dtype=np.int64), said)
+            said = [
+                Fact(at, row[0], row[1], evidence=row[2], underlying_datatype=row[3])
+                for at, row in enumerate(part)
+            ]
+            state, underlying, _ = sessions.apply(
+                np.array([row[0] for row in part], dtype=np.int64), said
+            )
             out += list(zip(state.tolist(), underlying.tolist(), strict=True))
         return out
 
-    assert read([0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]) == read([0, len(rows)])
+    assert read([0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]) == read(
+        [0, len(rows)]
+    )
 
 
 def test_every_command_after_those_of_the_first_generation_shows_a_later_one() -> None:
-    later = {opcode for opcode in Opcode if Trait.DCP in opcode.traits and opcode >= Opcode.DCP_NOOP}
-    shows = {layout.opcode: generation_of(layout) for layout in LAYOUTS if layout.opcode in later and not layout.server}
+    later = {
+        opcode for opcode in Opcode if Trait.DCP in opcode.traits and opcode >= Opcode.DCP_NOOP
+    }
+    shows = {
+        layout.opcode: generation_of(layout)
+        for layout in LAYOUTS
+        if layout.opcode in later and not layout.server
+    }
     assert shows == dict.fromkeys(later, LATER)

@@ -54,11 +54,16 @@ def test_collapsing_keeps_least_greatest_and_last_packet() -> None:
         stretch.append(builders.chunk(b"x", offset=230 + i, packet=40))
     stretch.collapse()
     assert len(stretch.segments.packet) == 3
-    assert (stretch.segments.packet.min(), stretch.segments.packet.max()) == (before.min(), before.max())
+    assert (stretch.segments.packet.min(), stretch.segments.packet.max()) == (
+        before.min(),
+        before.max(),
+    )
     assert stretch.release == 40 or stretch.release == before.max()
 
 
 def test_captured_bytes_are_those_in_no_hole() -> None:
     holes = np.array([(10, 20), (30, 35)], np.int64)
-    assert [captured(*span, holes) for span in ((0, 40), (12, 18), (15, 32), (40, 50), (9, 9), (9, 8))] == [25, 0, 10, 10, 0, 0]
+    assert [
+        captured(*span, holes) for span in ((0, 40), (12, 18), (15, 32), (40, 50), (9, 9), (9, 8))
+    ] == [25, 0, 10, 10, 0, 0]
     assert captured(3, 8, holes[:0]) == 5

@@ -23,14 +23,21 @@ def rules(message: Message) -> list[str]:
 
 
 def mutation(value: bytes, datatype: int, *, context: Context = OFF, **fields: Any) -> Message:
-    return annotate(encode("dcp_mutation", key=b"k", value=value, datatype=datatype, by_seqno=1, **fields), context=context)
+    return annotate(
+        encode("dcp_mutation", key=b"k", value=value, datatype=datatype, by_seqno=1, **fields),
+        context=context,
+    )
 
 
 def test_snappy_is_undone_before_xattrs_and_xattrs_before_json() -> None:
     value, datatype = encode_document('{"a":1}', xattrs={"_sync": "1"}, json=True, snappy=True)
     message = mutation(value, datatype)
     assert message.value is not None
-    assert (message.value.encoding, message.value.body, message.value.xattrs) == ("json", b'{"a":1}', ((b"_sync", b"1"),))
+    assert (message.value.encoding, message.value.body, message.value.xattrs) == (
+        "json",
+        b'{"a":1}',
+        ((b"_sync", b"1"),),
+    )
 
 
 def test_an_empty_value_may_have_the_snappy_bit() -> None:
@@ -43,7 +50,9 @@ def test_a_value_that_is_no_snappy_block_is_an_error() -> None:
 
 def test_a_snappy_block_that_claims_gigabytes_is_refused_before_memory_is_taken() -> None:
     message = mutation(b"\xff\xff\xff\xff\x0f\0", datatypes.SNAPPY)
-    assert [problem.reason for problem in message.problems] == ["value claims 4294967295 bytes, more than the 30 MiB a document may have"]
+    assert [problem.reason for problem in message.problems] == [
+        "value claims 4294967295 bytes, more than the 30 MiB a document may have"
+    ]
 
 
 def test_the_datatype_of_the_stored_document_is_not_held_against_the_value() -> None:
@@ -58,19 +67,33 @@ def test_an_xattr_section_longer_than_the_value_is_an_error(size: int) -> None:
 
 def test_an_xattr_pair_longer_than_its_section_is_an_error() -> None:
     section = pack(">I", 0xFFFF_FFFF) + b"k\0v\0"
-    assert rules(mutation(pack(">I", len(section)) + section, datatypes.XATTR)) == ["bad-xattr-section"]
-
-
-def test_damage_inside_a_compressed_value_is_placed_at_the_value_and_says_which_byte_of_it() -> None:
-    message = mutation(encode_snappy(encode_xattrs([(b"a", b"1")]) + b"x" * 500 + b"{"), 0x07)
-    assert [(problem.offset, problem.reason) for problem in message.problems] == [
-        (56, "marked JSON, but unexpected character, expected a JSON value at byte 0 (byte 12 of the inflated value)")
+    assert rules(mutation(pack(">I", len(section)) + section, datatypes.XATTR)) == [
+        "bad-xattr-section"
     ]
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, b"[" * 2000 + b"]" * 2000])
+def test_damage_inside_a_compressed_value_is_placed_at_the_value_and_says_which_byte_of_it() -> (
+    None
+):
+    message = mutation(encode_snappy(encode_xattrs([(b"a", b"1")]) + b"x" * 500 + b"{"), 0x07)
+    assert [(problem.offset, problem.reason) for problem in message.problems] == [
+        (
+            56,
+            (
+                "marked JSON, but unexpected character, expected a JSON value at byte 0 (byte 12 "
+                "of the inflated value)"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, b"[" * 2000 + b"]" * 2000]
+)
 def test_json_that_nests_deeper_than_parsers_go_is_json_and_no_exception(body: bytes) -> None:
-    assert rules(mutation(body, datatypes.JSON)) == (["json-bit-not-json"] if body[-1:] == b"[" else [])
+    assert rules(mutation(body, datatypes.JSON)) == (
+        ["json-bit-not-json"] if body[-1:] == b"[" else []
+    )
 
 
 def test_huge_json_is_read() -> None:
@@ -90,10 +113,17 @@ def test_extended_metadata_longer_than_the_value_is_an_error() -> None:
 
 def test_a_deletion_with_xattrs_only_is_no_json() -> None:
     section = encode_xattrs([(b"_s", b"1")])
-    for datatype, expected in ((datatypes.XATTR, []), (datatypes.XATTR | datatypes.JSON, ["deletion-with-body"])):
-        message = annotate(encode("dcp_deletion", key=b"k", value=section, datatype=datatype), context=OFF)
+    for datatype, expected in (
+        (datatypes.XATTR, []),
+        (datatypes.XATTR | datatypes.JSON, ["deletion-with-body"]),
+    ):
+        message = annotate(
+            encode("dcp_deletion", key=b"k", value=section, datatype=datatype), context=OFF
+        )
         assert rules(message) == expected
 
 
 def test_a_deletion_with_a_body_is_a_warning() -> None:
-    assert rules(annotate(encode("dcp_deletion", key=b"k", value=b"body"), context=OFF)) == ["deletion-with-body"]
+    assert rules(annotate(encode("dcp_deletion", key=b"k", value=b"body"), context=OFF)) == [
+        "deletion-with-body"
+    ]

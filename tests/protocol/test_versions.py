@@ -5,22 +5,40 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol import versions
-from dcpinspect.protocol.versions import Versions, possible_versions, told_version, versions_by_markers
+from dcpinspect.protocol.versions import (
+    Versions,
+    possible_versions,
+    told_version,
+    versions_by_markers,
+)
 
 ANY = Versions()
 
 
 @pytest.mark.parametrize(
-    ("text", "least", "below"), [("6.6.5-10080-enterprise", (6, 6, 5), (6, 6, 6)), ("8.5", (8, 5), (8, 6)), ("unknown", (0,), ANY.below)]
+    ("text", "least", "below"),
+    [
+        ("6.6.5-10080-enterprise", (6, 6, 5), (6, 6, 6)),
+        ("8.5", (8, 5), (8, 6)),
+        ("unknown", (0,), ANY.below),
+    ],
 )
-def test_a_version_is_what_its_server_tells(text: str, least: tuple[int, ...], below: tuple[int, ...]) -> None:
+def test_a_version_is_what_its_server_tells(
+    text: str, least: tuple[int, ...], below: tuple[int, ...]
+) -> None:
     assert told_version(text) == (least, below)
     assert possible_versions(text, [], None, []) == (least, below)
 
 
 @pytest.mark.parametrize(
     ("text", "has"),
-    [("6.0.5", (False, False)), ("6.5.0", (True, False)), ("6.6.5", (True, False)), ("7.0.0", (True, True)), ("", (None, None))],
+    [
+        ("6.0.5", (False, False)),
+        ("6.5.0", (True, False)),
+        ("6.6.5", (True, False)),
+        ("7.0.0", (True, True)),
+        ("", (None, None)),
+    ],
 )
 def test_what_a_server_of_a_version_has(text: str, has: tuple[bool | None, bool | None]) -> None:
     known = possible_versions(text, [], None, [])
@@ -28,7 +46,11 @@ def test_what_a_server_of_a_version_has(text: str, has: tuple[bool | None, bool 
 
 
 def test_a_setting_is_known_since_the_version_of_its_table() -> None:
-    assert [told_version(text).has("v7_dcp_status_codes") for text in ("6.6", "7.0", "")] == [False, True, None]
+    assert [told_version(text).has("v7_dcp_status_codes") for text in ("6.6", "7.0", "")] == [
+        False,
+        True,
+        None,
+    ]
     assert told_version("8.0").has("no_such_setting") is None
 
 
@@ -42,7 +64,9 @@ def test_a_setting_is_known_since_the_version_of_its_table() -> None:
         (["Collections"], None, ANY),
     ],
 )
-def test_features_tell_versions(asked: list[str], granted: list[str] | None, found: tuple[object, object]) -> None:
+def test_features_tell_versions(
+    asked: list[str], granted: list[str] | None, found: tuple[object, object]
+) -> None:
     assert possible_versions(None, asked, granted, []) == found
 
 
@@ -57,7 +81,9 @@ def test_features_tell_versions(asked: list[str], granted: list[str] | None, fou
         ("no_such_setting", "true", "einval", ANY),
     ],
 )
-def test_answers_to_settings_tell_versions(key: str, value: str, status: str | None, found: tuple[object, object]) -> None:
+def test_answers_to_settings_tell_versions(
+    key: str, value: str, status: str | None, found: tuple[object, object]
+) -> None:
     assert possible_versions(None, [], None, [(key, value, status)]) == found
 
 

@@ -36,7 +36,9 @@ def test_the_pairs_tile_the_section(xattrs: dict[bytes, bytes]) -> None:
 @given(st.binary(max_size=80))
 def test_any_bytes_give_pairs_within_the_value_and_a_place_for_the_damage(value: bytes) -> None:
     section = decode_xattrs(value)
-    assert all(pair.offset + pair.size <= section.body_offset <= len(value) for pair in section.pairs)
+    assert all(
+        pair.offset + pair.size <= section.body_offset <= len(value) for pair in section.pairs
+    )
     assert 0 <= section.problem_offset <= len(value)
 
 
@@ -56,7 +58,11 @@ def _pair(text: bytes) -> bytes:
         (pack(">I", 0xFFFF_FFFF), "section of 4294967295 bytes exceeds the 0 that follow", 4),
         (pack(">I", 9) + b"abc", "section of 9 bytes exceeds the 3 that follow", 4),
         (_pair(b"\0\0"), "2 bytes are left where a pair length needs 4", 4),
-        (_pair(pack(">I", 0xFFFF_FFFF) + b"k\0v\0"), "pair of 4294967295 bytes exceeds the 4 that are left", 4),
+        (
+            _pair(pack(">I", 0xFFFF_FFFF) + b"k\0v\0"),
+            "pair of 4294967295 bytes exceeds the 4 that are left",
+            4,
+        ),
         (_pair(_pair(b"k\0v")), "pair is not key, NUL, value, NUL", 4),
         (_pair(_pair(b"\0v\0")), "pair is not key, NUL, value, NUL", 4),
         (_pair(_pair(b"k\0v\0x\0")), "pair is not key, NUL, value, NUL", 4),

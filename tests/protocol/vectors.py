@@ -1,4 +1,6 @@
-"""The published and the packed messages that the codec is proved with, and how their names map to ours."""
+"""The published and the packed messages that the codec is proved with, and how their names map to
+ours.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     "extra_length": ("extras_length",),
     "data_type": ("datatype",),
     "total_body": ("total_body_length",),
-    "vbucket": ("vbucket", "status"),  # the return-meta examples name the status of a response vbucket
+    "vbucket": (
+        "vbucket",
+        "status",
+    ),  # the return-meta examples name the status of a response vbucket
     "flags": ("flags", "item_flags", "snapshot_type"),
     "flag": ("end_reason",),
     "status": ("status", "end_reason"),
@@ -127,7 +132,11 @@ def at_path(message: Message, path: str) -> FieldValue | None:
 def find(message: Message, name: str) -> FieldValue | None:
     """The field that a page calls ``name``, or None."""
     numbered = re.fullmatch(r"(vb_uuid\[|vb_seqno\[|vb\[)(\d+)\]", name)
-    paths = tuple(path.format(numbered[2]) for path in NAMES[numbered[1]]) if numbered else NAMES.get(name, (name,))
+    paths = (
+        tuple(path.format(numbered[2]) for path in NAMES[numbered[1]])
+        if numbered
+        else NAMES.get(name, (name,))
+    )
     if (
         message.name == "dcp_cache_transfer"
         and name not in NAMES
@@ -143,7 +152,9 @@ def find(message: Message, name: str) -> FieldValue | None:
 
 
 def number(value: Any) -> int | None:
-    """The number that a page or a field shows as such, as 0x-string or in decimal; None for text."""
+    """The number that a page or a field shows as such, as 0x-string or in decimal; None for
+    text.
+    """
     if isinstance(value, int):
         return value
     if isinstance(value, str) and re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", value):
@@ -170,7 +181,11 @@ def _frame(message: Message, path: str) -> Any:
 def frames_of(message: Message) -> list[tuple[int, bytes]]:
     """(id, data) of each element of the framing extras."""
     whole = message.field("framing_extras")
-    return [(frame.id, frame.data) for frame in decode_frames(whole.raw)[0]] if whole is not None else []
+    return (
+        [(frame.id, frame.data) for frame in decode_frames(whole.raw)[0]]
+        if whole is not None
+        else []
+    )
 
 
 def _items(message: Message) -> list[dict[str, Any]]:
@@ -180,7 +195,13 @@ def _items(message: Message) -> list[dict[str, Any]]:
             inner = {item.name: item.value for item in field.fields}
             key = next(item for item in field.fields if item.name == "key")
             out.append(
-                inner | {"cas": number(inner["cas"]), "value": inner.get("value", ""), "key": key.value, "collection": key.fields[0].value}
+                inner
+                | {
+                    "cas": number(inner["cas"]),
+                    "value": inner.get("value", ""),
+                    "key": key.value,
+                    "collection": key.fields[0].value,
+                }
             )
     return out
 
@@ -194,20 +215,30 @@ SPECIAL: dict[str, Callable[[Message], Any]] = {
     "collection": lambda message: message.collection_id,
     "stream_id": lambda message: message.sid,
     "layout": lambda message: message.generation,
-    "datatype": lambda message: list(DATATYPE_NAMES[message.header.datatype]) if message.header else None,
+    "datatype": lambda message: (
+        list(DATATYPE_NAMES[message.header.datatype]) if message.header else None
+    ),
     "value": _body,
     "body": _body,
-    "xattrs": lambda message: {key.decode(): value.decode() for key, value in message.value.xattrs} if message.value else None,
+    "xattrs": lambda message: (
+        {key.decode(): value.decode() for key, value in message.value.xattrs}
+        if message.value
+        else None
+    ),
     "inflated_length": lambda message: message.value.inflated_size if message.value else None,
     "consumer_name": lambda message: _json(message)["consumer_name"],
     "collections": lambda message: _json(message)["collections"],
     "sid": lambda message: _json(message)["sid"],
     "agent": lambda message: json.loads(message.key or b"")["a"],
-    "features": lambda message: [field.value for field in message.fields if field.name == "feature"],
+    "features": lambda message: [
+        field.value for field in message.fields if field.name == "feature"
+    ],
     "server_duration_raw": lambda message: _frame(message, "server_duration.server_duration"),
     "durability_timeout_ms": lambda message: _frame(message, "durability.timeout_ms"),
     "items": _items,
-    "high_prepared_seqno": lambda message: field.value if (field := message.field("high_prepared_seqno")) else None,
+    "high_prepared_seqno": lambda message: (
+        field.value if (field := message.field("high_prepared_seqno")) else None
+    ),
 }
 """What the packed messages expect under names that are no field of the message."""
 

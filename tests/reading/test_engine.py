@@ -33,7 +33,9 @@ HELLO = encode("hello", opaque=1, features=[{"feature": 0x12}])
 GRANT = encode("hello", "response", opaque=1, features=[{"feature": 0x12}])
 ASK = encode("dcp_stream_req", vbucket=7, opaque=0x11)
 ANSWER = encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}])
-MARKER = encode("dcp_snapshot_marker", vbucket=7, opaque=0x11, end_seqno=9, snapshot_type=["memory"])
+MARKER = encode(
+    "dcp_snapshot_marker", vbucket=7, opaque=0x11, end_seqno=9, snapshot_type=["memory"]
+)
 
 
 def pieces(batch: PacketBatch, cuts: Sequence[int]) -> Iterator[PacketBatch]:
@@ -65,7 +67,10 @@ def rows(*paths: Path, cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
 
 def written(path: Path, *conversations: Conversation) -> Path:
     """A capture of several connections, packet by packet in order of time."""
-    segments = sorted((segment for one in conversations for segment in one.segments), key=lambda segment: segment.time_ns)
+    segments = sorted(
+        (segment for one in conversations for segment in one.segments),
+        key=lambda segment: segment.time_ns,
+    )
     path.write_bytes(builders.pcap(builders.recorded(segments)))
     return path
 
@@ -79,7 +84,13 @@ def talk(tmp_path: Path) -> Path:
     one.stream(False, GRANT)
     one.stream(True, ASK)
     one.stream(
-        False, ANSWER + MARKER + b"".join(builders.mutation(seqno, key=b"\x08key-%d" % seqno, value=b"v" * 90) for seqno in range(1, 6))
+        False,
+        ANSWER
+        + MARKER
+        + b"".join(
+            builders.mutation(seqno, key=b"\x08key-%d" % seqno, value=b"v" * 90)
+            for seqno in range(1, 6)
+        ),
     )
     one.close()
     return written(tmp_path / "talk.pcap", one)
@@ -88,9 +99,13 @@ def talk(tmp_path: Path) -> Path:
 def test_rows_count_from_one_in_order(talk: Path) -> None:
     found = rows(talk)
     assert [row["row"] for row in found] == list(range(1, 11))
-    assert [row["name"] for row in found] == ["hello", "hello", "dcp_stream_req", "dcp_stream_req", "dcp_snapshot_marker"] + [
-        "dcp_mutation"
-    ] * 5
+    assert [row["name"] for row in found] == [
+        "hello",
+        "hello",
+        "dcp_stream_req",
+        "dcp_stream_req",
+        "dcp_snapshot_marker",
+    ] + ["dcp_mutation"] * 5
 
 
 def test_messages_tile_each_direction(talk: Path) -> None:
@@ -112,21 +127,36 @@ def test_a_message_names_the_first_and_the_last_packet_that_gave_its_bytes(talk:
 def test_the_time_of_a_message_is_its_last_packets(talk: Path) -> None:
     start = 1_700_000_000_000_000_000 // 1000 * 1000
     for batch in batches([talk]):
-        assert batch.time_ns.tolist() == [start + (int(frame) - 1) * 10_000 for frame in batch.last_frame]
+        assert batch.time_ns.tolist() == [
+            start + (int(frame) - 1) * 10_000 for frame in batch.last_frame
+        ]
 
 
 def test_a_response_finds_its_request_and_has_its_vbucket(talk: Path) -> None:
     answer = rows(talk)[3]
-    found = {name: answer[name] for name in ("vbucket", "vbucket_from", "request_row", "request_stream_offset")}
-    assert found == {"vbucket": 7, "vbucket_from": "request", "request_row": 3, "request_stream_offset": len(HELLO)}
+    found = {
+        name: answer[name]
+        for name in ("vbucket", "vbucket_from", "request_row", "request_stream_offset")
+    }
+    assert found == {
+        "vbucket": 7,
+        "vbucket_from": "request",
+        "request_row": 3,
+        "request_stream_offset": len(HELLO),
+    }
     assert answer["rtt_ns"] > 0
 
 
 def test_collections_hold_from_the_hello_on(talk: Path) -> None:
-    assert [(row["collection_id"], row["key"]) for row in rows(talk)[5:7]] == [(8, "key-1"), (8, "key-2")]
+    assert [(row["collection_id"], row["key"]) for row in rows(talk)[5:7]] == [
+        (8, "key-1"),
+        (8, "key-2"),
+    ]
 
 
-@pytest.mark.parametrize("every", [1, *(pytest.param(every, marks=pytest.mark.slow) for every in (2, 3, 7))])
+@pytest.mark.parametrize(
+    "every", [1, *(pytest.param(every, marks=pytest.mark.slow) for every in (2, 3, 7))]
+)
 @pytest.mark.parametrize("name", ["talk", *(path.name for path in SMALL)])
 def test_rows_do_not_depend_on_how_packets_are_batched(name: str, every: int, talk: Path) -> None:
     path = talk if name == "talk" else SAMPLES / name
@@ -148,11 +178,17 @@ def test_connections_count_from_one_in_order_of_first_packet(tmp_path: Path) -> 
         one.handshake()
         one.stream(True, HELLO)
     found = rows(written(tmp_path / "two.pcap", late, early))
-    assert [(row["connection"], row["client"]) for row in found] == [(1, "10.0.0.1:50000"), (2, "10.0.0.9:40000")]
+    assert [(row["connection"], row["client"]) for row in found] == [
+        (1, "10.0.0.1:50000"),
+        (2, "10.0.0.9:40000"),
+    ]
 
 
 def test_rows_of_several_connections_follow_the_packets(tmp_path: Path) -> None:
-    one, two = Conversation(), Conversation(client=("10.0.0.9", 40_000), time_ns=builders.START_NS + 5_000)
+    one, two = (
+        Conversation(),
+        Conversation(client=("10.0.0.9", 40_000), time_ns=builders.START_NS + 5_000),
+    )
     for connection in (one, two):
         connection.handshake()
     for _ in range(3):
@@ -164,7 +200,10 @@ def test_rows_of_several_connections_follow_the_packets(tmp_path: Path) -> None:
 
 
 def test_the_same_addresses_opened_again_are_a_new_connection(tmp_path: Path) -> None:
-    first, again = Conversation(), Conversation(client_isn=900_000, time_ns=builders.START_NS + 10**9)
+    first, again = (
+        Conversation(),
+        Conversation(client_isn=900_000, time_ns=builders.START_NS + 10**9),
+    )
     for one in (first, again):
         one.handshake()
         one.stream(True, HELLO)
@@ -176,7 +215,10 @@ def test_the_same_addresses_opened_again_are_a_new_connection(tmp_path: Path) ->
 
 
 def test_opaques_of_different_connections_do_not_meet(tmp_path: Path) -> None:
-    one, two = Conversation(), Conversation(client=("10.0.0.9", 40_000), time_ns=builders.START_NS + 5_000)
+    one, two = (
+        Conversation(),
+        Conversation(client=("10.0.0.9", 40_000), time_ns=builders.START_NS + 5_000),
+    )
     for connection in (one, two):
         connection.handshake()
     one.stream(True, ASK)
@@ -189,16 +231,25 @@ def test_a_hole_in_a_body_is_a_missing_range_and_the_next_message_is_read(tmp_pa
     one = Conversation(mss=100)
     one.handshake()
     one.stream(False, MARKER + builders.mutation(1, value=b"v" * 300) + builders.mutation(2))
-    lost = next(number for number, segment in enumerate(one.segments) if len(segment.payload) == 100 and segment.payload == b"v" * 100)
+    lost = next(
+        number
+        for number, segment in enumerate(one.segments)
+        if len(segment.payload) == 100 and segment.payload == b"v" * 100
+    )
     path = tmp_path / "hole.pcap"
     path.write_bytes(builders.pcap(builders.recorded(builders.damaged(one.segments, loss={lost}))))
     found = rows(path)
-    assert [(row["name"], row["by_seqno"]) for row in found if row["name"] == "dcp_mutation"] == [("dcp_mutation", 1), ("dcp_mutation", 2)]
+    assert [(row["name"], row["by_seqno"]) for row in found if row["name"] == "dcp_mutation"] == [
+        ("dcp_mutation", 1),
+        ("dcp_mutation", 2),
+    ]
     (span,) = found[1]["missing"]
     assert span[1] - span[0] == 100
 
 
-def test_a_message_without_all_of_its_header_is_no_row_and_pairs_with_nobody(tmp_path: Path) -> None:
+def test_a_message_without_all_of_its_header_is_no_row_and_pairs_with_nobody(
+    tmp_path: Path,
+) -> None:
     one = Conversation()
     one.handshake()
     one.stream(True, encode("get", key="k", opaque=0), sizes=[12, 4, 100])
@@ -216,8 +267,12 @@ def test_a_capture_that_begins_in_the_middle_does_not_guess_collections(tmp_path
     assert {row["collection_id"] for row in rows(written(tmp_path / "middle.pcap", one))} == {None}
 
 
-def silences(path: Path, *, after: int, seconds: float) -> tuple[list[MessageBatch], list[MessageBatch], Engine]:
-    """Messages before and after a silence that follows packet ``after``, and the engine at the end."""
+def silences(
+    path: Path, *, after: int, seconds: float
+) -> tuple[list[MessageBatch], list[MessageBatch], Engine]:
+    """Messages before and after a silence that follows packet ``after``, and the engine at the
+    end.
+    """
     capture = open_capture([str(path)])
     engine = Engine([str(path)])
     parts = [part for packets in capture for part in pieces(packets, [after])]
@@ -225,19 +280,29 @@ def silences(path: Path, *, after: int, seconds: float) -> tuple[list[MessageBat
     before = [engine.feed(parts[0])]
     before.append(engine.pass_time(int(parts[0].time_ns[-1] + seconds * 1e9)))
     behind = [*(engine.feed(part) for part in parts[1:]), engine.finish()]
-    return [batch for batch in before if batch is not None], [batch for batch in behind if batch is not None], engine
+    return (
+        [batch for batch in before if batch is not None],
+        [batch for batch in behind if batch is not None],
+        engine,
+    )
 
 
 @pytest.mark.parametrize(("seconds", "seen"), [(0.1, [1]), (0.2, [1, 2, 3, 4])])
-def test_live_a_gap_in_a_silent_connection_is_waited_for_200_ms(seconds: float, seen: list[int], tmp_path: Path) -> None:
+def test_live_a_gap_in_a_silent_connection_is_waited_for_200_ms(
+    seconds: float, seen: list[int], tmp_path: Path
+) -> None:
     one = Conversation()
     one.handshake()
     for seqno in range(1, 7):
         one.stream(False, builders.mutation(seqno, value=b"v" * 200), sizes=[100], ack_every=1)
     path = tmp_path / "gap.pcap"
-    path.write_bytes(builders.pcap(builders.recorded(builders.damaged(one.segments, loss={9}))))  # the second part of mutation 2
+    path.write_bytes(
+        builders.pcap(builders.recorded(builders.damaged(one.segments, loss={9})))
+    )  # the second part of mutation 2
     before, after, engine = silences(path, after=18, seconds=seconds)
-    number = [value for batch in before for value in batch.decoded.numbers["by_seqno"].values.tolist()]
+    number = [
+        value for batch in before for value in batch.decoded.numbers["by_seqno"].values.tolist()
+    ]
     assert number == seen
     rest = [value for batch in after for value in batch.decoded.numbers["by_seqno"].values.tolist()]
     assert number + rest == [1, 2, 3, 4, 5, 6]
@@ -246,7 +311,9 @@ def test_live_a_gap_in_a_silent_connection_is_waited_for_200_ms(seconds: float, 
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.4, 0), (0.5, 2)])
-def test_live_a_start_in_the_middle_is_on_trial_for_500_ms_of_silence(seconds: float, count: int, tmp_path: Path) -> None:
+def test_live_a_start_in_the_middle_is_on_trial_for_500_ms_of_silence(
+    seconds: float, count: int, tmp_path: Path
+) -> None:
     one = Conversation()
     for seqno in range(1, 9):
         one.stream(False, builders.mutation(seqno))
@@ -286,11 +353,18 @@ class Places:
         self.streams: dict[tuple[int, int], bytearray] = {}
         self.kept = 0
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
+    def keep(
+        self,
+        packets: PacketBatch | None,
+        chunks: Sequence[StreamChunk],
+        told: Sequence[BriefMessages],
+    ) -> None:
         self.kept += 0 if packets is None else len(packets)
         for carried in (one.carried for one in told):
             columns = (carried.way, carried.first, carried.length, carried.place)
-            for way, first, length, place in zip(*(column.tolist() for column in columns), strict=True):
+            for way, first, length, place in zip(
+                *(column.tolist() for column in columns), strict=True
+            ):
                 stream = self.streams.setdefault((way // 2 + 1, way % 2), bytearray())
                 assert len(stream) == first
                 stream += self.file[place : place + length]
@@ -298,8 +372,12 @@ class Places:
             assert chunk.places is not None
             stream = self.streams.setdefault((chunk.connection, chunk.direction), bytearray())
             ends = [*chunk.segments.offset.tolist()[1:], chunk.offset + len(chunk.data)]
-            for start, end, place in zip(chunk.segments.offset.tolist(), ends, chunk.places.tolist(), strict=True):
-                stream += self.file[place : place + end - start] if place >= 0 else bytes(end - start)
+            for start, end, place in zip(
+                chunk.segments.offset.tolist(), ends, chunk.places.tolist(), strict=True
+            ):
+                stream += (
+                    self.file[place : place + end - start] if place >= 0 else bytes(end - start)
+                )
 
 
 @pytest.mark.parametrize("port", [11_210, 31_000])
@@ -319,7 +397,9 @@ def test_a_keeper_learns_where_the_bytes_of_every_message_stand(port: int, tmp_p
 
 
 @pytest.mark.parametrize("batch_bytes", [700, 1 << 24])
-def test_and_of_what_many_connections_say_first(batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_and_of_what_many_connections_say_first(
+    batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(first_bytes, "MANY", 1)
     path = tmp_path / "a.pcap"
     path.write_bytes(flood(random.Random(5), 120, 11_210))
@@ -333,7 +413,11 @@ def kept(path: Path, *, batch_bytes: int) -> tuple[Engine, Places, list[MessageB
     keeper = Places(path)
     engine = Engine([str(path)], find_ports=True, keeper=keeper)
     with open_capture([path], batch_bytes=batch_bytes) as capture:
-        found = [batch for batch in (*(engine.feed(packets) for packets in capture), engine.finish()) if batch is not None]
+        found = [
+            batch
+            for batch in (*(engine.feed(packets) for packets in capture), engine.finish())
+            if batch is not None
+        ]
     return engine, keeper, found
 
 
@@ -341,7 +425,11 @@ def assert_places(engine: Engine, keeper: Places, found: list[MessageBatch]) -> 
     """A keeper can find every message."""
     for batch in found:
         for index, connection, direction, offset in zip(
-            range(len(batch)), batch.connection.tolist(), batch.direction.tolist(), batch.stream_offset.tolist(), strict=True
+            range(len(batch)),
+            batch.connection.tolist(),
+            batch.direction.tolist(),
+            batch.stream_offset.tolist(),
+            strict=True,
         ):
             stream = keeper.streams[connection, direction ^ (connection in engine.turned)]
             data = batch.bytes_of(index)
@@ -385,7 +473,9 @@ def test_nothing_is_kept_of_directions_that_have_ended(talk: Path) -> None:
     assert sum(one.decoded for one in engine.coverage.directions) > 500
 
 
-def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dcpinspect.reading.engine.MOST_SILENT", 3)
     scan = [Conversation(client=("10.0.0.9", port)) for port in range(1000, 1010)]
     for one in scan:
@@ -400,10 +490,20 @@ def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_p
         assert sum(len(batch) for batch in reading) == 2
     assert len(reading.tables.by_name["connections"]) == 4
     engine = reading.engine
-    assert [link.client for link in engine.links] == ["10.0.0.9:1000", "10.0.0.9:1001", "10.0.0.9:1002", "10.0.0.8:4000"]
+    assert [link.client for link in engine.links] == [
+        "10.0.0.9:1000",
+        "10.0.0.9:1001",
+        "10.0.0.9:1002",
+        "10.0.0.8:4000",
+    ]
     assert engine.unlisted == 7
     assert {one.connection for one in engine.coverage.directions} == {8, 9, 10, 11}
     assert engine._framers == {}
     tables = engine.transport._tables
     assert tables.counts.flows == 10, "a pair that is nobody's, and those of connections with bytes"
-    assert tables.connections.dtype.itemsize + 2 * tables.sides.dtype.itemsize + engine.transport.pairs.keys[0].nbytes <= 120
+    assert (
+        tables.connections.dtype.itemsize
+        + 2 * tables.sides.dtype.itemsize
+        + engine.transport.pairs.keys[0].nbytes
+        <= 120
+    )

@@ -1,4 +1,6 @@
-"""Readings of some connections each, put together: all that is told is what one reading of everything tells, however it is divided."""
+"""Readings of some connections each, put together: all that is told is what one reading of
+everything tells, however it is divided.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,18 @@ from tests.peers.truth import SAMPLES
 from tests.streams.told import opened, packets
 
 CAPTURES = sorted(path.name for path in SAMPLES.glob("*.pcap*") if "large" not in path.name)
-ROWS = {"row", "rows", "open_row", "end_row", "request_row", "answer_row", "log_row", "evidence", "explanation", "over_row"}
+ROWS = {
+    "row",
+    "rows",
+    "open_row",
+    "end_row",
+    "request_row",
+    "answer_row",
+    "log_row",
+    "evidence",
+    "explanation",
+    "over_row",
+}
 """What names messages by their rows, alone or in words."""
 
 
@@ -47,14 +60,21 @@ def _few_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def batches_of(name: str) -> tuple[list[PacketBatch], list[str]]:
     with open_capture(str(SAMPLES / name), batch_bytes=1 << 16) as capture:
-        return [replace(batch, data=batch.data.copy()) for batch in capture], [file.name for file in capture.files]
+        return [replace(batch, data=batch.data.copy()) for batch in capture], [
+            file.name for file in capture.files
+        ]
 
 
-def check(given: list[PacketBatch], files: list[str], options: Options, parts: int, rng: random.Random) -> None:
+def check(
+    given: list[PacketBatch], files: list[str], options: Options, parts: int, rng: random.Random
+) -> None:
     """Holds several readings against one."""
     shares, left_out = divided(given, parts, rng)
     shares = [recut(share, rng) for share in shares]
-    together, one = everything(joined(shares, files, options, left_out)), everything(whole(given, files, options))
+    together, one = (
+        everything(joined(shares, files, options, left_out)),
+        everything(whole(given, files, options)),
+    )
     for name, expected in one.items():
         assert together[name] == expected, name
 
@@ -62,10 +82,17 @@ def check(given: list[PacketBatch], files: list[str], options: Options, parts: i
 @pytest.mark.slow
 @pytest.mark.parametrize("doubled", [translated, passed_on])
 def test_copies_in_different_parts_count_once(doubled: Doubled, tmp_path: Path) -> None:
-    with open_capture(str(written(tmp_path, doubled(packets_of(real_server("durability")))))) as capture:
-        given, files = [replace(batch, data=batch.data.copy()) for batch in capture], [file.name for file in capture.files]
+    with open_capture(
+        str(written(tmp_path, doubled(packets_of(real_server("durability")))))
+    ) as capture:
+        given, files = (
+            [replace(batch, data=batch.data.copy()) for batch in capture],
+            [file.name for file in capture.files],
+        )
     found = whole(given, files)
-    assert {copy.of for copy in found.tracker.copies.among(found.links).values()} == set(range(1, len(found.links) + 1, 2))
+    assert {copy.of for copy in found.tracker.copies.among(found.links).values()} == set(
+        range(1, len(found.links) + 1, 2)
+    )
     check(given, files, Options(), 3, random.Random(7))
 
 
@@ -77,7 +104,9 @@ def test_samples_that_are_divided_tell_the_same(name: str, find_ports: bool) -> 
 
 
 @pytest.mark.parametrize("name", ["tour.pcapng", "loop.pcap"])
-def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_of_rows(name: str) -> None:
+def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_of_rows(
+    name: str,
+) -> None:
     given, files = batches_of(name)
     with Reading([str(SAMPLES / name)]) as reading:
         reading.check()
@@ -87,14 +116,25 @@ def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_o
     found = everything(whole(given, files))
 
     def without_rows(table: Any) -> Any:
-        return [{key: unnumbered(value) for key, value in record.items() if key not in ROWS} for record in table]
+        return [
+            {key: unnumbered(value) for key, value in record.items() if key not in ROWS}
+            for record in table
+        ]
 
     def unnumbered(value: Any) -> Any:
         if isinstance(value, list) and value and isinstance(value[0], dict):
             return without_rows(value)
         return re.sub(r"\brow \d+", "row", value) if isinstance(value, str) else value
 
-    for table in ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets", "findings"):
+    for table in (
+        "connections",
+        "streams",
+        "snapshots",
+        "gaps",
+        "rollbacks",
+        "vbuckets",
+        "findings",
+    ):
         assert without_rows(found[table]) == without_rows(expected[table])
     assert [place["stream_offset"] for one in found["findings"] for place in one["evidence"]] == [
         place["stream_offset"] for one in expected["findings"] for place in one["evidence"]
@@ -104,7 +144,14 @@ def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_o
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("damage", "seed"), first_of([*((damage, seed) for seed in range(3) for damage in (*COMPLETE, *DAMAGED)), ("snaplen", 4)], 10)
+    ("damage", "seed"),
+    first_of(
+        [
+            *((damage, seed) for seed in range(3) for damage in (*COMPLETE, *DAMAGED)),
+            ("snaplen", 4),
+        ],
+        10,
+    ),
 )
 def test_conversations_that_are_divided_tell_the_same(damage: str, seed: int) -> None:
     dice, rng = Dice(seed), random.Random(seed)
@@ -112,18 +159,24 @@ def test_conversations_that_are_divided_tell_the_same(damage: str, seed: int) ->
     capture = conversation(damage, dice.choices)
     left = damaged(capture, damage, rng)
     sizes = [rng.randrange(1, 400) for _ in range(3)]
-    check(list(batches(left.packets, sizes)), ["model.pcap"], Options(list(RULES)), 2 + seed % 3, rng)
+    check(
+        list(batches(left.packets, sizes)), ["model.pcap"], Options(list(RULES)), 2 + seed % 3, rng
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize(("port", "find_ports"), [(PORT, False), (PORT, True), (9_999, True)])
-def test_a_crowd_that_is_divided_tells_the_same(closed: bool, port: int, find_ports: bool, tmp_path: Path) -> None:
+def test_a_crowd_that_is_divided_tells_the_same(
+    closed: bool, port: int, find_ports: bool, tmp_path: Path
+) -> None:
     path = tmp_path / "crowd.pcap"
     path.write_bytes(b"".join(crowd(KINDS, 120, closed=closed, port=port)))
     with open_capture(str(path)) as capture:
         given = [replace(batch, data=batch.data.copy()) for batch in capture]
-    check(given, ["crowd.pcap"], Options(list(RULES), find_ports=find_ports), 4, random.Random(port))
+    check(
+        given, ["crowd.pcap"], Options(list(RULES), find_ports=find_ports), 4, random.Random(port)
+    )
 
 
 def test_what_is_replaced_is_replaced_by_the_same_in_all_parts() -> None:
@@ -154,7 +207,10 @@ def test_parts_without_packets_or_messages_change_nothing() -> None:
     later = [replace(batch, first_packet=10**6, first_frame=10**6) for batch in handshake]
     assert everything(joined([given, none], files)) == everything(whole(given, files))
     assert everything(joined([none], files))["streams"] == []
-    together, one = everything(joined([later, given], files)), everything(whole([*given, *later], files))
+    together, one = (
+        everything(joined([later, given], files)),
+        everything(whole([*given, *later], files)),
+    )
     assert together == one
     assert len(one["connections"]) == 1 + len(everything(whole(given, files))["connections"])
 
@@ -203,8 +259,16 @@ class _Touches:
 
 
 def test_bytes_that_are_no_part_bring_nothing_to_life(tmp_path: Path) -> None:
-    pickles = [b"no pickle", *map(pickle.dumps, (_Touches(tmp_path / "touched"), {"a": 1}, Options()))]
-    for data in (b"", b"not packed", zstd.compress(b"no sizes"), *(packed([plain]) for plain in pickles)):
+    pickles = [
+        b"no pickle",
+        *map(pickle.dumps, (_Touches(tmp_path / "touched"), {"a": 1}, Options())),
+    ]
+    for data in (
+        b"",
+        b"not packed",
+        zstd.compress(b"no sizes"),
+        *(packed([plain]) for plain in pickles),
+    ):
         with pytest.raises(ValueError, match="no part"):
             Part.from_bytes(data)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,6 @@
-"""Rows: consecutive ones, and those by packets, which are in the same order however the packets are shared."""
+"""Rows: consecutive ones, and those by packets, which are in the same order however the packets are
+shared.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def test_rows_say_which_packet_made_a_message_readable_and_which_of_its_messages
 
 def test_messages_of_one_packet_in_two_batches_have_different_rows() -> None:
     rows = ByPacket(lambda: numbers(0))
-    found = [*rows.rows(numbers(3, 3), numbers(1, 1), at_end=False), *rows.rows(numbers(3, 4), numbers(1, 1), at_end=False)]
+    found = [
+        *rows.rows(numbers(3, 3), numbers(1, 1), at_end=False),
+        *rows.rows(numbers(3, 4), numbers(1, 1), at_end=False),
+    ]
     assert found == sorted(set(found))
 
 
@@ -64,7 +69,9 @@ def test_no_messages_have_no_rows(rows: Consecutive | ByPacket) -> None:
 
 
 def _conversations(folder: Path) -> tuple[list[Recorded], list[Recorded], list[str]]:
-    """Packets of a connection with TLS 1.3, those of a plain one beside it, and the lines of the key log."""
+    """Packets of a connection with TLS 1.3, those of a plain one beside it, and the lines of the
+    key log.
+    """
     forged = Forged(folder / "tls")
     for seqno in range(1, 61):
         forged.send(1, builders.mutation(seqno, value=bytes(300)))
@@ -77,10 +84,16 @@ def _conversations(folder: Path) -> tuple[list[Recorded], list[Recorded], list[s
         plain.stream(number % 2, builders.message(magic=0x80, opcode=0x5C))
     plain.close()
     beside = save(folder / "plain.pcap", plain.packets)
-    return packets_of(tls.path), packets_of(beside), tls.keylog.read_text().splitlines(keepends=True)
+    return (
+        packets_of(tls.path),
+        packets_of(beside),
+        tls.keylog.read_text().splitlines(keepends=True),
+    )
 
 
-def test_a_message_inside_tls_that_only_the_end_of_its_connection_makes_certain_comes_there(tmp_path: Path) -> None:
+def test_a_message_inside_tls_that_only_the_end_of_its_connection_makes_certain_comes_there(
+    tmp_path: Path,
+) -> None:
     forged = Forged(tmp_path / "tls")
     forged.send(0, builders.message(magic=0x80, opcode=0x5D, extras=bytes(4)))
     for seqno in range(1, 31):
@@ -89,15 +102,23 @@ def test_a_message_inside_tls_that_only_the_end_of_its_connection_makes_certain_
     capture = written(tmp_path / "x.pcap", packets_of(tls.path)[9:])
     orders = []
     for size in (1 << 20, 6000, 200):
-        with Reading(open_capture(capture, batch_bytes=size), keys=KeyLog([str(tls.keylog)])) as reading:
+        with Reading(
+            open_capture(capture, batch_bytes=size), keys=KeyLog([str(tls.keylog)])
+        ) as reading:
             orders.append([int(direction) for batch in reading for direction in batch.direction])
     assert orders == [[1] * len(orders[0][:-1]) + [0]] * 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["", "CLIENT_", "SERVER_"])
-@pytest.mark.parametrize("left_out", [slice(0), slice(3, 4), slice(30), slice(20, 23)], ids=["nothing", "hello", "beginning", "middle"])
-def test_messages_inside_tls_have_the_same_order_whatever_the_batches(left_out: slice, label: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "left_out",
+    [slice(0), slice(3, 4), slice(30), slice(20, 23)],
+    ids=["nothing", "hello", "beginning", "middle"],
+)
+def test_messages_inside_tls_have_the_same_order_whatever_the_batches(
+    left_out: slice, label: str, tmp_path: Path
+) -> None:
     """Also those that wait for secrets which never come."""
     tls, plain, lines = _conversations(tmp_path)
     del tls[left_out]
@@ -105,9 +126,17 @@ def test_messages_inside_tls_have_the_same_order_whatever_the_batches(left_out: 
     (tmp_path / "keys.log").write_text("".join(line for line in lines if label in line))
     orders = []
     for size in (1 << 20, 6000, 700, 200):
-        with Reading(open_capture(capture, batch_bytes=size), keys=KeyLog([str(tmp_path / "keys.log")])) as reading:
+        with Reading(
+            open_capture(capture, batch_bytes=size), keys=KeyLog([str(tmp_path / "keys.log")])
+        ) as reading:
             orders.append(
-                [place for batch in reading for place in zip(batch.connection, batch.direction, batch.stream_offset, strict=True)]
+                [
+                    place
+                    for batch in reading
+                    for place in zip(
+                        batch.connection, batch.direction, batch.stream_offset, strict=True
+                    )
+                ]
             )
     assert len({connection for connection, *_ in orders[0]}) == 2
     assert orders == orders[:1] * 4

@@ -45,7 +45,10 @@ def test_the_first_packets_time_is_known_once_it_was_read(tmp_path: Path) -> Non
 
 def test_the_earliest_time_may_be_that_of_a_later_packet(tmp_path: Path) -> None:
     segments = builders.recorded(builders.conversation(server=builders.mutation()))
-    back = [replace(one, time_ns=builders.START_NS - 10**6 * number) for number, one in enumerate(segments)]
+    back = [
+        replace(one, time_ns=builders.START_NS - 10**6 * number)
+        for number, one in enumerate(segments)
+    ]
     path = tmp_path / "back.pcap"
     path.write_bytes(builders.pcap(back))
     with Reading([str(path)], track=True) as reading:
@@ -119,7 +122,9 @@ def test_an_error_while_reading_ahead_reaches_the_caller() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("port", [11210, 9999])
-def test_a_reading_ahead_gives_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+def test_a_reading_ahead_gives_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
     monkeypatch.setattr(reading_module, "BATCH_BYTES", 0)
     path = tmp_path / "crowd.pcap"
     with path.open("wb") as file:
@@ -129,7 +134,12 @@ def test_a_reading_ahead_gives_the_same_rows(tmp_path: Path, monkeypatch: pytest
         with Reading(open_capture([str(path)], batch_bytes=3000), find_ports=True) as reading:
             batches = list(reading.ahead() if is_ahead else reading)
             assert len(batches) > (20 if port == 11210 else 0)
-            found.append(([row for batch in batches for row in damage.rows_in(batch)], list(reading.coverage.directions)))
+            found.append(
+                (
+                    [row for batch in batches for row in damage.rows_in(batch)],
+                    list(reading.coverage.directions),
+                )
+            )
             assert reading.messages == sum(len(batch) for batch in batches)
             assert reading.first_time_ns is not None
     assert found[0] == found[1]
@@ -160,7 +170,10 @@ def test_streams_of_files_are_compared_by_reading_again(tmp_path: Path) -> None:
     with Reading([str(path)], track=True) as reading:
         list(reading)
         (gap,) = reading.tables.gaps.records()
-    assert (gap["cause"], gap["evidence"].partition(",")[0]) == ("unexplained", "connection 1 was sent 3 in row 10")
+    assert (gap["cause"], gap["evidence"].partition(",")[0]) == (
+        "unexplained",
+        "connection 1 was sent 3 in row 10",
+    )
 
 
 def test_streams_of_pipes_are_compared_by_what_is_remembered(tmp_path: Path) -> None:
@@ -187,7 +200,10 @@ def test_a_reading_that_checks_has_findings_besides(tmp_path: Path) -> None:
     with Reading([str(path)]) as reading:
         reading.check(["mid-stream-start", "seqno-not-increasing"])
         list(reading)
-        assert {one.rule for one in reading.findings()} <= {"mid-stream-start", "seqno-not-increasing"}
+        assert {one.rule for one in reading.findings()} <= {
+            "mid-stream-start",
+            "seqno-not-increasing",
+        }
         assert len(reading.by_name()["findings"]) == len(reading.findings())
 
 
@@ -227,7 +243,9 @@ def followed(path: Path, data: bytes, pieces: int = 7) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["rollback.pcap", "snapshots.pcap", "tour.pcapng"])
-def test_tables_are_the_same_of_a_file_a_pipe_and_a_file_that_grows(name: str, tmp_path: Path) -> None:
+def test_tables_are_the_same_of_a_file_a_pipe_and_a_file_that_grows(
+    name: str, tmp_path: Path
+) -> None:
     path, data = tmp_path / "capture", (SAMPLES / name).read_bytes()
     path.write_bytes(data)
     whole = everything(Reading([str(path)]))
@@ -253,7 +271,9 @@ def test_a_reading_of_what_is_live_lets_time_pass(tmp_path: Path) -> None:
 def test_packets_are_seen_before_their_messages_are_and_after_those_of_others() -> None:
     seen: list[tuple[int, int]] = []
     with Reading(open_capture([str(SAMPLES / "rollback.pcap")], batch_bytes=2000)) as reading:
-        reading.on_packets = lambda packets: seen.append((packets.first_packet + len(packets), reading.messages))
+        reading.on_packets = lambda packets: seen.append(
+            (packets.first_packet + len(packets), reading.messages)
+        )
         delivered = [(len(seen), len(batch)) for batch in reading]
         assert len(seen) > 5
         assert seen[-1][0] == reading.capture.packets
@@ -274,7 +294,10 @@ def test_nothing_leaves_the_tables_of_files() -> None:
 
 
 def test_only_who_tracks_streams_can_forget_them() -> None:
-    with Reading([str(SAMPLES / "tour.pcapng")]) as reading, pytest.raises(ValueError, match="track"):
+    with (
+        Reading([str(SAMPLES / "tour.pcapng")]) as reading,
+        pytest.raises(ValueError, match="track"),
+    ):
         reading.forget_what_is_over()
 
 
@@ -300,7 +323,9 @@ class Endless:
 
 
 def comes_and_goes(count: int, *, abort: bool) -> list[damage.Packet]:
-    """Connections one after the other, a minute apart; a third of them are closed with a stream open."""
+    """Connections one after the other, a minute apart; a third of them are closed with a stream
+    open.
+    """
     talks = []
     for number in range(count):
         talk = opened(port=20_000 + number)
@@ -316,8 +341,12 @@ def comes_and_goes(count: int, *, abort: bool) -> list[damage.Packet]:
     return packets(*talks)
 
 
-def watched(captured: Sequence[damage.Packet], *, closed: int | None, streams: int = 10_000) -> Reading:
-    """A reading at its end; ``closed``: so many connections that were closed stay, and all without."""
+def watched(
+    captured: Sequence[damage.Packet], *, closed: int | None, streams: int = 10_000
+) -> Reading:
+    """A reading at its end; ``closed``: so many connections that were closed stay, and all
+    without.
+    """
     reading = Reading(Endless(captured), extra_ports=[damage.PORT])
     reading.check()
     assert reading.tracker is not None
@@ -342,7 +371,9 @@ def test_connections_that_were_closed_leave_and_what_was_found_on_them_stays(abo
     assert part.tracker is not None
     assert part.tracker.left["connections"] == 60 - len(part.engine.links)
     assert part.tracker.left["streams"] + part.tracker.state.counts.streams == 60
-    assert sum(one.decoded for one in part.coverage.everything) == sum(one.decoded for one in whole.coverage.directions)
+    assert sum(one.decoded for one in part.coverage.everything) == sum(
+        one.decoded for one in whole.coverage.directions
+    )
 
 
 @pytest.mark.slow
@@ -351,14 +382,22 @@ def test_ten_times_as_many_connections_leave_no_more_behind() -> None:
         tracker = watched(comes_and_goes(count, abort=True), closed=5).tracker
         assert tracker is not None
         counts = tracker.state.counts
-        return [counts.streams, counts.keys, counts.snapshots, counts.questions, len(tracker.conversation.sessions)]
+        return [
+            counts.streams,
+            counts.keys,
+            counts.snapshots,
+            counts.questions,
+            len(tracker.conversation.sessions),
+        ]
 
     few, many = kept(20), kept(200)
     assert all(more <= 2 * less for less, more in zip(few, many, strict=True)), (few, many)
 
 
 def rows_in_use(reading: Reading) -> dict[str, int]:
-    """Of the tables that have a row for each connection, how many rows are not zero; and the address pairs."""
+    """Of the tables that have a row for each connection, how many rows are not zero; and the
+    address pairs.
+    """
     engine = reading.engine
     tables: dict[str, Any] = {
         "connections": engine.transport._tables.connections.array,
@@ -367,35 +406,65 @@ def rows_in_use(reading: Reading) -> dict[str, int]:
         "lost": engine._lost,
         "requests": engine._decoding._requests._tables.times,
     }
-    numbers = {name: table.view(np.uint8).reshape(len(table), -1).any(axis=1).sum() for name, table in tables.items()}
+    numbers = {
+        name: table.view(np.uint8).reshape(len(table), -1).any(axis=1).sum()
+        for name, table in tables.items()
+    }
     names = engine._clients.count
-    return {**numbers, "pairs": engine.transport.pairs.count, "names": names, "framers": len(engine._framers)}
+    return {
+        **numbers,
+        "pairs": engine.transport.pairs.count,
+        "names": names,
+        "framers": len(engine._framers),
+    }
 
 
 @pytest.mark.slow
-def test_ten_times_as_many_connections_take_no_more_rows_of_what_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_times_as_many_connections_take_no_more_rows_of_what_reads_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 4)
-    few, many = (rows_in_use(watched(comes_and_goes(count, abort=False), closed=5)) for count in (20, 200))
+    few, many = (
+        rows_in_use(watched(comes_and_goes(count, abort=False), closed=5)) for count in (20, 200)
+    )
     assert all(more <= 2 * few[name] for name, more in many.items()), (few, many)
 
 
 @pytest.mark.slow
-def test_bytes_of_connections_that_left_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_of_connections_that_left_are_counted_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 4)
     captured = comes_and_goes(60, abort=False)
     del captured[100::97]  # some packets were lost
     whole, part = (watched(captured, closed=closed).coverage for closed in (None, 5))
     assert len(whole.left) == 0
     assert [one.connection for one in part.left] == [0, 0]
-    for name in ("packets", "captured", "unique", "duplicate", "late", "decoded", "unfinished", "missing", "holes", "tls"):
+    for name in (
+        "packets",
+        "captured",
+        "unique",
+        "duplicate",
+        "late",
+        "decoded",
+        "unfinished",
+        "missing",
+        "holes",
+        "tls",
+    ):
         for way in (0, 1):
-            sums = [sum(getattr(one, name) for one in of.everything if one.direction == way) for of in (whole, part)]
+            sums = [
+                sum(getattr(one, name) for one in of.everything if one.direction == way)
+                for of in (whole, part)
+            ]
             assert sums[0] == sums[1], (name, way)
     assert part.packets == whole.packets
 
 
 @pytest.mark.slow
-def test_connections_on_addresses_of_those_that_left_are_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_on_addresses_of_those_that_left_are_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 0)
     talks = []
     for number in range(60):
@@ -442,7 +511,10 @@ def test_streams_that_ended_leave_a_connection_that_goes_on() -> None:
     assert part.tracker is not None
     assert part.tracker.state.counts.streams <= 60
     assert part.tracker.left["streams"] == 200 - part.tracker.state.counts.streams
-    shown = [[(one.id, one.severity, one.message, one.count, one.over) for one in reading.findings()] for reading in (part, whole)]
+    shown = [
+        [(one.id, one.severity, one.message, one.count, one.over) for one in reading.findings()]
+        for reading in (part, whole)
+    ]
     assert shown[0] == shown[1]
     assert len(shown[0]) == 2
 

@@ -36,12 +36,21 @@ pytestmark = pytest.mark.slow
 OPTIONS = Options(list(RULES))
 
 
-def check(given: list[PacketBatch], files: list[str], stops: int, rng: random.Random, options: Options = OPTIONS) -> None:
+def check(
+    given: list[PacketBatch],
+    files: list[str],
+    stops: int,
+    rng: random.Random,
+    options: Options = OPTIONS,
+) -> None:
     """Holds a reading with so many stops against one without."""
     some = recut(given, rng)
     edges = [0, *sorted(rng.choices(range(len(some) + 1), k=stops)), len(some)]
     stretches = [some[start:end] for start, end in itertools.pairwise(edges)]
-    found, one = everything(gone_on(stretches, files, options)), everything(whole(given, files, options))
+    found, one = (
+        everything(gone_on(stretches, files, options)),
+        everything(whole(given, files, options)),
+    )
     for name, expected in one.items():
         assert found[name] == expected, name
 
@@ -51,7 +60,9 @@ def batches_of(path: Path) -> list[PacketBatch]:
         return [replace(batch, data=batch.data.copy()) for batch in capture]
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.pcap*") if "large" not in path.name))
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in SAMPLES.glob("*.pcap*") if "large" not in path.name)
+)
 def test_a_sample(name: str) -> None:
     check(batches_of(SAMPLES / name), [name], 4, random.Random(name))
 
@@ -62,14 +73,29 @@ def test_a_conversation(damage: str, seed: int) -> None:
     dice, rng = Dice(seed), random.Random(seed)
     play(dice)
     left = damaged(conversation(damage, dice.choices), damage, rng)
-    check(list(batches(left.packets, [rng.randrange(1, 400) for _ in range(3)])), ["model.pcap"], 5, rng)
+    check(
+        list(batches(left.packets, [rng.randrange(1, 400) for _ in range(3)])),
+        ["model.pcap"],
+        5,
+        rng,
+    )
 
 
 def test_a_crowd_on_ports_that_have_to_prove_themselves(tmp_path: Path) -> None:
     (tmp_path / "crowd.pcap").write_bytes(
-        b"".join(crowd([kind for kind in KINDS if "tls" not in kind.__name__], 60, closed=False, port=9_999))
+        b"".join(
+            crowd(
+                [kind for kind in KINDS if "tls" not in kind.__name__], 60, closed=False, port=9_999
+            )
+        )
     )
-    check(batches_of(tmp_path / "crowd.pcap"), ["crowd.pcap"], 4, random.Random(1), replace(OPTIONS, find_ports=True))
+    check(
+        batches_of(tmp_path / "crowd.pcap"),
+        ["crowd.pcap"],
+        4,
+        random.Random(1),
+        replace(OPTIONS, find_ports=True),
+    )
 
 
 def test_a_crowd_whose_flows_are_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +147,10 @@ class _Touches:
 
 def test_bytes_that_were_not_put_aside_bring_nothing_to_life(tmp_path: Path) -> None:
     state = aside(tour())
-    pickles = [b"no pickle", *map(pickle.dumps, (_Touches(tmp_path / "touched"), {"format": "x"}, Options()))]
+    pickles = [
+        b"no pickle",
+        *map(pickle.dumps, (_Touches(tmp_path / "touched"), {"format": "x"}, Options())),
+    ]
     for data in (b"", state[:-9], *(packed([plain]) for plain in pickles)):
         with pytest.raises(NotKeptError):
             go_on(tour(), data)

@@ -4,7 +4,14 @@ import pytest
 
 from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, encode_frames
-from dcpinspect.scapy_layer import DCP, DcpFrame, DcpFrameBarrier, DcpFrameDurability, DcpFrameImpersonateUser, DcpFrameServerDuration
+from dcpinspect.scapy_layer import (
+    DCP,
+    DcpFrame,
+    DcpFrameBarrier,
+    DcpFrameDurability,
+    DcpFrameImpersonateUser,
+    DcpFrameServerDuration,
+)
 from dcpinspect.scapy_layer.frames import FRAMES
 
 
@@ -27,7 +34,9 @@ def test_requests_and_responses_number_their_elements_separately() -> None:
 
 
 def test_several_elements_are_several_packets() -> None:
-    frames = read(bytes(DcpFrameBarrier()) + bytes(DcpFrameImpersonateUser(user=b"^someone-with-a-long-name")))
+    frames = read(
+        bytes(DcpFrameBarrier()) + bytes(DcpFrameImpersonateUser(user=b"^someone-with-a-long-name"))
+    )
     assert [type(frame) for frame in frames] == [DcpFrameBarrier, DcpFrameImpersonateUser]
     assert frames[1].user == b"^someone-with-a-long-name"
 
@@ -36,7 +45,9 @@ def test_several_elements_are_several_packets() -> None:
 def test_a_number_at_the_end_may_be_absent(data: bytes, timeout: int | None) -> None:
     (frame,) = read(encode_frames([(1, data)]))
     assert (frame.level, frame.timeout_ms) == (1, timeout)
-    assert bytes(DcpFrameDurability(level="majority", timeout_ms=timeout)) == encode_frames([(1, data)])
+    assert bytes(DcpFrameDurability(level="majority", timeout_ms=timeout)) == encode_frames(
+        [(1, data)]
+    )
 
 
 def test_an_unknown_element_keeps_its_number_and_data() -> None:

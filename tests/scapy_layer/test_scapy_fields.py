@@ -3,12 +3,28 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scapy.fields import ByteEnumField, FlagsField, IntField, LongField, SignedLongField, XIntField, XLongField
+from scapy.fields import (
+    ByteEnumField,
+    FlagsField,
+    IntField,
+    LongField,
+    SignedLongField,
+    XIntField,
+    XLongField,
+)
 from scapy.packet import Packet
 
 from dcpinspect.protocol.encode import encode_items
 from dcpinspect.protocol.fields import Bit, Field, FieldKind, RecordList
-from dcpinspect.scapy_layer.scapy_fields import camel, measured, name_of, number_field, record_class, section_fields, sentence
+from dcpinspect.scapy_layer.scapy_fields import (
+    camel,
+    measured,
+    name_of,
+    number_field,
+    record_class,
+    section_fields,
+    sentence,
+)
 
 RECORDS = RecordList(
     "pairs",
@@ -31,7 +47,10 @@ RECORDS = RecordList(
         (Field("n", 0, FieldKind.UUID, ""), XLongField),
         (Field("n", 0, FieldKind.ID, ""), XIntField),
         (Field("n", 0, FieldKind.U8, "", values={1: "one"}), ByteEnumField),
-        (Field("n", 0, FieldKind.U8, "", flags=(Bit(4, "four", ""),), values={0: "none"}), FlagsField),
+        (
+            Field("n", 0, FieldKind.U8, "", flags=(Bit(4, "four", ""),), values={0: "none"}),
+            FlagsField,
+        ),
     ],
 )
 def test_each_kind_of_number_has_its_field(spec: Field, kind: type[Any]) -> None:
@@ -41,7 +60,9 @@ def test_each_kind_of_number_has_its_field(spec: Field, kind: type[Any]) -> None
 
 def test_a_record_is_what_the_encoder_makes_of_it() -> None:
     kind = record_class(RECORDS)
-    assert bytes(kind(text=b"abc", last=7)) == encode_items(RECORDS.fields, {"text": "abc", "last": 7})
+    assert bytes(kind(text=b"abc", last=7)) == encode_items(
+        RECORDS.fields, {"text": "abc", "last": 7}
+    )
     assert kind is record_class(RECORDS)
 
 
@@ -49,7 +70,9 @@ def test_records_are_read_up_to_the_end_of_their_section() -> None:
     class Section(Packet):
         name = "section"
         fields_desc = section_fields(
-            (Field("first", 0, FieldKind.U8, ""), RECORDS), room=lambda packet: len(packet.original) - 1, measured={}
+            (Field("first", 0, FieldKind.U8, ""), RECORDS),
+            room=lambda packet: len(packet.original) - 1,
+            measured={},
         )
 
         def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
@@ -57,7 +80,10 @@ def test_records_are_read_up_to_the_end_of_their_section() -> None:
 
     data = bytes(Section(first=1, pairs=[{"text": b"a"}, {"text": b"bc", "last": 9}]))
     packet = Section(data + b"z")
-    assert [(pair.size, pair.text, pair.last) for pair in packet.pairs] == [(1, b"a", 0), (2, b"bc", 9)]
+    assert [(pair.size, pair.text, pair.last) for pair in packet.pairs] == [
+        (1, b"a", 0),
+        (2, b"bc", 9),
+    ]
     assert packet.lastlayer().load == b"z"
 
 
@@ -66,7 +92,10 @@ def test_texts_are_known_by_the_number_that_measures_them() -> None:
 
 
 def test_names_of_scapys_methods_have_an_underscore() -> None:
-    assert [name_of(Field(name, 0, FieldKind.U8, "")) for name in ("command", "by_seqno")] == ["command_", "by_seqno"]
+    assert [name_of(Field(name, 0, FieldKind.U8, "")) for name in ("command", "by_seqno")] == [
+        "command_",
+        "by_seqno",
+    ]
 
 
 def test_names_and_sentences() -> None:

@@ -82,7 +82,9 @@ def test_every_vector_is_the_same_bytes_again(vector: Vector) -> None:
 
 
 def is_counted(vector: Vector) -> bool:
-    """Whether the lengths in its header are right; those of the message with a known fault are wrong on purpose."""
+    """Whether the lengths in its header are right; those of the message with a known fault are
+    wrong on purpose.
+    """
     return all(problem.rule != "undeclared-stream-id" for problem in vector.annotate().problems)
 
 
@@ -100,14 +102,25 @@ def _is_unfit(vector: Vector) -> bool:
     message = vector.annotate()
     raw = {"extras", "body"} & {field.name for field in message.fields}
     rules = {problem.rule for problem in message.problems}
-    return message.layout is None or bool(raw) or bool(rules & {"value-length", "unexpected-section", "system-event-length"})
+    return (
+        message.layout is None
+        or bool(raw)
+        or bool(rules & {"value-length", "unexpected-section", "system-event-length"})
+    )
 
 
 def _flat(fields: list[FieldValue]) -> dict[str, int]:
     out = {}
     for field in fields:
-        if isinstance(field.value, int | str) and field.spec is not None and field.spec.kind.size and not field.group:
-            out[field.name] = int(field.value, 16) if isinstance(field.value, str) else int(field.value)
+        if (
+            isinstance(field.value, int | str)
+            and field.spec is not None
+            and field.spec.kind.size
+            and not field.group
+        ):
+            out[field.name] = (
+                int(field.value, 16) if isinstance(field.value, str) else int(field.value)
+            )
     return out
 
 
@@ -116,13 +129,17 @@ def test_numbers_are_those_that_every_other_reading_gives(vector: Vector) -> Non
     packet = DCP(vector.data)
     theirs: dict[str, Any] = {}
     for layer in (packet, packet.payload):
-        theirs |= {name: layer.getfieldval(name) for name in [field.name for field in layer.fields_desc]}
+        theirs |= {
+            name: layer.getfieldval(name) for name in [field.name for field in layer.fields_desc]
+        }
     ours = _flat(vector.annotate().fields)
     assert {name: int(theirs[name if name in theirs else f"{name}_"]) for name in ours} == ours
 
 
 @each("name", sorted(MESSAGES))
-def test_every_layout_builds_what_is_dissected_to_the_layout_that_the_reader_chooses(name: str) -> None:
+def test_every_layout_builds_what_is_dissected_to_the_layout_that_the_reader_chooses(
+    name: str,
+) -> None:
     kind = MESSAGES[name]
     fields: dict[str, Any] = {"event": 99} if kind.layout.generation == "unknown" else {}
     data = bytes(DCP() / kind(**fields))
@@ -147,8 +164,19 @@ def test_any_bytes_are_dissected_and_built_again(data: bytes) -> None:
 
 
 def test_fields_are_written_where_the_encoder_writes_them() -> None:
-    packet = DCP(vbucket=5, opaque=0x11, cas=7, datatype="json") / DcpMutation(by_seqno=17, key=b"k", value=b"{}")
-    assert bytes(packet) == encode("dcp_mutation", vbucket=5, opaque=0x11, cas=7, datatype=1, by_seqno=17, key=b"k", value=b"{}")
+    packet = DCP(vbucket=5, opaque=0x11, cas=7, datatype="json") / DcpMutation(
+        by_seqno=17, key=b"k", value=b"{}"
+    )
+    assert bytes(packet) == encode(
+        "dcp_mutation",
+        vbucket=5,
+        opaque=0x11,
+        cas=7,
+        datatype=1,
+        by_seqno=17,
+        key=b"k",
+        value=b"{}",
+    )
 
 
 def test_a_message_without_a_body_needs_only_its_name() -> None:
@@ -157,8 +185,15 @@ def test_a_message_without_a_body_needs_only_its_name() -> None:
 
 
 def test_fields_that_only_another_layout_has_choose_it() -> None:
-    marker = DCP() / DcpSnapshotMarker(end_seqno=9, snapshot_type=["memory", "checkpoint"], high_prepared_seqno=3)
-    assert bytes(marker) == encode("dcp_snapshot_marker", end_seqno=9, snapshot_type=["memory", "checkpoint"], high_prepared_seqno=3)
+    marker = DCP() / DcpSnapshotMarker(
+        end_seqno=9, snapshot_type=["memory", "checkpoint"], high_prepared_seqno=3
+    )
+    assert bytes(marker) == encode(
+        "dcp_snapshot_marker",
+        end_seqno=9,
+        snapshot_type=["memory", "checkpoint"],
+        high_prepared_seqno=3,
+    )
     assert marker.payload.layout.generation == "v2.2"
     assert (DCP() / DcpStreamReqResponse(rollback_seqno=4)).status == 0x23
     assert DcpSystemEvent(event="drop-scope", version=0).layout.when == ((8, 4, 4), (12, 1, 0))
@@ -189,28 +224,42 @@ def test_a_wrong_field_name_suggests_the_right_one_wherever_it_is_used() -> None
     for use in uses:
         with pytest.raises(AttributeError) as caught:
             use()
-        assert re.fullmatch("by_seqn: (DCP|DcpMutation) has no such field; did you mean by_seqno[?]", str(caught.value))
-    with pytest.raises(AttributeError, match=r"^vbuckt: DCP has no such field; did you mean vbucket"):
+        assert re.fullmatch(
+            "by_seqn: (DCP|DcpMutation) has no such field; did you mean by_seqno[?]",
+            str(caught.value),
+        )
+    with pytest.raises(
+        AttributeError, match=r"^vbuckt: DCP has no such field; did you mean vbucket"
+    ):
         DCP(vbuckt=1)
     packet.remark = "mine"  # like no field: an attribute of the user's own, as Scapy allows
     assert packet.remark == "mine"
 
 
 def test_a_field_of_no_layout_is_refused_with_what_there_is() -> None:
-    with pytest.raises(AttributeError, match=r"^prepared: DcpMutation has no such field; there are by_seqno, rev_seqno"):
+    with pytest.raises(
+        AttributeError,
+        match=r"^prepared: DcpMutation has no such field; there are by_seqno, rev_seqno",
+    ):
         DcpMutation(prepared=1)
 
 
 def test_fields_that_no_layout_has_together_are_refused_with_what_there_is() -> None:
     with pytest.raises(
-        AttributeError, match=r"^rollback_seqno: no layout of DcpStreamReqResponse has these fields together; there are: failover_log"
+        AttributeError,
+        match=(
+            r"^rollback_seqno: no layout of DcpStreamReqResponse has these fields together; "
+            r"there are: failover_log"
+        ),
     ):
         DcpStreamReqResponse(failover_log=[], rollback_seqno=4)
 
 
 def test_names_of_scapys_methods_have_an_underscore() -> None:
     packet = DCP() / McbpSubdocMultiLookup(specs=[{"command_": "subdoc_get", "path": b"a.b"}])
-    assert bytes(packet) == encode("subdoc_multi_lookup", specs=[{"command": 0xC5, "path": "a.b", "path_length": 3}])
+    assert bytes(packet) == encode(
+        "subdoc_multi_lookup", specs=[{"command": 0xC5, "path": "a.b", "path_length": 3}]
+    )
     assert packet.specs[0].command_ == 0xC5
 
 
@@ -220,16 +269,22 @@ def test_lengths_of_texts_in_a_value_are_computed() -> None:
 
 
 def test_framing_extras_choose_the_magic_and_are_measured() -> None:
-    packet = DCP(vbucket=5, framing_extras=[DcpFrameStreamId(sid=7)]) / DcpDeletion(by_seqno=3, key=b"x")
+    packet = DCP(vbucket=5, framing_extras=[DcpFrameStreamId(sid=7)]) / DcpDeletion(
+        by_seqno=3, key=b"x"
+    )
     data = bytes(packet)
-    assert data == encode("dcp_deletion", vbucket=5, frames=[(2, b"\0\7")], by_seqno=3, key=b"x", generation="v2")
+    assert data == encode(
+        "dcp_deletion", vbucket=5, frames=[(2, b"\0\7")], by_seqno=3, key=b"x", generation="v2"
+    )
     assert DCP(data).framing_extras[0].sid == 7
     response = DCP(opaque=1, framing_extras=[DcpFrameStreamId(sid=7)]) / DcpNoopResponse()
     assert bytes(response)[0] == 0x18
 
 
 def test_a_stream_id_that_the_server_forgot_to_count_is_found() -> None:
-    data = bytearray(encode("dcp_deletion", frames=[(2, b"\0\7")], by_seqno=3, key=b"x", generation="v2"))
+    data = bytearray(
+        encode("dcp_deletion", frames=[(2, b"\0\7")], by_seqno=3, key=b"x", generation="v2")
+    )
     data[2] = 0
     packet = DCP(bytes(data))
     assert (packet.framing_extras[0].sid, packet.by_seqno, packet.key) == (7, 3, b"x")
@@ -237,10 +292,17 @@ def test_a_stream_id_that_the_server_forgot_to_count_is_found() -> None:
 
 
 def test_a_flatbuffer_is_given_as_its_slots_and_shown_as_them() -> None:
-    packet = DCP() / DcpSystemEvent(event="create-scope", version=2, key=b"s", value={"manifest_uid": 5, "scope_id": 8, "scope_name": "s"})
+    packet = DCP() / DcpSystemEvent(
+        event="create-scope",
+        version=2,
+        key=b"s",
+        value={"manifest_uid": 5, "scope_id": 8, "scope_name": "s"},
+    )
     again = DCP(bytes(packet))
     assert "value     = manifest_uid=5, scope_id=8, scope_name='s'" in shown(again)
-    assert "value     = b'\\xff'" in shown(DcpSystemEvent(event="create-scope", version=2, value=b"\xff"))
+    assert "value     = b'\\xff'" in shown(
+        DcpSystemEvent(event="create-scope", version=2, value=b"\xff")
+    )
 
 
 def test_credentials_are_sent_and_not_shown() -> None:
@@ -254,16 +316,28 @@ def test_credentials_are_sent_and_not_shown() -> None:
 def test_a_refused_request_has_an_error_above_the_header() -> None:
     packet = DCP(encode("dcp_open", "response", status=4, value=b'{"error":{}}'))
     assert McbpError in packet
-    assert bytes(DCP(opcode="dcp_open", status="einval") / McbpError(value=b'{"error":{}}')) == bytes(packet)
+    assert bytes(
+        DCP(opcode="dcp_open", status="einval") / McbpError(value=b'{"error":{}}')
+    ) == bytes(packet)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(b"\x80\x7e\0\1\1\0\0\0\0\0\0\3" + bytes(12) + b"ekv", id="a command that nobody described"),
-        pytest.param(b"\x80\x57\0\1\1\0\0\0\0\0\0\3" + bytes(12) + b"ekv", id="extras of another length"),
-        pytest.param(b"\x80\x57\xff\1\1\0\0\0\0\0\0\3" + bytes(12) + b"ekv", id="lengths that contradict each other"),
-        pytest.param(b"\x80\x5c\0\1\0\0\0\0\0\0\0\1" + bytes(12) + b"k", id="a key where there is none"),
+        pytest.param(
+            b"\x80\x7e\0\1\1\0\0\0\0\0\0\3" + bytes(12) + b"ekv",
+            id="a command that nobody described",
+        ),
+        pytest.param(
+            b"\x80\x57\0\1\1\0\0\0\0\0\0\3" + bytes(12) + b"ekv", id="extras of another length"
+        ),
+        pytest.param(
+            b"\x80\x57\xff\1\1\0\0\0\0\0\0\3" + bytes(12) + b"ekv",
+            id="lengths that contradict each other",
+        ),
+        pytest.param(
+            b"\x80\x5c\0\1\0\0\0\0\0\0\0\1" + bytes(12) + b"k", id="a key where there is none"
+        ),
     ],
 )
 def test_what_fits_no_layout_is_raw_under_its_header(data: bytes) -> None:
@@ -273,24 +347,52 @@ def test_what_fits_no_layout_is_raw_under_its_header(data: bytes) -> None:
     assert (packet.key_length, bytes(packet)) == (int.from_bytes(data[2:4], "big"), data)
 
 
-@pytest.mark.parametrize("data", [b"\x80", b"\x80" * 23, b"GET / HTTP/1.1\r\nHost: example\r\n\r\n"])
+@pytest.mark.parametrize(
+    "data", [b"\x80", b"\x80" * 23, b"GET / HTTP/1.1\r\nHost: example\r\n\r\n"]
+)
 def test_bytes_that_begin_no_message_are_raw(data: bytes) -> None:
     assert type(DCP(data)).__name__ == "Raw"
 
 
 def test_what_the_capture_cut_off_is_not_invented() -> None:
     data = encode("dcp_mutation", by_seqno=17, key=b"key", value=b"value")
-    assert (DCP(data[:-2]).value, type(DCP(data[:30]).payload), DCP(data[:24]).payload) == (b"val", Raw, DCP(data[:24]).payload)
+    assert (DCP(data[:-2]).value, type(DCP(data[:30]).payload), DCP(data[:24]).payload) == (
+        b"val",
+        Raw,
+        DCP(data[:24]).payload,
+    )
     assert not isinstance(DCP(data[:24]).payload, MessageBody)
 
 
 def test_messages_of_a_segment_are_layers_one_after_another() -> None:
-    data = encode("dcp_mutation", by_seqno=17, key=b"k", value=b"v") + encode("dcp_noop") + encode("dcp_deletion", key=b"x", opaque=3)
+    data = (
+        encode("dcp_mutation", by_seqno=17, key=b"k", value=b"v")
+        + encode("dcp_noop")
+        + encode("dcp_deletion", key=b"x", opaque=3)
+    )
     packet = DCP(data)
-    assert [type(layer) for layer in (packet, *_above(packet))] == [DCP, DcpMutation, DCP, DcpNoop, DCP, DcpDeletion]
-    assert (_above(packet)[-2].opaque, packet[DcpDeletion].key, packet[DcpMutation].value) == (3, b"x", b"v")
+    assert [type(layer) for layer in (packet, *_above(packet))] == [
+        DCP,
+        DcpMutation,
+        DCP,
+        DcpNoop,
+        DCP,
+        DcpDeletion,
+    ]
+    assert (_above(packet)[-2].opaque, packet[DcpDeletion].key, packet[DcpMutation].value) == (
+        3,
+        b"x",
+        b"v",
+    )
     assert packet.summary().count("DCP ") == 3
-    for again in (packet, forgotten(DCP(data)), without_own_lengths(DCP(data)), packet.copy(), DCP(data[:-1]), DCP(data + b"\x80\x57")):
+    for again in (
+        packet,
+        forgotten(DCP(data)),
+        without_own_lengths(DCP(data)),
+        packet.copy(),
+        DCP(data[:-1]),
+        DCP(data + b"\x80\x57"),
+    ):
         assert bytes(again) in (data, data[:-1], data + b"\x80\x57")
 
 
@@ -302,13 +404,18 @@ def test_what_begins_no_message_behind_others_is_padding() -> None:
 
 
 def test_lengths_of_several_messages_are_each_its_own() -> None:
-    first, second = DCP() / DcpMutation(key=b"k", value=b"v"), DCP(opaque=3) / DcpDeletion(key=b"xyz")
+    first, second = (
+        DCP() / DcpMutation(key=b"k", value=b"v"),
+        DCP(opaque=3) / DcpDeletion(key=b"xyz"),
+    )
     assert bytes(first / second) == bytes(first) + bytes(second)
     assert bytes(IP() / TCP() / first / second)[40:] == bytes(first) + bytes(second)
     between = DCP(bytes(first))
     between.payload.add_payload(DcpNoop() / second)
     assert bytes(without_own_lengths(between)) == bytes(first) + bytes(second)
-    assert bytes(first / DCP() / DCP() / DcpNoop()) == bytes(first) + bytes(DCP()) + bytes(DCP() / DcpNoop())
+    assert bytes(first / DCP() / DCP() / DcpNoop()) == bytes(first) + bytes(DCP()) + bytes(
+        DCP() / DcpNoop()
+    )
 
 
 def test_more_messages_than_scapy_can_stack_are_still_the_same_bytes() -> None:
@@ -336,7 +443,11 @@ def without_own_lengths(packet: Packet) -> Packet:
     return packet
 
 
-@pytest.mark.parametrize("path", [path for path in SAMPLES.glob("*.pcap*") if path.suffix != ".gz"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in SAMPLES.glob("*.pcap*") if path.suffix != ".gz"],
+    ids=lambda path: path.name,
+)
 def test_every_segment_of_a_sample_is_the_same_bytes_again(path: Path) -> None:
     whole = 0
     with PcapReader(str(path)) as reader:
@@ -395,15 +506,23 @@ def test_a_class_tells_its_fields() -> None:
 
 
 def test_summaries_say_what_and_where() -> None:
-    assert (DCP(vbucket=5, opaque=17) / DcpMutation()).summary() == "DCP dcp_mutation vbucket 5 opaque 0x00000011"
-    assert (DCP() / DcpStreamReqResponse(rollback_seqno=1)).summary() == "DCP dcp_stream_req response rollback opaque 0x00000000"
-    assert (IP() / TCP() / DCP() / DcpNoop()).summary() == "IP / TCP / DCP dcp_noop vbucket 0 opaque 0x00000000"
+    assert (
+        DCP(vbucket=5, opaque=17) / DcpMutation()
+    ).summary() == "DCP dcp_mutation vbucket 5 opaque 0x00000011"
+    assert (
+        DCP() / DcpStreamReqResponse(rollback_seqno=1)
+    ).summary() == "DCP dcp_stream_req response rollback opaque 0x00000000"
+    assert (
+        IP() / TCP() / DCP() / DcpNoop()
+    ).summary() == "IP / TCP / DCP dcp_noop vbucket 0 opaque 0x00000000"
 
 
 def test_a_stream_socket_speaks_the_protocol() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        answers = encode("dcp_open", "response", opaque=1) + encode("hello", "response", opaque=2, features=[{"feature": 0x12}])
+        answers = encode("dcp_open", "response", opaque=1) + encode(
+            "hello", "response", opaque=2, features=[{"feature": 0x12}]
+        )
         # the second answer in pieces, of which the first ends inside its header
         for at in range(0, len(answers), 33):
             threading.Timer(at / 1000, theirs.sendall, [answers[at : at + 33]]).start()

@@ -42,12 +42,31 @@ def by_reading(*paths: Path) -> list[dict[str, Any]]:
                         "data": batch.bytes_of(i),
                         "time_ns": int(batch.time_ns[i]),
                         "row": int(batch.row[i]),
-                        "frames": (batch.files[int(batch.file[i])], int(batch.frame[i]), int(batch.last_frame[i])),
-                        "place": (connection, DIRECTIONS[int(batch.direction[i])], int(batch.stream_offset[i])),
-                        "ends": (batch.endpoints.client[connection - 1], batch.endpoints.server[connection - 1]),
-                        "says": (batch.vbucket.at(i), batch.key_of(i), batch.decoded.collection_id.at(i)),
+                        "frames": (
+                            batch.files[int(batch.file[i])],
+                            int(batch.frame[i]),
+                            int(batch.last_frame[i]),
+                        ),
+                        "place": (
+                            connection,
+                            DIRECTIONS[int(batch.direction[i])],
+                            int(batch.stream_offset[i]),
+                        ),
+                        "ends": (
+                            batch.endpoints.client[connection - 1],
+                            batch.endpoints.server[connection - 1],
+                        ),
+                        "says": (
+                            batch.vbucket.at(i),
+                            batch.key_of(i),
+                            batch.decoded.collection_id.at(i),
+                        ),
                         "request": (batch.request_row.at(i), batch.rtt_ns.at(i)),
-                        "doubts": (batch.missing.of(i), bool(batch.heuristic[i]), batch.problem_of(i)),
+                        "doubts": (
+                            batch.missing.of(i),
+                            bool(batch.heuristic[i]),
+                            batch.problem_of(i),
+                        ),
                     }
                 )
     return out
@@ -61,7 +80,11 @@ def by_scapy(packets: Iterable[Packet]) -> list[dict[str, Any]]:
             "time_ns": int(packet.time * 10**9),
             "row": packet.origin.row,
             "frames": (packet.origin.file, packet.origin.frame, packet.origin.last_frame),
-            "place": (packet.origin.connection, packet.origin.direction, packet.origin.stream_offset),
+            "place": (
+                packet.origin.connection,
+                packet.origin.direction,
+                packet.origin.stream_offset,
+            ),
             "ends": (packet.origin.client, packet.origin.server),
             "says": (packet.origin.vbucket, packet.origin.key, packet.origin.collection_id),
             "request": (packet.origin.request_row, packet.origin.rtt_ns),
@@ -100,7 +123,10 @@ Damage = Callable[[list[damage.Packet]], list[damage.Packet]]
 def test_a_damaged_capture_gives_the_messages_that_read_gives(harm: Damage, tmp_path: Path) -> None:
     tape = damage.generated(400)
     path = tmp_path / "damaged.pcap"
-    recorded = [builders.Recorded(packet.data, packet.wire, packet.time_ns) for packet in harm(list(tape.packets))]
+    recorded = [
+        builders.Recorded(packet.data, packet.wire, packet.time_ns)
+        for packet in harm(list(tape.packets))
+    ]
     path.write_bytes(builders.pcap(recorded, magic=0xA1B23C4D))
     wanted = by_reading(path)
     assert wanted
@@ -114,9 +140,13 @@ def mutations(count: int, **options: Any) -> list[builders.Segment]:
     return one.segments
 
 
-@pytest.mark.parametrize("link_type", [builders.NULL, builders.RAW, builders.COOKED, builders.COOKED_2, builders.IPV4])
+@pytest.mark.parametrize(
+    "link_type", [builders.NULL, builders.RAW, builders.COOKED, builders.COOKED_2, builders.IPV4]
+)
 @pytest.mark.parametrize("form", [builders.pcap, builders.pcapng])
-def test_link_types_are_those_of_the_file(link_type: int, form: builders.Form, tmp_path: Path) -> None:
+def test_link_types_are_those_of_the_file(
+    link_type: int, form: builders.Form, tmp_path: Path
+) -> None:
     path = tmp_path / "capture"
     path.write_bytes(form(builders.recorded(mutations(20), link_type=link_type)))
     assert len(by_reading(path)) == 20
@@ -137,7 +167,9 @@ def test_a_file_with_several_link_types_is_read_by_scapys_classes(tmp_path: Path
 def test_frames_longer_than_scapy_reads_by_itself_are_whole(tmp_path: Path) -> None:
     one = Conversation(mss=65_483)  # in a frame of 65,549 bytes, as loopback interfaces carry them
     one.handshake()
-    one.stream(False, b"".join(builders.mutation(seqno, value=b"v" * 40_000) for seqno in range(1, 6)))
+    one.stream(
+        False, b"".join(builders.mutation(seqno, value=b"v" * 40_000) for seqno in range(1, 6))
+    )
     path = tmp_path / "long.pcap"
     path.write_bytes(builders.pcap(builders.recorded(one.segments)))
     found = sniff(offline=str(path), session=DCPSession)
@@ -152,7 +184,9 @@ def test_several_files_are_one_reading_in_order_of_time(tmp_path: Path) -> None:
         paths.append(tmp_path / f"{number}.pcap")
         paths[-1].write_bytes(builders.pcap(builders.recorded(part)))
     assert len(by_reading(*paths)) == 60
-    assert by_scapy(sniff(offline=[str(path) for path in paths], session=DCPSession)) == by_reading(*paths)
+    assert by_scapy(sniff(offline=[str(path) for path in paths], session=DCPSession)) == by_reading(
+        *paths
+    )
 
 
 def test_the_end_of_the_file_gives_what_was_held_back(tmp_path: Path) -> None:
@@ -190,7 +224,11 @@ def test_what_sniff_is_asked_for_holds_for_messages(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes(builders.pcap(builders.recorded(mutations(50))))
     assert len(sniff(offline=str(path), session=DCPSession, count=7)) == 7
-    picked = sniff(offline=str(path), session=DCPSession, lfilter=lambda packet: DcpMutation in packet and packet.by_seqno > 45)
+    picked = sniff(
+        offline=str(path),
+        session=DCPSession,
+        lfilter=lambda packet: DcpMutation in packet and packet.by_seqno > 45,
+    )
     assert [packet.by_seqno for packet in picked] == [46, 47, 48, 49, 50]
 
 
@@ -203,10 +241,16 @@ def test_packets_from_memory_and_from_compressed_files_are_read(tmp_path: Path) 
 
 
 @pytest.mark.requires("tcpdump")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # before 2.8 Scapy leaves its tcpdump to the collector
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # before 2.8 Scapy leaves its tcpdump to the collector
 def test_a_filter_of_sniff_comes_before_the_session(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(builders.pcap(builders.recorded([*mutations(10), *mutations(5, client=("10.0.0.9", 40_000))])))
+    path.write_bytes(
+        builders.pcap(
+            builders.recorded([*mutations(10), *mutations(5, client=("10.0.0.9", 40_000))])
+        )
+    )
     assert len(sniff(offline=str(path), session=DCPSession, filter="port 40000")) == 5
 
 
@@ -249,7 +293,9 @@ def test_an_interface_gives_what_was_sent() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sniffer:
             assert sniffer.stdout is not None
             assert sniffer.stdout.readline() == "ready\n"
-            (said,) = play([talk], port=11210, at_server=lambda: inside(name), at_client=lambda: inside(name))
+            (said,) = play(
+                [talk], port=11210, at_server=lambda: inside(name), at_client=lambda: inside(name)
+            )
             heard = [line.split() for line in sniffer.stdout]
     assert [data for way, data in heard if way == "c2s"] == [data.hex() for data in said.c2s]
     assert [data for way, data in heard if way == "s2c"] == [data.hex() for data in said.s2c]

@@ -1,7 +1,8 @@
-"""A DCP command more than there is: one row of the table of opcodes and one layout, added while the program starts.
+"""A DCP command more than there is: one row of the table of opcodes and one layout, added while the
+program starts.
 
-``python -m tests.scenarios.added ROW LAYOUT`` prints as JSON what becomes of conversations that use it; ``test_added`` runs it. Everything
-else of the program is as it is.
+``python -m tests.scenarios.added ROW LAYOUT`` prints as JSON what becomes of conversations that use
+it; ``test_added`` runs it. Everything else of the program is as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from types import CodeType, ModuleType
 from typing import Any
 
 NAME = "dcp_touched"
-_AFTER = {"dcpinspect.protocol.opcodes": "class Opcode(_Numbered):\n", "dcpinspect.protocol.layouts": "DCP = (\n"}
+_AFTER = {
+    "dcpinspect.protocol.opcodes": "class Opcode(_Numbered):\n",
+    "dcpinspect.protocol.layouts": "DCP = (\n",
+}
 """By module: the text that the addition follows."""
 _IMPORTS = "from dcpinspect.protocol.fields import Field, FieldKind, Layout\n"
 """What a layout is written with; the module that collects them needs not all of it."""
@@ -37,7 +41,9 @@ class _Finder(MetaPathFinder):
     def __init__(self, lines: Mapping[str, str]) -> None:
         self._lines = lines
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         spec = PathFinder.find_spec(fullname, path, target) if fullname in self._lines else None
         if spec is not None and spec.origin is not None:
             loader = _Loader(fullname, spec.origin)

@@ -1,4 +1,6 @@
-"""A capture with a marker in every place where a name or a document can stand, and a search that finds it in whatever form."""
+"""A capture with a marker in every place where a name or a document can stand, and a search that
+finds it in whatever form.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,34 @@ def mark(place: str) -> str:
 
 
 def _base64_forms() -> list[bytes]:
-    """What base64 makes of the core, at each of the three places in a group of bytes, without what depends on its neighbours."""
-    return [base64.b64encode(bytes(before) + CORE.encode())[(0, 2, 3)[before] : -4] for before in range(3)]
+    """What base64 makes of the core, at each of the three places in a group of bytes, without what
+    depends on its neighbours.
+    """
+    return [
+        base64.b64encode(bytes(before) + CORE.encode())[(0, 2, 3)[before] : -4]
+        for before in range(3)
+    ]
 
 
-FORMS = (CORE.encode(), CORE.encode().hex().encode(), CORE.encode().hex().upper().encode(), *_base64_forms())
+FORMS = (
+    CORE.encode(),
+    CORE.encode().hex().encode(),
+    CORE.encode().hex().upper().encode(),
+    *_base64_forms(),
+)
 _GZIP = re.compile(rb"\x1f\x8b\x08")
 
 
 def found(text: bytes) -> set[str]:
-    """The places whose markers are in a text: plainly, as digits with or without blanks, letter by letter in a grid, as base64, packed."""
-    places = {match.decode(errors="replace") for match in re.findall(rb"%b(..)" % CORE.encode(), text)}
-    for name, form in zip(("plain", "hex", "HEX", "base64", "base64", "base64"), FORMS, strict=True):
+    """The places whose markers are in a text: plainly, as digits with or without blanks, letter by
+    letter in a grid, as base64, packed.
+    """
+    places = {
+        match.decode(errors="replace") for match in re.findall(rb"%b(..)" % CORE.encode(), text)
+    }
+    for name, form in zip(
+        ("plain", "hex", "HEX", "base64", "base64", "base64"), FORMS, strict=True
+    ):
         if name != "plain" and form in text:
             places.add(name)
     letters = b"".join(re.findall(rb"\('(.)'\)", text))  # of the byte grid
@@ -94,7 +112,9 @@ WISHES = (
     b"\xff" + mark("qo").encode(),
 )
 """Values of stream requests that have more than the protocol knows."""
-WISHED = frozenset({"qa", "qb", "qc", "qd", "qe", "qf", "qg", "qh", "qi", "qj", "qk", "ql", "qm", "qn", "qp"})
+WISHED = frozenset(
+    {"qa", "qb", "qc", "qd", "qe", "qf", "qg", "qh", "qi", "qj", "qk", "ql", "qm", "qn", "qp"}
+)
 CONTROLS = (
     (mark("ya"), mark("yb")),
     ("set_priority", mark("yc")),
@@ -108,21 +128,34 @@ TEXTS_OF_COMMANDS = frozenset(f"z{letter}" for letter in "abcdefghijklmopqrstuv"
 
 
 def _session(name: str, agent: bytes) -> list[tuple[int, bytes]]:
-    """(side, message): what a client says first. The features are collections, snappy, xattrs and JSON."""
+    """(side, message): what a client says first. The features are collections, snappy, xattrs and
+    JSON.
+    """
     features = [{"feature": number} for number in (0x12, 0x0A, 0x06, 0x0B)]
     return [
         (0, encode("hello", key=agent, opaque=1, features=features)),
         (1, encode("hello", side="response", opaque=1, features=features)),
         (0, builders.message(opcode=0x89, key=mark("bu").encode(), opaque=2)),
         (1, builders.message(magic=0x81, opcode=0x89, opaque=2)),
-        (0, encode("dcp_open", key=name, opaque=3, flags=["producer"], value=json_of("co", "consumer_name"))),
+        (
+            0,
+            encode(
+                "dcp_open",
+                key=name,
+                opaque=3,
+                flags=["producer"],
+                value=json_of("co", "consumer_name"),
+            ),
+        ),
         (1, encode("dcp_open", side="response", opaque=3)),
     ]
 
 
 def _control(opaque: int, key: str, value: str, status: int = 0) -> list[tuple[int, bytes]]:
     refused = b"" if not status else ERROR
-    answer = builders.message(magic=0x81, opcode=0x5E, opaque=opaque, specific=status, value=refused)
+    answer = builders.message(
+        magic=0x81, opcode=0x5E, opaque=opaque, specific=status, value=refused
+    )
     return [(0, encode("dcp_control", key=key, value=value, opaque=opaque)), (1, answer)]
 
 
@@ -137,13 +170,24 @@ def _slots() -> tuple[Slot, ...]:
 
 
 def _mutation(seqno: int, key: bytes, value: bytes, datatype: int = 0) -> bytes:
-    return encode("dcp_mutation", vbucket=7, opaque=0x20, by_seqno=seqno, cas=20 - seqno, key=key, value=value, datatype=datatype)
+    return encode(
+        "dcp_mutation",
+        vbucket=7,
+        opaque=0x20,
+        by_seqno=seqno,
+        cas=20 - seqno,
+        key=key,
+        value=value,
+        datatype=datatype,
+    )
 
 
 def _stream() -> list[tuple[int, bytes]]:
     """A stream in which documents and collections come, and something is wrong with some."""
     key, opaque = mark("ke").encode(), 0x20
-    inflated, bits = encode_document(json_of("va"), xattrs={mark("xn"): f'{{"a":"{mark("xv")}"}}'}, json=True, snappy=True)
+    inflated, bits = encode_document(
+        json_of("va"), xattrs={mark("xn"): f'{{"a":"{mark("xv")}"}}'}, json=True, snappy=True
+    )
     begin = builders.message(
         opcode=0x5F,
         specific=7,
@@ -160,35 +204,87 @@ def _stream() -> list[tuple[int, bytes]]:
         key=mark("sc").encode(),
         value=bytes(8) + bytes([0, 0, 0, 8]),
     )
-    named = encode_table(_slots(), {"manifest_uid": 3, "scope_id": 8, "collection_id": 10, "collection_name": mark("cf")})
+    named = encode_table(
+        _slots(),
+        {"manifest_uid": 3, "scope_id": 8, "collection_id": 10, "collection_name": mark("cf")},
+    )
     extras = (3).to_bytes(8, "big") + bytes(4) + b"\2"
-    flat = builders.message(opcode=0x5F, specific=7, opaque=opaque, extras=extras, key=mark("cb").encode(), value=named)
+    flat = builders.message(
+        opcode=0x5F, specific=7, opaque=opaque, extras=extras, key=mark("cb").encode(), value=named
+    )
     documents = [
         _mutation(4, b"\x09" + key, inflated, bits),
         _mutation(5, b"\x09" + key, json_of("vb")),
         _mutation(5, b"\x09" + key, encode_snappy(json_of("vc")), 2),
         _mutation(9, b"\x7f" + key, b'{"a":' + json_of("vd"), 1),
-        encode("dcp_deletion", vbucket=7, opaque=opaque, by_seqno=10, cas=5, key=b"\x09" + key, value=json_of("ve")),
+        encode(
+            "dcp_deletion",
+            vbucket=7,
+            opaque=opaque,
+            by_seqno=10,
+            cas=5,
+            key=b"\x09" + key,
+            value=json_of("ve"),
+        ),
         _mutation(11, b"\x81\x01" + key, b"\xff" + json_of("vf"), 2),
     ]
-    asked = encode("dcp_stream_req", vbucket=7, opaque=opaque, start_seqno=0, end_seqno=(1 << 64) - 1, value='{"collections":["9"]}')
-    granted = encode("dcp_stream_req", side="response", opaque=opaque, failover_log=[{"uuid": 1, "seqno": 0}])
-    marker = encode("dcp_snapshot_marker", vbucket=7, opaque=opaque, start_seqno=0, end_seqno=12, snapshot_type=["memory", "checkpoint"])
-    elsewhere = encode("dcp_stream_req", vbucket=9, opaque=0x21, start_seqno=0, end_seqno=(1 << 64) - 1)
-    refused = builders.message(magic=0x81, opcode=0x53, specific=7, opaque=0x21, value=MAP, datatype=1)
-    said = [(0, asked), (1, granted), (1, marker), *((1, one) for one in (begin, scope, flat, *documents)), (0, elsewhere), (1, refused)]
+    asked = encode(
+        "dcp_stream_req",
+        vbucket=7,
+        opaque=opaque,
+        start_seqno=0,
+        end_seqno=(1 << 64) - 1,
+        value='{"collections":["9"]}',
+    )
+    granted = encode(
+        "dcp_stream_req", side="response", opaque=opaque, failover_log=[{"uuid": 1, "seqno": 0}]
+    )
+    marker = encode(
+        "dcp_snapshot_marker",
+        vbucket=7,
+        opaque=opaque,
+        start_seqno=0,
+        end_seqno=12,
+        snapshot_type=["memory", "checkpoint"],
+    )
+    elsewhere = encode(
+        "dcp_stream_req", vbucket=9, opaque=0x21, start_seqno=0, end_seqno=(1 << 64) - 1
+    )
+    refused = builders.message(
+        magic=0x81, opcode=0x53, specific=7, opaque=0x21, value=MAP, datatype=1
+    )
+    said = [
+        (0, asked),
+        (1, granted),
+        (1, marker),
+        *((1, one) for one in (begin, scope, flat, *documents)),
+        (0, elsewhere),
+        (1, refused),
+    ]
     return [*said, *_wishes()]
 
 
 def _wishes() -> list[tuple[int, bytes]]:
     """Stream requests with texts in their values, some of them refused."""
     out = []
-    for number, (value, datatype) in enumerate((*((wish, 0) for wish in WISHES), (encode_snappy(json_of("qp", "scope") * 3), 2))):
+    for number, (value, datatype) in enumerate(
+        (*((wish, 0) for wish in WISHES), (encode_snappy(json_of("qp", "scope") * 3), 2))
+    ):
         opaque, status = 0x40 + number, 4 * (number % 2)
         extras = bytes(16) + b"\xff" * 8 + bytes(24)
-        request = builders.message(opcode=0x53, specific=7, opaque=opaque, extras=extras, value=value, datatype=datatype)
+        request = builders.message(
+            opcode=0x53, specific=7, opaque=opaque, extras=extras, value=value, datatype=datatype
+        )
         answer = bytes(16) if not status else b""
-        out += [(0, request), (1, builders.message(magic=0x81, opcode=0x53, specific=status, opaque=opaque, value=answer))]
+        out += [
+            (0, request),
+            (
+                1,
+                builders.message(
+                    magic=0x81, opcode=0x53, specific=status, opaque=opaque, value=answer
+                ),
+            ),
+        ]
     return out
 
 
@@ -197,12 +293,38 @@ def _others() -> list[tuple[int, bytes]]:
     out: list[tuple[int, bytes]] = []
 
     def ask(
-        opcode: int, *, key: str = "", value: bytes = b"", extras: bytes = b"", answer: bytes = b"", status: int = 0, datatype: int = 0
+        opcode: int,
+        *,
+        key: str = "",
+        value: bytes = b"",
+        extras: bytes = b"",
+        answer: bytes = b"",
+        status: int = 0,
+        datatype: int = 0,
     ) -> None:
         opaque = 0x100 + len(out)
         name = (b"\x09" if key.startswith("k") else b"") + mark(key).encode() if key else b""
-        out.append((0, builders.message(opcode=opcode, key=name, value=value, extras=extras, opaque=opaque)))
-        out.append((1, builders.message(magic=0x81, opcode=opcode, value=answer, specific=status, opaque=opaque, datatype=datatype)))
+        out.append(
+            (
+                0,
+                builders.message(
+                    opcode=opcode, key=name, value=value, extras=extras, opaque=opaque
+                ),
+            )
+        )
+        out.append(
+            (
+                1,
+                builders.message(
+                    magic=0x81,
+                    opcode=opcode,
+                    value=answer,
+                    specific=status,
+                    opaque=opaque,
+                    datatype=datatype,
+                ),
+            )
+        )
 
     path = mark("pa").encode()
     ask(0xB5, answer=MAP, datatype=1)
@@ -216,12 +338,28 @@ def _others() -> list[tuple[int, bytes]]:
     ask(0x85, key="cr", value=b"module=" + mark("cs").encode())
     ask(0x86, key="de", value=b"force=true")
     ask(0x10, key="st", answer=mark("sv").encode())
-    out.append((1, builders.message(magic=0x81, opcode=0x10, key=f"eq_dcpq:{mark('sn')}:type".encode(), value=mark("so").encode())))
+    out.append(
+        (
+            1,
+            builders.message(
+                magic=0x81,
+                opcode=0x10,
+                key=f"eq_dcpq:{mark('sn')}:type".encode(),
+                value=mark("so").encode(),
+            ),
+        )
+    )
     ask(0x3D, value=b'{"topology":[["' + mark("to").encode() + b'"]]}', extras=b"\1")
     ask(0x00, key="kb", answer=bytes(4) + json_of("vg"), datatype=1)
     ask(0x00, key="kc", answer=ERROR, status=0x24, datatype=1)
     ask(0x01, key="kd", value=json_of("vh"), extras=bytes(8))
-    ask(0xC5, key="kf", value=path, extras=len(path).to_bytes(2, "big") + b"\0", answer=json_of("vi"))
+    ask(
+        0xC5,
+        key="kf",
+        value=path,
+        extras=len(path).to_bytes(2, "big") + b"\0",
+        answer=json_of("vi"),
+    )
     ask(0xD0, key="kg", value=b"\xc5\x00" + len(path).to_bytes(2, "big") + path)
     ask(0x7E, key="un", value=json_of("uv"), extras=mark("ux").encode())
     ask(0xDA, value=json_of("ra", "range"))
@@ -244,23 +382,62 @@ def _others() -> list[tuple[int, bytes]]:
     ask(0x20, answer=b"PLAIN " + mark("zr").encode() + b" SCRAM-SHA512")
     ask(0x21, key="zs")
     ask(0x2A, key="zt", value=json_of("zu"))
-    for name in (b"PLAIN", b"list", b"tls"):  # words that the protocol knows, some of them in another command's place
-        out += [(0, builders.message(opcode=opcode, key=name, opaque=0x1FC)) for opcode in (0x21, 0xAF)]
-    user = encode_frames([(4, mark("im").encode()), (9, mark("fr").encode()), (6, mark("zv").encode())])
-    out.append((0, flexible(builders.message(opcode=0x00, key=b"\x09" + mark("kh").encode(), opaque=0x1FE), user)))
-    for opcode, key, value in ((0x01, "pb", MAP), (0x03, "", b'["' + mark("ex").encode() + b'"]'), (0x04, "ge", b"")):
+    for name in (
+        b"PLAIN",
+        b"list",
+        b"tls",
+    ):  # words that the protocol knows, some of them in another command's place
+        out += [
+            (0, builders.message(opcode=opcode, key=name, opaque=0x1FC)) for opcode in (0x21, 0xAF)
+        ]
+    user = encode_frames(
+        [(4, mark("im").encode()), (9, mark("fr").encode()), (6, mark("zv").encode())]
+    )
+    out.append(
+        (
+            0,
+            flexible(
+                builders.message(opcode=0x00, key=b"\x09" + mark("kh").encode(), opaque=0x1FE), user
+            ),
+        )
+    )
+    for opcode, key, value in (
+        (0x01, "pb", MAP),
+        (0x03, "", b'["' + mark("ex").encode() + b'"]'),
+        (0x04, "ge", b""),
+    ):
         extras = bytes(16) if opcode == 0x01 else b""
-        out.append((1, builders.message(magic=0x82, opcode=opcode, key=mark(key).encode() if key else b"", value=value, extras=extras)))
+        out.append(
+            (
+                1,
+                builders.message(
+                    magic=0x82,
+                    opcode=opcode,
+                    key=mark(key).encode() if key else b"",
+                    value=value,
+                    extras=extras,
+                ),
+            )
+        )
     return out
 
 
 def marked(path: Path) -> Path:
-    """Two connections, the second with the name of the first, of which one ends in bytes that are no message; and one of TLS."""
+    """Two connections, the second with the name of the first, of which one ends in bytes that are
+    no message; and one of TLS.
+    """
     name = f"eq_dcpq:{mark('nm')}:7"
     talks = []
-    for port, agent in ((50_001, mark("ag").encode()), (50_002, f'{{"a":"{mark("aj")}","i":"{mark("ai")}"}}'.encode())):
+    for port, agent in (
+        (50_001, mark("ag").encode()),
+        (50_002, f'{{"a":"{mark("aj")}","i":"{mark("ai")}"}}'.encode()),
+    ):
         talk = Talk(port, start_ns=builders.START_NS + port)
-        said = _session(name, agent) + _control(4, "consumer_name", mark("cn")) + _control(5, "set_priority", "none", 4)
+        said = (
+            _session(name, agent)
+            + _control(4, "consumer_name", mark("cn"))
+            + _control(5, "set_priority", "none", 4)
+        )
         for number, (key, value) in enumerate(CONTROLS):
             said += _control(6 + number, key, value, 4 * (number % 2))
         said += [
@@ -268,7 +445,14 @@ def marked(path: Path) -> Path:
             *(_others() if port == 50_001 else ()),
             (0, encode("dcp_open", key=f"{mark('nx')}", opaque=99, flags=["producer"])),
         ]
-        said.append((1, builders.message(magic=0x81, opcode=0x50, specific=2, opaque=99, value=ERROR, datatype=1)))
+        said.append(
+            (
+                1,
+                builders.message(
+                    magic=0x81, opcode=0x50, specific=2, opaque=99, value=ERROR, datatype=1
+                ),
+            )
+        )
         talk.handshake()
         for side, data in said:
             talk.stream(side, data)

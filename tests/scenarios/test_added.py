@@ -1,4 +1,6 @@
-"""One row of the table of opcodes and one layout are all that a new DCP command needs: 0x68, whose first field is not its seqno."""
+"""One row of the table of opcodes and one layout are all that a new DCP command needs: 0x68, whose
+first field is not its seqno.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,25 @@ import pytest
 ROW = 'DCP_TOUCHED = (0x68, K | E | S, "A document was touched.")'
 LAYOUT = (
     'Layout(0x68, "request", "v1", "none", key=Field("key", 0, FieldKind.KEY, "key"),'
-    ' extras=(Field("rev_seqno", 0, FieldKind.U64, "revision"), Field("by_seqno", 8, FieldKind.SEQNO, "seqno", "by_seqno"))),'
+    ' extras=(Field("rev_seqno", 0, FieldKind.U64, "revision"), Field("by_seqno", 8, '
+    'FieldKind.SEQNO, "seqno", "by_seqno"))),'
 )
 
 
-@pytest.fixture(scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.deep)])
+@pytest.fixture(
+    scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.deep)]
+)
 def told(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What becomes of the conversations of ``added``."""
     command = [sys.executable, "-m", "tests.scenarios.added", ROW, LAYOUT]
     folder = Path(__file__).parents[2]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=folder, env=os.environ | {"DCPINSPECT_KERNELS": request.param}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=os.environ | {"DCPINSPECT_KERNELS": request.param},
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -33,7 +43,13 @@ def told(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def test_its_events_are_followed(told: dict[str, Any]) -> None:
     (stream,) = told["streams"]
-    assert [stream[name] for name in ("items", "first_seqno", "last_seqno", "gaps", "verdict")] == [4, 1, 4, 0, "caught-up"]
+    assert [stream[name] for name in ("items", "first_seqno", "last_seqno", "gaps", "verdict")] == [
+        4,
+        1,
+        4,
+        0,
+        "caught-up",
+    ]
 
 
 def test_its_seqnos_leave_no_gap(told: dict[str, Any]) -> None:

@@ -13,14 +13,26 @@ from scapy.packet import Packet, Raw
 from tests import builders
 from tests.builders import Segment
 
-ENDS = st.tuples(st.ip_addresses(v=4).map(str), st.integers(0, 65_535)), st.tuples(st.ip_addresses(v=6).map(str), st.integers(0, 65_535))
+ENDS = (
+    st.tuples(st.ip_addresses(v=4).map(str), st.integers(0, 65_535)),
+    st.tuples(st.ip_addresses(v=6).map(str), st.integers(0, 65_535)),
+)
 NUMBERS = st.integers(0, 2**32 - 1)
 
 
 def by_scapy(segment: Segment, *, vlans: tuple[int, ...] = (), zero_length: bool = False) -> bytes:
-    source, target = (segment.client, segment.server) if segment.to_server else (segment.server, segment.client)
+    source, target = (
+        (segment.client, segment.server) if segment.to_server else (segment.server, segment.client)
+    )
     six = ":" in source[0]
-    tcp = TCP(sport=source[1], dport=target[1], seq=segment.seq, ack=segment.ack, flags=segment.flags, window=65_535)
+    tcp = TCP(
+        sport=source[1],
+        dport=target[1],
+        seq=segment.seq,
+        ack=segment.ack,
+        flags=segment.flags,
+        window=65_535,
+    )
     ip: Packet = IPv6(src=source[0], dst=target[0]) if six else IP(src=source[0], dst=target[0])
     if zero_length:
         setattr(ip, "plen" if six else "len", 0)
@@ -53,7 +65,9 @@ def test_any_segment_is_the_packet_that_scapy_makes(
     assert made == by_scapy(segment, vlans=vlans, zero_length=zero_length)
 
 
-@pytest.mark.parametrize("link_type", [builders.NULL, builders.LOOP, builders.RAW, builders.COOKED, builders.COOKED_2])
+@pytest.mark.parametrize(
+    "link_type", [builders.NULL, builders.LOOP, builders.RAW, builders.COOKED, builders.COOKED_2]
+)
 @pytest.mark.parametrize("host", ["10.0.0.1", "fd00::1"])
 def test_on_other_links_it_is_the_same_behind_their_headers(link_type: int, host: str) -> None:
     segment = Segment(True, 1, 2, payload=b"payload", client=(host, 1), server=(host, 2))

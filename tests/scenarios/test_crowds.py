@@ -1,4 +1,5 @@
-"""Captures of very many connections: little is kept of each, next to nothing of one that has ended, and nothing depends on batches.
+"""Captures of very many connections: little is kept of each, next to nothing of one that has ended,
+and nothing depends on batches.
 
 Captures of very many messages, too: of them nothing is kept.
 """
@@ -52,14 +53,25 @@ def kept(path: Path, *, find_ports: bool) -> int:
     return after - before
 
 
-@pytest.mark.parametrize(("closed", "find_ports", "limit"), [(True, False, 1500), (False, False, 3500), (False, True, 4500)])
-def test_memory_grows_by_little_with_each_connection(tmp_path: Path, closed: bool, find_ports: bool, limit: int) -> None:
-    """The kinds in the crowd brought 13 kB each once, those of text and TLS half a megabyte, and the closed ones 4 kB."""
+@pytest.mark.parametrize(
+    ("closed", "find_ports", "limit"),
+    [(True, False, 1500), (False, False, 3500), (False, True, 4500)],
+)
+def test_memory_grows_by_little_with_each_connection(
+    tmp_path: Path, closed: bool, find_ports: bool, limit: int
+) -> None:
+    """The kinds in the crowd brought 13 kB each once, those of text and TLS half a megabyte, and
+    the closed ones 4 kB.
+    """
     port = 9999 if find_ports else PORT
-    paths = [written(tmp_path, count, closed=closed, port=port) for count in (len(KINDS), FEW, MANY)]
+    paths = [
+        written(tmp_path, count, closed=closed, port=port) for count in (len(KINDS), FEW, MANY)
+    ]
     tracemalloc.start()
     try:
-        _, few, many = (kept(path, find_ports=find_ports) for path in paths)  # the first one: tables that are made once
+        _, few, many = (
+            kept(path, find_ports=find_ports) for path in paths
+        )  # the first one: tables that are made once
     finally:
         tracemalloc.stop()
     assert 100 < (many - few) / (MANY - FEW) < limit
@@ -69,15 +81,22 @@ def read(path: Path, batch_bytes: int, *, find_ports: bool) -> list[object]:
     """Rows, coverage and links."""
     engine = Engine([path.name], find_ports=find_ports)
     with open_capture(path, batch_bytes=batch_bytes) as opened:
-        found: list[object] = [row for batch in opened for row in damage.rows_in(engine.feed(batch))]
+        found: list[object] = [
+            row for batch in opened for row in damage.rows_in(engine.feed(batch))
+        ]
     found += damage.rows_in(engine.finish())
-    found += [tuple((one.name, getattr(direction, one.name)) for one in fields(direction)) for direction in engine.coverage.directions]
+    found += [
+        tuple((one.name, getattr(direction, one.name)) for one in fields(direction))
+        for direction in engine.coverage.directions
+    ]
     return [*found, *engine.links]
 
 
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("find_ports", [True, False])
-def test_a_crowd_reads_the_same_in_any_batches(tmp_path: Path, closed: bool, find_ports: bool) -> None:
+def test_a_crowd_reads_the_same_in_any_batches(
+    tmp_path: Path, closed: bool, find_ports: bool
+) -> None:
     path = written(tmp_path, 60, closed=closed, port=9999 if find_ports else PORT)
     whole = read(path, 1 << 24, find_ports=find_ports)
     assert len(whole) >= 2 * 60
@@ -96,9 +115,11 @@ def test_every_byte_of_a_crowd_is_accounted_for(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_messages() -> None:
-    """What is known of a stream takes as much after five times as many events: there are no gaps among them.
+    """What is known of a stream takes as much after five times as many events: there are no gaps
+    among them.
 
-    NumPy keeps up to 30 kB of small blocks that were freed, whatever the events: so there are enough events to see 12 bytes of each.
+    NumPy keeps up to 30 kB of small blocks that were freed, whatever the events: so there are
+    enough events to see 12 bytes of each.
     """
     talk = opened(connection_buffer_size="100000")
     talk.ack_after = 1000

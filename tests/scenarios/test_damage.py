@@ -1,13 +1,16 @@
-"""Damaged captures: what no hole touches is read, byte for byte; nothing is invented; every byte and every hole is accounted for.
+"""Damaged captures: what no hole touches is read, byte for byte; nothing is invented; every byte
+and every hole is accounted for.
 
 What may stay unread, and nothing else (``exempt``):
 
 - The message that the capture ends in, if nothing shows where it ends.
-- After sync was lost: messages up to the first of a stream that the connection has already shown (on its own side, or by a request of
-  the client). Nothing tells those from the contents of a value.
+- After sync was lost: messages up to the first of a stream that the connection has already shown
+  (on its own side, or by a request of the client). Nothing tells those from the contents of a
+  value.
 
-What may be invented: messages in a value that is itself a recording of four or more, where nothing that the connection showed
-speaks against them: at a mid-stream start, or after a hole where the client's side is not there or lacks 72 bytes in a row.
+What may be invented: messages in a value that is itself a recording of four or more, where nothing
+that the connection showed speaks against them: at a mid-stream start, or after a hole where the
+client's side is not there or lacks 72 bytes in a row.
 """
 
 from __future__ import annotations
@@ -72,7 +75,9 @@ def exempt(tape: Tape, packets: Sequence[Packet], flow: Flow) -> set[int]:
     return found
 
 
-def assert_read(tape: Tape, packets: Sequence[Packet], *, strict: bool = False, lies: bool = False) -> tuple[Comparison, Reading]:
+def assert_read(
+    tape: Tape, packets: Sequence[Packet], *, strict: bool = False, lies: bool = False
+) -> tuple[Comparison, Reading]:
     """``strict``: nothing is exempt. ``lies``: messages may be invented."""
     reading = damage.read(damage.batches(packets))
     result = damage.compare(tape, packets, reading)
@@ -94,7 +99,9 @@ REORDERINGS: dict[str, Damage] = {
     "0.1 % swapped": lambda packets, seed: damage.swapped(packets, 0.001, seed),
     "5 % up to 30 places later": lambda packets, seed: damage.swapped(packets, 0.05, seed, by=30),
     "every packet twice": lambda packets, _: damage.doubled(packets),
-    "every packet again 30 packets later": lambda packets, seed: damage.doubled(packets, 30 + seed % 2),
+    "every packet again 30 packets later": lambda packets, seed: damage.doubled(
+        packets, 30 + seed % 2
+    ),
 }
 VALUES = {"plain": damage.plain, "recordings": damage.nested}
 DEEP_SEEDS = [pytest.param(seed, marks=pytest.mark.deep) for seed in range(2, 60)]
@@ -105,17 +112,28 @@ DEEP_SEEDS = [pytest.param(seed, marks=pytest.mark.deep) for seed in range(2, 60
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_message_that_no_loss_touches_is_read(loss: str, values: str, seed: int) -> None:
     tape = damage.generated(values=VALUES[values])
-    result, reading = assert_read(tape, LOSSES[loss](tape.packets, seed), lies=values == "recordings" and loss == "bursts")
+    result, reading = assert_read(
+        tape, LOSSES[loss](tape.packets, seed), lies=values == "recordings" and loss == "bursts"
+    )
     assert result.whole > 2500
     assert reading.late == reading.duplicate == 0
 
 
 @pytest.mark.parametrize("seed", [0, 1, *DEEP_SEEDS])
 @pytest.mark.parametrize("values", VALUES)
-def test_of_a_server_that_loses_a_packet_in_ten_everything_is_read_and_no_value_believed(values: str, seed: int) -> None:
+def test_of_a_server_that_loses_a_packet_in_ten_everything_is_read_and_no_value_believed(
+    values: str, seed: int
+) -> None:
     tape = damage.generated(values=VALUES[values])
     kept = set(map(id, damage.lost(tape.packets, 0.1, seed)))
-    assert_read(tape, [packet for packet in tape.packets if packet.flow[2] == 0 or packet.begins or id(packet) in kept])
+    assert_read(
+        tape,
+        [
+            packet
+            for packet in tape.packets
+            if packet.flow[2] == 0 or packet.begins or id(packet) in kept
+        ],
+    )
 
 
 @pytest.mark.parametrize("seed", [0, *DEEP_SEEDS])
@@ -132,10 +150,19 @@ def test_bytes_that_come_after_their_hole_was_decided_are_late_and_cost_no_other
     tape = damage.generated()
     rng = random.Random(4)
     chosen = set(
-        rng.sample([place for place, packet in enumerate(tape.packets) if packet.flow[2] and packet.size and 100 < place < 1700], 12)
+        rng.sample(
+            [
+                place
+                for place, packet in enumerate(tape.packets)
+                if packet.flow[2] and packet.size and 100 < place < 1700
+            ],
+            12,
+        )
     )
     early = [packet for place, packet in enumerate(tape.packets) if place not in chosen]
-    reading = damage.read(damage.batches(damage.retimed([*early, *(tape.packets[place] for place in sorted(chosen))])))
+    reading = damage.read(
+        damage.batches(damage.retimed([*early, *(tape.packets[place] for place in sorted(chosen))]))
+    )
     result = damage.compare(tape, early, reading)
     assert (result.unread, result.invented) == ([], [])
     assert reading.late == sum(tape.packets[place].size for place in chosen)
@@ -147,16 +174,25 @@ def test_a_retransmission_with_other_bytes_changes_nothing() -> None:
     for place, packet in enumerate(tape.packets):
         packets.append(packet)
         if packet.size and place % 3 == 0:
-            packets.append(replace(packet, data=packet.data[: packet.payload] + bytes(len(packet.data) - packet.payload)))
+            packets.append(
+                replace(
+                    packet,
+                    data=packet.data[: packet.payload] + bytes(len(packet.data) - packet.payload),
+                )
+            )
     result, reading = assert_read(tape, damage.retimed(packets), strict=True)
     assert result.whole == sum(map(len, tape.messages.values()))
-    assert reading.duplicate == sum(packet.size for place, packet in enumerate(tape.packets) if place % 3 == 0)
+    assert reading.duplicate == sum(
+        packet.size for place, packet in enumerate(tape.packets) if place % 3 == 0
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [37, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("values", VALUES)
-def test_a_capture_that_begins_anywhere_is_read_from_its_first_whole_message_on(values: str, step: int) -> None:
+def test_a_capture_that_begins_anywhere_is_read_from_its_first_whole_message_on(
+    values: str, step: int
+) -> None:
     tape = damage.generated(values=VALUES[values])
     for start in range(0, len(tape.packets), step):
         assert_read(tape, tape.packets[start:], lies=values == "recordings")
@@ -165,7 +201,9 @@ def test_a_capture_that_begins_anywhere_is_read_from_its_first_whole_message_on(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.deep)])
-def test_a_sample_that_begins_anywhere_is_read_from_its_first_whole_message_on(name: str, step: int) -> None:
+def test_a_sample_that_begins_anywhere_is_read_from_its_first_whole_message_on(
+    name: str, step: int
+) -> None:
     tape = damage.sample(name)
     for start in range(0, len(tape.packets), step):
         assert_read(tape, tape.packets[start:])
@@ -174,7 +212,9 @@ def test_a_sample_that_begins_anywhere_is_read_from_its_first_whole_message_on(n
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.deep)])
-def test_a_sample_that_lacks_any_one_packet_lacks_only_what_it_carried(name: str, step: int) -> None:
+def test_a_sample_that_lacks_any_one_packet_lacks_only_what_it_carried(
+    name: str, step: int
+) -> None:
     tape = damage.sample(name)
     for place in range(0, len(tape.packets), step):
         assert_read(tape, tape.packets[:place] + tape.packets[place + 1 :])
@@ -198,20 +238,33 @@ def test_one_direction_alone_is_read(direction: int) -> None:
 
 
 def test_a_capture_that_begins_inside_a_huge_value_reads_what_follows_it() -> None:
-    tape = damage.generated(40, values=lambda rng, seqno: rng.randbytes(20 << 20 if seqno == 20 else 100), mss=60_000)
-    places = [place for place, packet in enumerate(tape.packets) if packet.flow[2] and packet.size == 60_000]
+    tape = damage.generated(
+        40, values=lambda rng, seqno: rng.randbytes(20 << 20 if seqno == 20 else 100), mss=60_000
+    )
+    places = [
+        place
+        for place, packet in enumerate(tape.packets)
+        if packet.flow[2] and packet.size == 60_000
+    ]
     for start in (places[1], places[100], places[-2]):
         result, _ = assert_read(tape, tape.packets[start:])
         assert result.read >= 20
 
 
 @pytest.mark.slow
-def test_long_holes_cost_the_same_whether_they_are_filled_or_stepped_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_holes_cost_the_same_whether_they_are_filled_or_stepped_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tape = damage.generated(values=damage.nested)
     readings = []
     for longest in (0, 100, 8 << 10, 32 << 20):
         monkeypatch.setattr(reassembly, "MAX_FILLED_HOLE", longest)
-        readings.append([damage.engine_rows(damage.batches(damage.bursts(tape.packets, 12, 40, seed))) for seed in range(4)])
+        readings.append(
+            [
+                damage.engine_rows(damage.batches(damage.bursts(tape.packets, 12, 40, seed)))
+                for seed in range(4)
+            ]
+        )
     assert all(reading == readings[0] for reading in readings)
 
 
@@ -242,7 +295,10 @@ def test_keep_alives_are_duplicates() -> None:
         talk.send(0)
     talk.stream(1, damage.event(1, 3, b"after"))
     reading = damage.read(damage.batches(talk.packets))
-    assert [row.data for row in reading.rows[talk._flows[1]]] == [*granted, damage.event(1, 3, b"after")]
+    assert [row.data for row in reading.rows[talk._flows[1]]] == [
+        *granted,
+        damage.event(1, 3, b"after"),
+    ]
     assert reading.duplicate == 20
 
 
@@ -259,36 +315,77 @@ def test_stream_offsets_go_on_where_sequence_numbers_wrap_again_and_again() -> N
         for _ in range(70):
             talk.send(0, flags=ACK)
     rows = damage.read(damage.batches(talk.packets)).rows[talk._flows[1]]
-    assert [row.data for row in rows[len(granted) :]] == [damage.event(number, 3, b"far") for number in range(100)]
+    assert [row.data for row in rows[len(granted) :]] == [
+        damage.event(number, 3, b"far") for number in range(100)
+    ]
     assert rows[-1].stream_offset > 20 * step > 2 * damage.MODULUS
 
 
-SHAPES: dict[str, Damage] = {**LOSSES, **REORDERINGS, "snaplen": lambda packets, seed: [packet.cut(90 + seed) for packet in packets]}
+SHAPES: dict[str, Damage] = {
+    **LOSSES,
+    **REORDERINGS,
+    "snaplen": lambda packets, seed: [packet.cut(90 + seed) for packet in packets],
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *DEEP_SEEDS[:10]])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["generated", pytest.param("replication", marks=pytest.mark.deep)])
-def test_batches_files_and_kernels_change_no_column_of_any_row(name: str, shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    tape = damage.generated(300, values=damage.nested) if name == "generated" else damage.sample("tour")
+def test_batches_files_and_kernels_change_no_column_of_any_row(
+    name: str, shape: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tape = (
+        damage.generated(300, values=damage.nested)
+        if name == "generated"
+        else damage.sample("tour")
+    )
     packets = SHAPES[shape](tape.packets, seed)
     monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", False)
     whole = damage.engine_rows(damage.batches(packets))
     rng = random.Random(seed)
     assert damage.engine_rows(damage.batches(packets, [1] * len(packets))) == whole
-    assert damage.engine_rows(damage.batches(packets, [rng.randrange(1, 90) for _ in packets])) == whole
+    assert (
+        damage.engine_rows(damage.batches(packets, [rng.randrange(1, 90) for _ in packets]))
+        == whole
+    )
     in_files = damage.engine_rows(damage.batches(packets, files=3), files=3)
-    assert [row[5:] for row in in_files] == [row[5:] for row in whole]  # but for file and frame numbers
+    assert [row[5:] for row in in_files] == [
+        row[5:] for row in whole
+    ]  # but for file and frame numbers
     monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", True)
     assert damage.engine_rows(damage.batches(packets, [50] * len(packets))) == whole
 
 
-def tshark_count(packets: Sequence[Packet], folder: Path, *options: str) -> Counter[tuple[str, str]]:
-    """(opcode, opaque) of every message that tshark finds; it shows opaques with their bytes in reverse."""
+def tshark_count(
+    packets: Sequence[Packet], folder: Path, *options: str
+) -> Counter[tuple[str, str]]:
+    """(opcode, opaque) of every message that tshark finds; it shows opaques with their bytes in
+    reverse.
+    """
     path = folder / "x.pcap"
-    path.write_bytes(pcap([Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type) for packet in packets]))
-    command = ["tshark", "-r", str(path), *options, "-Y", "couchbase", "-T", "fields", "-e", "couchbase.opcode", "-e", "couchbase.opaque"]
+    path.write_bytes(
+        pcap(
+            [
+                Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type)
+                for packet in packets
+            ]
+        )
+    )
+    command = [
+        "tshark",
+        "-r",
+        str(path),
+        *options,
+        "-Y",
+        "couchbase",
+        "-T",
+        "fields",
+        "-e",
+        "couchbase.opcode",
+        "-e",
+        "couchbase.opaque",
+    ]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     found: Counter[tuple[str, str]] = Counter()
     for line in lines:
@@ -304,12 +401,23 @@ def test_tshark_reads_no_message_that_we_do_not(shape: str, tmp_path: Path) -> N
     tape = damage.generated(8_000)
     packets = SHAPES[shape](tape.packets, 1) if shape in SHAPES else tape.packets
     result, reading = assert_read(tape, packets)
-    ours = Counter((f"0x{row.data[1]:02x}", f"0x{row.data[15:11:-1].hex()}") for rows in reading.rows.values() for row in rows)
-    said = Counter((f"0x{data[1]:02x}", f"0x{data[15:11:-1].hex()}") for messages in tape.messages.values() for data in messages)
+    ours = Counter(
+        (f"0x{row.data[1]:02x}", f"0x{row.data[15:11:-1].hex()}")
+        for rows in reading.rows.values()
+        for row in rows
+    )
+    said = Counter(
+        (f"0x{data[1]:02x}", f"0x{data[15:11:-1].hex()}")
+        for messages in tape.messages.values()
+        for data in messages
+    )
     total = said.total()
     for options in ((), ("-o", "tcp.reassemble_out_of_order:TRUE")):
         theirs = tshark_count(packets, tmp_path, *options) & said  # what it reads rightly
-        print(f"{shape}, tshark {options}: {theirs.total() / total:.1%}, here {ours.total() / total:.1%} of {total}")  # noqa: T201 - shown by pytest -s
+        print(  # noqa: T201 - shown by pytest -s
+            f"{shape}, tshark {options}: {theirs.total() / total:.1%}, here "
+            f"{ours.total() / total:.1%} of {total}"
+        )
         assert not theirs - ours
     assert ours.total() >= result.whole
 

@@ -1,7 +1,7 @@
 """Where specifications, implementations and releases disagree: what an inspector does with each.
 
-The ids are those of the list of disagreements that the protocol reference keeps. Not here: D34, D39, D44 and
-D45, which are about streams over time and belong to the rules that watch them.
+The ids are those of the list of disagreements that the protocol reference keeps. Not here: D34,
+D39, D44 and D45, which are about streams over time and belong to the rules that watch them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def marker(extras: bytes, size: int) -> Message:
 CASES: dict[str, tuple[Callable[[], object], object]] = {
     "D1: extras that the body does not count are reported, with the body that would count them": (
         lambda: reasons(published("seed000-01", corrected=False))[0],
-        "extras 20 + key 0 exceed body 0; with a body of 20 it is a dcp_snapshot_marker in the v1 layout",
+        (
+            "extras 20 + key 0 exceed body 0; with a body of 20 it is a dcp_snapshot_marker in the "
+            "v1 layout"
+        ),
     ),
     "D2: an extras length of 9 for 20 drawn bytes is a contradiction": (
         lambda: reasons(published("seed001-01", corrected=False))[0],
@@ -63,7 +66,10 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         ("v2.0", ["version byte says 2.1, the length of the value says 2.0"]),
     ),
     "D4: snapshot type 2 is disk": (
-        lambda: meaning(annotate(encode("dcp_snapshot_marker", generation="v1", snapshot_type=2)), "snapshot_type"),
+        lambda: meaning(
+            annotate(encode("dcp_snapshot_marker", generation="v1", snapshot_type=2)),
+            "snapshot_type",
+        ),
         "disk",
     ),
     "D5: snapshot type 1 is memory, and what the first generation meant is told": (
@@ -82,14 +88,19 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         lambda: rules(annotate(encode("dcp_snapshot_marker", "response"))),
         [],
     ),
-    "D8: a v2.2 marker has 52 bytes of value": (lambda: (marker(b"\2", 52).generation, rules(marker(b"\2", 52))), ("v2.2", [])),
+    "D8: a v2.2 marker has 52 bytes of value": (
+        lambda: (marker(b"\2", 52).generation, rules(marker(b"\2", 52))),
+        ("v2.2", []),
+    ),
     "D8: a v2.2 marker of 44 bytes is accepted with a note": (
         lambda: (marker(b"\2", 44).generation, rules(marker(b"\2", 44))),
         ("v2.2-short", ["legacy-layout"]),
     ),
     "D9: the version stands in the extras, the seqnos in the value": (
         lambda: [
-            (field.name, field.offset) for field in published("seed002-02").fields if field.name in ("version", "start_seqno", "end_seqno")
+            (field.name, field.offset)
+            for field in published("seed002-02").fields
+            if field.name in ("version", "start_seqno", "end_seqno")
         ],
         [("version", 24), ("start_seqno", 25), ("end_seqno", 33)],
     ),
@@ -97,16 +108,26 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         lambda: (published("seed004-08").generation, published("seed004-08").fields[-1].name),
         ("upr", "high_seqno"),
     ),
-    "D11: a rollback seqno is found in the extras": (lambda: value(published("seed004-09"), "rollback_seqno"), 0),
-    "D11: a rollback seqno is found in the value": (lambda: value(published("syn-rollback-current"), "rollback_seqno"), 500),
+    "D11: a rollback seqno is found in the extras": (
+        lambda: value(published("seed004-09"), "rollback_seqno"),
+        0,
+    ),
+    "D11: a rollback seqno is found in the value": (
+        lambda: value(published("syn-rollback-current"), "rollback_seqno"),
+        500,
+    ),
     "D12: a failover log that the body does not count is missed and its bytes reported": (
         lambda: reasons(published("seed004-11", corrected=False)),
         ["dcp_stream_req response must have a value", "64 bytes follow the message"],
     ),
     "D13: a stream request may be refused with key_enoent, which means to roll back to 0": (
-        lambda: (meaning(annotate(encode("dcp_stream_req", "response", status=1)), "status"), rules(annotate(BY_ID["syn-nmvb"].data))),
+        lambda: (
+            meaning(annotate(encode("dcp_stream_req", "response", status=1)), "status"),
+            rules(annotate(BY_ID["syn-nmvb"].data)),
+        ),
         (
-            "key_enoent: The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; later servers answer rollback"
+            "key_enoent: The producer does not know the vbucket uuid; roll back all the way to "
+            "0 (UPR; later servers answer rollback"
             " instead)",
             [],
         ),
@@ -116,25 +137,55 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         "closed; as a number of the first generation: state-changed",
     ),
     "D14: stream end 1 is state-changed where the connection is of the first generation": (
-        lambda: meaning(annotate(encode("dcp_stream_end", end_reason=1), context=Context(generation="upr")), "end_reason"),
+        lambda: meaning(
+            annotate(encode("dcp_stream_end", end_reason=1), context=Context(generation="upr")),
+            "end_reason",
+        ),
         "state-changed, as a number of the first generation",
     ),
     "D14: stream end 2 is state-changed": (
         lambda: meaning(annotate(encode("dcp_stream_end", end_reason=2)), "end_reason"),
         "state-changed",
     ),
-    "D15: vbucket states 2 and 3 are replica and pending, and what the first generation meant is told": (
-        lambda: [meaning(annotate(encode("dcp_set_vbucket_state", state=state)), "state") for state in (2, 3)],
-        ["replica; as a number of the first generation: pending", "pending; as a number of the first generation: replica"],
-    ),
-    "D15: vbucket states 2 and 3 are pending and replica where the connection is of the first generation": (
+    (
+        "D15: vbucket states 2 and 3 are replica and pending, and what the first generation meant "
+        "is told"
+    ): (
         lambda: [
-            meaning(annotate(encode("dcp_set_vbucket_state", state=state), context=Context(generation="upr")), "state") for state in (2, 3)
+            meaning(annotate(encode("dcp_set_vbucket_state", state=state)), "state")
+            for state in (2, 3)
         ],
-        ["pending, as a number of the first generation", "replica, as a number of the first generation"],
+        [
+            "replica; as a number of the first generation: pending",
+            "pending; as a number of the first generation: replica",
+        ],
     ),
-    "D15: set vbucket state is answered": (lambda: rules(annotate(encode("dcp_set_vbucket_state", "response"))), []),
-    "D16: the sequence number of an open is reserved": (lambda: value(published("seed004-01"), "reserved"), 0),
+    (
+        "D15: vbucket states 2 and 3 are pending and replica where the connection is of the first "
+        "generation"
+    ): (
+        lambda: [
+            meaning(
+                annotate(
+                    encode("dcp_set_vbucket_state", state=state), context=Context(generation="upr")
+                ),
+                "state",
+            )
+            for state in (2, 3)
+        ],
+        [
+            "pending, as a number of the first generation",
+            "replica, as a number of the first generation",
+        ],
+    ),
+    "D15: set vbucket state is answered": (
+        lambda: rules(annotate(encode("dcp_set_vbucket_state", "response"))),
+        [],
+    ),
+    "D16: the sequence number of an open is reserved": (
+        lambda: value(published("seed004-01"), "reserved"),
+        0,
+    ),
     "D17: a mutation of 30 bytes has no nru": (
         lambda: (published("seed004-14").generation, published("seed004-14").field("nru")),
         ("upr", None),
@@ -145,10 +196,17 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         ([], ["legacy-layout"]),
     ),
     "D19: an added stream's answer holds its opaque and no vbucket": (
-        lambda: [field.name for field in published("seed004-04").fields if field.offset >= 24 or field.name == "vbucket"],
+        lambda: [
+            field.name
+            for field in published("seed004-04").fields
+            if field.offset >= 24 or field.name == "vbucket"
+        ],
         ["stream_opaque"],
     ),
-    "D20: a closed stream is answered": (lambda: rules(annotate(encode("dcp_close_stream", "response"))), []),
+    "D20: a closed stream is answered": (
+        lambda: rules(annotate(encode("dcp_close_stream", "response"))),
+        [],
+    ),
     "D21: a stream request is read by its bytes and not by the page's table": (
         lambda: value(published("kv-stream-request-01"), "snapshot_start_seqno"),
         0xFFEEDD,
@@ -158,7 +216,10 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         ["message ends 8 bytes early, in snapshot_end_seqno"],
     ),
     "D22: an expiration drawn with 20 bytes under a header of 18 leaves 2 bytes over": (
-        lambda: (rules(published("kv-expiration-01", corrected=False)), published("kv-expiration-01").generation),
+        lambda: (
+            rules(published("kv-expiration-01", corrected=False)),
+            published("kv-expiration-01").generation,
+        ),
         (["legacy-layout", "trailing-bytes"], "v2"),
     ),
     "D23: a deletion of 19 bytes is the collections prototype": (
@@ -185,22 +246,36 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         lambda: reasons(published("kv-buffer-ack-01", corrected=False)),
         ["dcp_buffer_acknowledgement request with 0 bytes of extras; 4 is defined"],
     ),
-    "D27: a prepare drawn with opcode 0x57 is a mutation": (lambda: published("kv-prepare-01", corrected=False).name, "dcp_mutation"),
-    "D27: a prepare has its own tail": (lambda: value(published("kv-prepare-01"), "durability_level"), 1),
+    "D27: a prepare drawn with opcode 0x57 is a mutation": (
+        lambda: published("kv-prepare-01", corrected=False).name,
+        "dcp_mutation",
+    ),
+    "D27: a prepare has its own tail": (
+        lambda: value(published("kv-prepare-01"), "durability_level"),
+        1,
+    ),
     "D28: seqno advanced is 0x64 with 8 bytes": (
-        lambda: (published("kv-seqno-advanced-01").name, value(published("kv-seqno-advanced-01"), "by_seqno")),
+        lambda: (
+            published("kv-seqno-advanced-01").name,
+            value(published("kv-seqno-advanced-01"), "by_seqno"),
+        ),
         ("dcp_seqno_advanced", 4),
     ),
     "D29: an OSO snapshot whose body counts no extras is told the body that fits": (
         lambda: reasons(published("kv-oso-snapshot-01", corrected=False))[0],
-        "extras 4 + key 0 exceed body 0; with a body of 4 it is a dcp_oso_snapshot in the v1 layout",
+        (
+            "extras 4 + key 0 exceed body 0; with a body of 4 it is a dcp_oso_snapshot in the v1 "
+            "layout"
+        ),
     ),
     "D30: a cached item that lost four bytes is reported": (
         lambda: reasons(published("kv-cache-transfer-01", corrected=False))[0],
         "key of 26725 bytes exceeds the 10 left",
     ),
     "D30: a cached item's key has a collection id": (
-        lambda: annotate(BY_ID["syn-cache-transfer-2"].data, context=ON).fields[9].fields[9].meaning,
+        lambda: (
+            annotate(BY_ID["syn-cache-transfer-2"].data, context=ON).fields[9].fields[9].meaning
+        ),
         "default collection",
     ),
     "D31: swapped scope and collection ids are noticed": (
@@ -208,11 +283,17 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         ["scope and collection id look swapped: the scope comes first"],
     ),
     "D31: scope, then collection": (
-        lambda: (value(published("kv-system-event-01"), "scope_id"), value(published("kv-system-event-01"), "collection_id")),
+        lambda: (
+            value(published("kv-system-event-01"), "scope_id"),
+            value(published("kv-system-event-01"), "collection_id"),
+        ),
         (0, 8),
     ),
     "D32: enabling expiries no longer switches delete times on, and the key says so": (
-        lambda: "in 6.5/6.6 it also switched delete times on" in getattr(control_key("enable_expiry_opcode"), "doc", ""),
+        lambda: (
+            "in 6.5/6.6 it also switched delete times on"
+            in getattr(control_key("enable_expiry_opcode"), "doc", "")
+        ),
         True,
     ),
     "D33: the noop interval has no enforced range and the key says so": (
@@ -224,10 +305,15 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         ["unexpected-section"],
     ),
     "D36: a mutation of 32 bytes is the collections prototype": (
-        lambda: annotate(encode_parts(0x80, 0x57, extras=bytes(32), key=b"k"), context=OFF).generation,
+        lambda: (
+            annotate(encode_parts(0x80, 0x57, extras=bytes(32), key=b"k"), context=OFF).generation
+        ),
         "5.0-collections",
     ),
-    "D37: stream-ids go up to 65535": (lambda: annotate(encode("dcp_noop", frames=[(2, b"\xff\xff")])).sid, 65535),
+    "D37: stream-ids go up to 65535": (
+        lambda: annotate(encode("dcp_noop", frames=[(2, b"\xff\xff")])).sid,
+        65535,
+    ),
     "D37: no stream-id is 0": (
         lambda: annotate(encode("dcp_noop", frames=[(2, b"\0\0")])).fields[10].fields[0].meaning,
         "no stream-id is 0",
@@ -236,26 +322,42 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         lambda: (MAGIC_DOCS[Magic.FLEX_REQUEST], rules(annotate(encode("dcp_noop", flex=True)))),
         ("request, flex framing", []),
     ),
-    "D40: stream end 6 is rollback": (lambda: meaning(annotate(encode("dcp_stream_end", end_reason=6)), "end_reason"), "rollback"),
+    "D40: stream end 6 is rollback": (
+        lambda: meaning(annotate(encode("dcp_stream_end", end_reason=6)), "end_reason"),
+        "rollback",
+    ),
     "D41: with-meta extras of 30 bytes hold options and nmeta": (
-        lambda: (value(published("kv-set-with-meta-01"), "options"), value(published("kv-set-with-meta-01"), "nmeta")),
+        lambda: (
+            value(published("kv-set-with-meta-01"), "options"),
+            value(published("kv-set-with-meta-01"), "nmeta"),
+        ),
         (2, 0),
     ),
     "D41: with-meta extras of 26 bytes hold nmeta only": (
         lambda: published("kv-set-with-meta-01", corrected=False).field("options"),
         None,
     ),
-    "D42: a persisted seqno is 8 bytes of extras": (lambda: value(published("kv-persist-seqno-01"), "seqno"), 0xFEEDDECA),
+    "D42: a persisted seqno is 8 bytes of extras": (
+        lambda: value(published("kv-persist-seqno-01"), "seqno"),
+        0xFEEDDECA,
+    ),
     "D43: answers have four framing extras": (
         lambda: [spec.name for spec in RESPONSE_FRAMES.values()],
         ["server_duration", "read_units", "write_units", "throttle_duration"],
     ),
     "D46: feature 0x13 is SnappyEverywhere and mentions its other name": (
-        lambda: (getattr(feature(0x13), "name", ""), "OpenTracing" in getattr(feature(0x13), "doc", "")),
+        lambda: (
+            getattr(feature(0x13), "name", ""),
+            "OpenTracing" in getattr(feature(0x13), "doc", ""),
+        ),
         ("SnappyEverywhere", True),
     ),
     "D47: an event layout that only a client library has is read with a note": (
-        lambda: reasons(annotate(encode("dcp_system_event", event=2, version=0, manifest_uid=1, collection_id=8))),
+        lambda: reasons(
+            annotate(
+                encode("dcp_system_event", event=2, version=0, manifest_uid=1, collection_id=8)
+            )
+        ),
         ["dcp_system_event in the v0 layout: a layout of a client library; servers never send it"],
     ),
     "D48: a key length is unsigned": (

@@ -1,4 +1,6 @@
-"""README's table of exit statuses, for every command that reads captures, and every kind of input."""
+"""README's table of exit statuses, for every command that reads captures, and every kind of
+input.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,20 @@ COMMANDS = {
     "check": ["check", "{}", "--fail-on", "never"],
     "check -w": ["check", "{}", "--fail-on", "never", "-w", "x.pcapng"],
     "report": ["report", "{}"],
-    **{name: [name, "{}"] for name in ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets", "stats", "io", "info")},
+    **{
+        name: [name, "{}"]
+        for name in (
+            "connections",
+            "streams",
+            "snapshots",
+            "gaps",
+            "rollbacks",
+            "vbuckets",
+            "stats",
+            "io",
+            "info",
+        )
+    },
     "timeline": ["timeline", "{}", "--vbucket", "7"],
     "timeline of what is cut off": ["timeline", "{}", "--vbucket", "999"],
     "follow": ["follow", "{}", "1"],
@@ -45,8 +60,12 @@ TELLING = (*ABSENT, "read -n", "export")
 
 
 def inputs(folder: Path) -> dict[str, tuple[bytes, int, int, int]]:
-    """Files, with the statuses of a command that reads, of one that checks, and of one that asks for what is not there."""
-    foreign = builders.capture(folder / "foreign", client=b"GET / HTTP/1.1\r\n\r\n" * 5).read_bytes()
+    """Files, with the statuses of a command that reads, of one that checks, and of one that asks
+    for what is not there.
+    """
+    foreign = builders.capture(
+        folder / "foreign", client=b"GET / HTTP/1.1\r\n\r\n" * 5
+    ).read_bytes()
     first = HEADER + 16 + int.from_bytes(ROLLBACK[HEADER + 8 : HEADER + 12], "little")
     return {
         "whole": (ROLLBACK, 0, 0, 2),

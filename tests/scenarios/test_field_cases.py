@@ -1,10 +1,13 @@
-"""What one command says of recordings of troubles that public reports describe: ``tests/captures/field/NAME.pcap``.
+"""What one command says of recordings of troubles that public reports describe:
+``tests/captures/field/NAME.pcap``.
 
-To add a recording, put its row into the table of its kind below: ``NAME: Case(findings, info=…, info_without=…)``.
+To add a recording, put its row into the table of its kind below: ``NAME: Case(findings, info=…,
+info_without=…)``.
 
 - ``findings`` are *all* findings of ``check``, notes too, in any order. None: nothing is wrong.
-- ``Expected(rule, severity, whose, words, without)`` is one of them. ``words`` and ``without`` must and must not be in its text, which has
-  its message, its advice, client, server and vbuckets in one line.
+- ``Expected(rule, severity, whose, words, without)`` is one of them. ``words`` and ``without`` must
+  and must not be in its text, which has its message, its advice, client, server and vbuckets in one
+  line.
 - ``info`` and ``info_without`` must and must not be in what ``info`` prints.
 """
 
@@ -47,13 +50,17 @@ class Case(NamedTuple):
 CLOSED = Expected("connection-closed", "note", "client")
 """The client is done, and closes."""
 
-# -- one healthy conversation, and the same under all that is no trouble of DCP -------------------------------------------------------
+# -- one healthy conversation, and the same under all that is no trouble of DCP
+# -------------------------------------------------------
 
 HEALTHY: dict[str, Case] = {
-    "t00-base": Case([CLOSED], info=["111 packets, 1 connection, 345 messages, 5 streams", "complete  yes"]),
+    "t00-base": Case(
+        [CLOSED], info=["111 packets, 1 connection, 345 messages, 5 streams", "complete  yes"]
+    ),
 }
 
-# -- the same conversation seen more than once ----------------------------------------------------------------------------------------
+# -- the same conversation seen more than once
+# ----------------------------------------------------------------------------------------
 
 ONCE = ["1 connection, 345 messages, 5 streams", "complete  yes"]
 
@@ -61,14 +68,26 @@ COPIES: dict[str, Case] = {
     "t04-k8s-clusterip-dnat-any": Case(
         [
             CLOSED,
-            Expected("seen-twice", "note", "capture", ["connection 2 is connection 1 after address translation", "--copies shows both"]),
+            Expected(
+                "seen-twice",
+                "note",
+                "capture",
+                ["connection 2 is connection 1 after address translation", "--copies shows both"],
+            ),
         ],
         info=["222 packets", "1 connection seen twice", "345 messages, 5 streams"],
     ),
     "t05-sidecar-two-legs": Case(
         [
-            Expected("connection-closed", "note", "unknown", ["reset by the server with 4 streams open"]),
-            Expected("seen-twice", "note", "capture", ["connection 2 is the leg behind a proxy of connection 1 (0.2 ms later)"]),
+            Expected(
+                "connection-closed", "note", "unknown", ["reset by the server with 4 streams open"]
+            ),
+            Expected(
+                "seen-twice",
+                "note",
+                "capture",
+                ["connection 2 is the leg behind a proxy of connection 1 (0.2 ms later)"],
+            ),
         ],
         info=["1 connection seen twice", "191 messages, 4 streams"],
     ),
@@ -76,7 +95,12 @@ COPIES: dict[str, Case] = {
         [
             CLOSED,
             Expected("rollback", "note", "normal", ["asked for seqno 50, rolled back to 31"]),
-            Expected("seen-twice", "note", "capture", ["after address translation on 2 connections: 2, 4"]),
+            Expected(
+                "seen-twice",
+                "note",
+                "capture",
+                ["after address translation on 2 connections: 2, 4"],
+            ),
         ],
         info=["2 connections seen twice", "683 messages, 128 streams"],
     ),
@@ -86,45 +110,75 @@ COPIES: dict[str, Case] = {
     ),
 }
 
-# -- what endpoints of TCP ignore, and what a capture lacks ---------------------------------------------------------------------------
+# -- what endpoints of TCP ignore, and what a capture lacks
+# ---------------------------------------------------------------------------
 
 WHOLE = ["1 connection, 345 messages, 5 streams", "complete  yes"]
 TCP: dict[str, Case] = {
     "y02-rst-out-of-window": Case([CLOSED], info=WHOLE),
     "y03-rst-injected-ignored": Case([CLOSED], info=WHOLE),
     "y04-stray-syn-challenge-ack": Case([CLOSED], info=WHOLE),
-    "t08e-tso-total-length-20": Case(info=["425 messages, 1 stream", "complete  yes: 100 % of 391,070 bytes"]),
-    "t09-gso-partial-geneve": Case(info=["145 messages, 1 stream", "complete  yes: 100 % of 118,069 bytes"]),
+    "t08e-tso-total-length-20": Case(
+        info=["425 messages, 1 stream", "complete  yes: 100 % of 391,070 bytes"]
+    ),
+    "t09-gso-partial-geneve": Case(
+        info=["145 messages, 1 stream", "complete  yes: 100 % of 118,069 bytes"]
+    ),
     "q09-only-dst-port": Case(
-        [Expected("capture-hole", "note", "capture", ["nothing of the server", "48,988 bytes", "without src or dst"], ["larger buffer"])],
+        [
+            Expected(
+                "capture-hole",
+                "note",
+                "capture",
+                ["nothing of the server", "48,988 bytes", "without src or dst"],
+                ["larger buffer"],
+            )
+        ],
         info=["48,988 bytes lost", "only one direction of connection 1"],
     ),
     "q09b-only-src-port": Case(
         [
-            Expected("capture-hole", "note", "capture", ["nothing of the client", "1,143 bytes", "without src or dst"], ["larger buffer"]),
+            Expected(
+                "capture-hole",
+                "note",
+                "capture",
+                ["nothing of the client", "1,143 bytes", "without src or dst"],
+                ["larger buffer"],
+            ),
             CLOSED,
         ],
         info=["1,143 bytes lost", "only one direction of connection 1"],
     ),
 }
 
-# -- trouble below DCP ----------------------------------------------------------------------------------------------------------------
+# -- trouble below DCP
+# --------------------------------------------------------------------------------------------------
 
 BELOW: dict[str, Case] = {
     "q01-syn-unanswered": Case(
         [
             Expected(
                 *("server-not-reached", "warning", "unknown"),
-                ["10.20.0.9 does not reach 10.20.0.8:11210: no answer to 4 SYNs in 7.0 s", "firewall"],
+                [
+                    "10.20.0.9 does not reach 10.20.0.8:11210: no answer to 4 SYNs in 7.0 s",
+                    "firewall",
+                ],
             )
         ],
-        info=["no: 6 connections to 10.20.0.8:11210 could not be opened (unanswered)", "not connected (unanswered): connections 2–7"],
+        info=[
+            "no: 6 connections to 10.20.0.8:11210 could not be opened (unanswered)",
+            "not connected (unanswered): connections 2–7",
+        ],
         info_without=["complete yes"],
     ),
     "q02-syn-refused": Case(
         [
             Expected(
-                "server-not-reached", "warning", "unknown", ["10.20.0.9 does not reach 10.20.0.8:11210: refused", "11207"], ["firewall"]
+                "server-not-reached",
+                "warning",
+                "unknown",
+                ["10.20.0.9 does not reach 10.20.0.8:11210: refused", "11207"],
+                ["firewall"],
             )
         ],
         info=["no: 6 connections to 10.20.0.8:11210 could not be opened (refused)"],
@@ -134,16 +188,28 @@ BELOW: dict[str, Case] = {
         [
             Expected(
                 *("tcp-window-zero", "error", "client"),
-                ["the client's TCP window is 0 for 65.4 s: it does not read its socket; the stream stops at vbucket 900"],
+                [
+                    (
+                        "the client's TCP window is 0 for 65.4 s: it does not read its socket; the "
+                        "stream stops at vbucket 900"
+                    )
+                ],
             )
         ]
     ),
-    "q06-health-probes": Case([Expected("health-probe", "note", "normal", ["3 clients (10.20.0.200–202)"])], info=["as health probes do"]),
+    "q06-health-probes": Case(
+        [Expected("health-probe", "note", "normal", ["3 clients (10.20.0.200–202)"])],
+        info=["as health probes do"],
+    ),
     "q04-istio-mtls-on-11210": Case(
         [
             Expected(
                 *("tls-without-key", "note", "capture"),
-                ["sidecars of a service mesh (ALPN istio)", "outbound_.11210_._.cb-node.svc", "inside the pod"],
+                [
+                    "sidecars of a service mesh (ALPN istio)",
+                    "outbound_.11210_._.cb-node.svc",
+                    "inside the pod",
+                ],
                 ["plain port"],
             )
         ],
@@ -151,12 +217,28 @@ BELOW: dict[str, Case] = {
         info_without=["record the plain port"],
     ),
     "q05-tls-to-plain-port": Case(
-        [Expected("wrong-port", "error", "client", ["begins TLS", "connect to the TLS port of this node (11207"], ["key log"])],
+        [
+            Expected(
+                "wrong-port",
+                "error",
+                "client",
+                ["begins TLS", "connect to the TLS port of this node (11207"],
+                ["key log"],
+            )
+        ],
         info=["connect to the TLS port of this node (11207"],
         info_without=["record the plain port"],
     ),
     "q05b-plain-to-tls-port": Case(
-        [Expected("wrong-port", "error", "client", ["speaks in clear", "connect to the plain port of this node (11210"], ["key log"])],
+        [
+            Expected(
+                "wrong-port",
+                "error",
+                "client",
+                ["speaks in clear", "connect to the plain port of this node (11210"],
+                ["key log"],
+            )
+        ],
         info=["connect to the plain port of this node (11210"],
     ),
     "q06b-http-probe": Case(
@@ -165,78 +247,171 @@ BELOW: dict[str, Case] = {
         info_without=["complete yes"],
     ),
     "t06a-proxy-v1": Case(
-        [Expected("proxy-header", "note", "normal", ["the client is 10.1.1.1 behind the proxy 10.20.0.9"]), CLOSED],
-        info=["clients 10.1.1.1 kafka", "214 messages", "the proxy 10.20.0.9 sends PROXY headers on 1 connection"],
+        [
+            Expected(
+                "proxy-header",
+                "note",
+                "normal",
+                ["the client is 10.1.1.1 behind the proxy 10.20.0.9"],
+            ),
+            CLOSED,
+        ],
+        info=[
+            "clients 10.1.1.1 kafka",
+            "214 messages",
+            "the proxy 10.20.0.9 sends PROXY headers on 1 connection",
+        ],
     ),
     "t06c-proxy-v1-server-closes": Case(
-        [Expected("proxy-header", "error", "unknown", ["the server closes the connection for it", "10.1.1.1", "send-proxy"])],
+        [
+            Expected(
+                "proxy-header",
+                "error",
+                "unknown",
+                ["the server closes the connection for it", "10.1.1.1", "send-proxy"],
+            )
+        ],
         info=["the proxy 10.20.0.9 sends PROXY headers on 6 connections"],
     ),
     "t06d-proxy-v2-before-tls": Case(
         [
-            Expected("proxy-header", "note", "normal", ["the client is 10.1.1.1 behind the proxy 10.20.0.9"]),
+            Expected(
+                "proxy-header",
+                "note",
+                "normal",
+                ["the client is 10.1.1.1 behind the proxy 10.20.0.9"],
+            ),
             Expected("tls-without-key", "note", "capture", ["server name cb-node-01"]),
         ]
     ),
 }
 
-# -- link types, tunnels, and files that are nearly captures --------------------------------------------------------------------------
+# -- link types, tunnels, and files that are nearly captures
+# --------------------------------------------------------------------------
 
 FILES: dict[str, Case] = {}
 
-# -- trouble of DCP -------------------------------------------------------------------------------------------------------------------
+# -- trouble of DCP
+# --------------------------------------------------------------------------------------------------
 
 DCP: dict[str, Case] = {
     "p01-bucket-missing-loop": Case(
-        [Expected("login-refused", "warning", "client", ["select_bucket orderz", "asks again every 1.1 s", "10.20.0.7:11210"])]
+        [
+            Expected(
+                "login-refused",
+                "warning",
+                "client",
+                ["select_bucket orderz", "asks again every 1.1 s", "10.20.0.7:11210"],
+            )
+        ]
     ),
     "p02-select-bucket-one-node": Case(
-        [Expected("login-refused", "note", "normal", ["select_bucket orders", "10.20.0.8:11210 did not have the bucket yet"])]
+        [
+            Expected(
+                "login-refused",
+                "note",
+                "normal",
+                ["select_bucket orders", "10.20.0.8:11210 did not have the bucket yet"],
+            )
+        ]
     ),
     "p03-no-bucket-selected": Case(
         [
-            Expected("login-refused", "warning", "client", ["no bucket is selected", "send SELECT_BUCKET"], ["privileges"]),
+            Expected(
+                "login-refused",
+                "warning",
+                "client",
+                ["no bucket is selected", "send SELECT_BUCKET"],
+                ["privileges"],
+            ),
             Expected("open-refused", "warning", "client", ["reader:1"], ["privileges"]),
         ]
     ),
     "p07-cas-in-the-future": Case(
         [
             Expected(
-                "cas-ahead", "warning", "server", ["CAS 0x29893e2fe0820000 of seqno 3", "40 years ahead of the capture's clock", "vb [55]"]
+                "cas-ahead",
+                "warning",
+                "server",
+                [
+                    "CAS 0x29893e2fe0820000 of seqno 3",
+                    "40 years ahead of the capture's clock",
+                    "vb [55]",
+                ],
             ),
-            Expected("cas-ahead", "warning", "server", ["CAS 0x7fffffffffff0000 of seqno 4", "impossible time", "vb [55]"]),
+            Expected(
+                "cas-ahead",
+                "warning",
+                "server",
+                ["CAS 0x7fffffffffff0000 of seqno 4", "impossible time", "vb [55]"],
+            ),
         ]
     ),
     "r01-tmpfail-not-retried": Case(
         [
             Expected(
-                "orphaned-vbucket", "error", "client", ["refused with etmpfail, never asked again in 8.2 s", "1 other was", "vb [77]"]
+                "orphaned-vbucket",
+                "error",
+                "client",
+                ["refused with etmpfail, never asked again in 8.2 s", "1 other was", "vb [77]"],
             ),
             Expected("stream-refused", "warning", "client", ["vb [77]"]),
             Expected("stream-refused", "note", "server", ["vb [78]"]),
         ]
     ),
     "r02-duplicate-collection-ids": Case(
-        [Expected("stream-refused", "error", "client", ["its filter names collection 0x8 more than once", "vb [80]"], ["flags"])]
+        [
+            Expected(
+                "stream-refused",
+                "error",
+                "client",
+                ["its filter names collection 0x8 more than once", "vb [80]"],
+                ["flags"],
+            )
+        ]
     ),
     "r04-hello-key-not-json": Case(
-        [Expected("hello-key-not-json", "note", "client", ["no JSON object; the agent is java-dcp/0.49.0 (OpenJDK 17)"])],
+        [
+            Expected(
+                "hello-key-not-json",
+                "note",
+                "client",
+                ["no JSON object; the agent is java-dcp/0.49.0 (OpenJDK 17)"],
+            )
+        ],
         info=["agent java-dcp/0.49.0 (OpenJDK 17):"],
     ),
     "r05-nmvb-not-retried": Case(
         [
-            Expected("orphaned-vbucket", "error", "client", ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"]),
+            Expected(
+                "orphaned-vbucket",
+                "error",
+                "client",
+                ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"],
+            ),
             Expected("stream-refused", "warning", "client", ["vb [500]"]),
             Expected("stream-refused", "note", "normal", ["vb [501]"]),
             Expected("vbuckets-not-requested", "note", "client"),
         ]
     ),
     "r06-now-missing-vbucket": Case(
-        [Expected("start-not-listed", "warning", "client", ["no list of high seqnos had it; 9 others started at theirs", "vb [44]"])]
+        [
+            Expected(
+                "start-not-listed",
+                "warning",
+                "client",
+                ["no list of high seqnos had it; 9 others started at theirs", "vb [44]"],
+            )
+        ]
     ),
     "r07-end-lost-on-reopen": Case(
         [
-            Expected("end-lost", "warning", "client", ["asked up to 100, then again from 40 without an end, and is at 110", "vb [11]"]),
+            Expected(
+                "end-lost",
+                "warning",
+                "client",
+                ["asked up to 100, then again from 40 without an end, and is at 110", "vb [11]"],
+            ),
             Expected("stream-end-reason", "note", "normal"),
         ]
     ),
@@ -249,12 +424,20 @@ def told(name: str, capsys: pytest.CaptureFixture[str]) -> list[tuple[tuple[str,
     """Rule, severity and side of each finding of a recording, and its text."""
     main(["check", str(FIELD / f"{name}.pcap"), "--format", "json"])
     found = json.loads(capsys.readouterr().out)
-    texts = [f"{one['message']} | {one['next']} | {one['who']} | {one['server']} | vb {one['vbuckets']}" for one in found]
-    return [((one["rule"], one["severity"], one["whose"]), text) for one, text in zip(found, texts, strict=True)]
+    texts = [
+        f"{one['message']} | {one['next']} | {one['who']} | {one['server']} | vb {one['vbuckets']}"
+        for one in found
+    ]
+    return [
+        ((one["rule"], one["severity"], one["whose"]), text)
+        for one, text in zip(found, texts, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_command_tells_the_trouble_of_a_recording_and_nothing_else(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_command_tells_the_trouble_of_a_recording_and_nothing_else(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = sorted(CASES[name].findings)
     found = sorted(told(name, capsys))
     assert [one[:3] for one in expected] == [kind for kind, _ in found], found
@@ -263,7 +446,9 @@ def test_one_command_tells_the_trouble_of_a_recording_and_nothing_else(name: str
         assert [word for word in one.without if word in text] == [], text
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.info or case.info_without])
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.info or case.info_without]
+)
 def test_info_says_what_a_recording_holds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["info", str(FIELD / f"{name}.pcap")])
     text = " ".join(capsys.readouterr().out.split())

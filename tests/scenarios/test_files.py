@@ -1,4 +1,6 @@
-"""What is written is there whole or not at all, onto no input, and nothing temporary stays, however the program ends."""
+"""What is written is there whole or not at all, onto no input, and nothing temporary stays, however
+the program ends.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ WRITING = {
 def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A file system with room for one page."""
     folder = tmp_path_factory.mktemp("small")
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", folder], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", folder], check=False, capture_output=True
+    ).returncode:
         pytest.skip("nothing can be mounted here")
     yield folder
     subprocess.run(["umount", folder], check=True)
@@ -43,12 +47,17 @@ def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @NEEDS_ROOT
 @pytest.mark.parametrize("command", WRITING.values(), ids=WRITING)
-def test_a_full_disk_leaves_what_was_there(command: list[str], small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_leaves_what_was_there(
+    command: list[str], small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = next(part for part in command if part.startswith("{}/"))[3:]
     (small_disk / name).write_bytes(b"before")
     given = [part.replace("{}/", f"{small_disk}/").replace("{}", str(ROLLBACK)) for part in command]
     assert main(given) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"dcpinspect: {small_disk}/{name}: No space left on device; the file was not kept"
+    assert (
+        capsys.readouterr().err.splitlines()[-1]
+        == f"dcpinspect: {small_disk}/{name}: No space left on device; the file was not kept"
+    )
     assert (small_disk / name).read_bytes() == b"before"
     assert os.listdir(small_disk) == [name]
     (small_disk / name).unlink()
@@ -56,13 +65,23 @@ def test_a_full_disk_leaves_what_was_there(command: list[str], small_disk: Path,
 
 @pytest.mark.slow
 @NEEDS_ROOT
-@pytest.mark.parametrize("command", [["check", "-", "-w"], ["read", "-", "-w"], ["report", "-", "-o"]])
-def test_a_full_disk_for_what_comes_through_a_pipe_leaves_what_was_there(command: list[str], small_disk: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command", [["check", "-", "-w"], ["read", "-", "-w"], ["report", "-", "-o"]]
+)
+def test_a_full_disk_for_what_comes_through_a_pipe_leaves_what_was_there(
+    command: list[str], small_disk: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "x.html"
     target.write_bytes(b"before")
     program = [sys.executable, "-m", "dcpinspect", *command, str(target)]
     capture = gzip.decompress((ROLLBACK.parent / "large.pcapng.gz").read_bytes())
-    done = subprocess.run(program, input=capture, capture_output=True, env=os.environ | {"TMPDIR": str(small_disk)}, check=False)
+    done = subprocess.run(
+        program,
+        input=capture,
+        capture_output=True,
+        env=os.environ | {"TMPDIR": str(small_disk)},
+        check=False,
+    )
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done.stderr
     assert b"No space left on device" in done.stderr
     assert b"nothing" not in done.stdout
@@ -76,7 +95,16 @@ ONTO = {
     "check -w": ["check", "x.pcapng", "-w", "x.pcapng"],
     "report": ["report", "x.html", "-o", "x.html"],
     "screenshot": ["tui", "x.svg", "--screenshot", "packets", "-o", "x.svg"],
-    "screenshot beside": ["tui", "x.csv", "--beside", "x.svg", "--screenshot", "packets", "-o", "x.svg"],
+    "screenshot beside": [
+        "tui",
+        "x.csv",
+        "--beside",
+        "x.svg",
+        "--screenshot",
+        "packets",
+        "-o",
+        "x.svg",
+    ],
     "diff": ["diff", "x.pcapng", "x.csv", "-o", "x.csv"],
     "sql": ["sql", "x.csv", "from messages", "-o", "x.csv"],
     "log": ["log", "log.csv", "-o", "log.csv"],
@@ -93,13 +121,19 @@ ONTO = {
 @pytest.mark.parametrize("through_link", [False, True], ids=["by name", "by link"])
 @pytest.mark.parametrize("command", ONTO.values(), ids=ONTO)
 def test_no_input_is_written_onto(
-    command: list[str], through_link: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str],
+    through_link: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("x.csv", "x.pcapng", "x.html", "x.svg"):
         shutil.copy(ROLLBACK, name)
     Path("log.csv").write_text("2026-03-01T10:00:00.250000+01:00 INFO x\n")
-    Path("x.json").write_text('{"7":{"checkpoint":{"seqno":1,"vbuuid":1,"snapshot":{"startSeqno":1,"endSeqno":1}}}}')
+    Path("x.json").write_text(
+        '{"7":{"checkpoint":{"seqno":1,"vbuuid":1,"snapshot":{"startSeqno":1,"endSeqno":1}}}}'
+    )
     Path("keys.txt").write_text(f"CLIENT_RANDOM {'0' * 64} {'0' * 96}\n")
     Path("base.ndjson").write_text("")
     Path("config.toml").write_text("[read]\ntime = 'epoch'\n")
@@ -124,7 +158,9 @@ ENDED = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_nothing_temporary_stays_when_the_program_is_asked_to_end(number: int, tmp_path: Path) -> None:
+def test_nothing_temporary_stays_when_the_program_is_asked_to_end(
+    number: int, tmp_path: Path
+) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip("nohup")
     running = []
@@ -135,7 +171,9 @@ def test_nothing_temporary_stays_when_the_program_is_asked_to_end(number: int, t
         given = [part.replace("{}", str(folder)) for part in command]
         pipe = subprocess.PIPE
         program = [sys.executable, "-m", "dcpinspect", *given]
-        process = subprocess.Popen(program, stdin=pipe, stderr=pipe, env=os.environ | {"TMPDIR": str(folder / "tmp")})
+        process = subprocess.Popen(
+            program, stdin=pipe, stderr=pipe, env=os.environ | {"TMPDIR": str(folder / "tmp")}
+        )
         assert process.stdin is not None
         process.stdin.write(ROLLBACK.read_bytes())
         process.stdin.flush()
@@ -152,4 +190,8 @@ def test_nothing_temporary_stays_when_the_program_is_asked_to_end(number: int, t
     for (folder, process), errors in zip(running, said, strict=True):
         assert os.listdir(folder / "tmp") == []
         assert not any(name.endswith(".part") for name in os.listdir(folder / "out"))
-        assert process.returncode in (0, 1) if os.listdir(folder / "out") else process.returncode in (130, 128 + number), errors
+        assert (
+            process.returncode in (0, 1)
+            if os.listdir(folder / "out")
+            else process.returncode in (130, 128 + number)
+        ), errors

@@ -1,4 +1,6 @@
-"""Connections of the first generation, UPR: their numbers mean what its specification says, and nobody is accused of them."""
+"""Connections of the first generation, UPR: their numbers mean what its specification says, and
+nobody is accused of them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,17 @@ def upr(vbucket: int = 7, *, request: str = "upr") -> tuple[Told, Stream]:
 
 def asked(talk: Told, vbucket: int, *, request: str = "upr", start: int = 0) -> Stream:
     opaque = talk.opaque()
-    talk.send("client", encode("dcp_stream_req", generation=request, vbucket=vbucket, opaque=opaque, start_seqno=start, end_seqno=ENDLESS))
+    talk.send(
+        "client",
+        encode(
+            "dcp_stream_req",
+            generation=request,
+            vbucket=vbucket,
+            opaque=opaque,
+            start_seqno=start,
+            end_seqno=ENDLESS,
+        ),
+    )
     talk.answer("dcp_stream_req", opaque, **failover_entries([(1, 0)]))
     return Stream(talk, vbucket, opaque)
 
@@ -47,16 +59,24 @@ def read(*talks: Told, sizes: tuple[int, ...] = ()) -> list[MessageBatch]:
     return [batch for batch in made if batch is not None]
 
 
-def said(talk: Told, opcode: int, name: str, *, sizes: tuple[int, ...] = ()) -> list[tuple[int, str | None, object, object]]:
-    """(coded value, meaning, the word in JSON, the word in the table) of a field, of every message that has it."""
+def said(
+    talk: Told, opcode: int, name: str, *, sizes: tuple[int, ...] = ()
+) -> list[tuple[int, str | None, object, object]]:
+    """(coded value, meaning, the word in JSON, the word in the table) of a field, of every message
+    that has it.
+    """
     found = []
     for batch in read(talk, sizes=sizes):
         column = record_batch(batch, np.arange(len(batch)), [name]).column(0).to_pylist()
-        for row in np.flatnonzero((batch.decoded.opcode == opcode) & ~batch.decoded.is_response).tolist():
+        for row in np.flatnonzero(
+            (batch.decoded.opcode == opcode) & ~batch.decoded.is_response
+        ).tolist():
             field = batch.annotate(row).field(name)
             assert field is not None
             assert isinstance(field.value, int)
-            found.append((field.value, field.meaning, message_object(batch, row)[name], column[row]))
+            found.append(
+                (field.value, field.meaning, message_object(batch, row)[name], column[row])
+            )
     return found
 
 
@@ -71,7 +91,9 @@ def test_a_stream_end_of_1_is_state_changed(sizes: tuple[int, ...]) -> None:
     told_items(stream)
     stream.send("dcp_stream_end", end_reason=1)
     assert said(talk, 0x55, "end_reason", sizes=sizes) == [FIRST]
-    assert [record["end_reason"] for record in tables(talk, sizes=sizes).streams] == ["state-changed"]
+    assert [record["end_reason"] for record in tables(talk, sizes=sizes).streams] == [
+        "state-changed"
+    ]
 
 
 def test_a_stream_end_of_1_is_a_note_that_the_state_changed() -> None:
@@ -84,7 +106,9 @@ def test_a_stream_end_of_1_is_a_note_that_the_state_changed() -> None:
 
 
 @pytest.mark.parametrize(("is_closed", "accused"), [(False, ["orphaned-vbucket"]), (True, [])])
-def test_a_client_that_had_asked_to_close_the_stream_owes_no_other(is_closed: bool, accused: list[str]) -> None:
+def test_a_client_that_had_asked_to_close_the_stream_owes_no_other(
+    is_closed: bool, accused: list[str]
+) -> None:
     talk, stream = upr()
     other = asked(talk, 8)
     for one in (stream, other):
@@ -117,7 +141,9 @@ def test_vbucket_states_are_numbered_as_the_page_has_them() -> None:
 
 EVIDENCE: dict[str, Callable[[Stream], None]] = {
     "a marker without extras": lambda stream: stream.send("dcp_snapshot_marker", generation="upr"),
-    "a mutation of 30 bytes": lambda stream: stream.send("dcp_mutation", generation="upr", key=b"k", by_seqno=4),
+    "a mutation of 30 bytes": lambda stream: stream.send(
+        "dcp_mutation", generation="upr", key=b"k", by_seqno=4
+    ),
 }
 
 
@@ -132,7 +158,9 @@ def test_each_layout_of_the_first_generation_shows_it(name: str) -> None:
 
 def test_a_rollback_in_the_extras_shows_it() -> None:
     talk = Told("ebucketmigrator")
-    talk.send("server", encode("dcp_stream_req", "response", generation="upr", status=0x23, opaque=9))
+    talk.send(
+        "server", encode("dcp_stream_req", "response", generation="upr", status=0x23, opaque=9)
+    )
     Stream(talk, 7, 1).send("dcp_stream_end", end_reason=1)
     assert said(talk, 0x55, "end_reason") == [FIRST]
 
@@ -144,8 +172,12 @@ NEWER: dict[str, Callable[[Told, Stream], object]] = {
     "flow control": lambda talk, _: talk.acknowledge(),
     "a stream request of 48 bytes": lambda talk, _: asked(talk, 8, request="v1"),
     "a mutation of 31 bytes": lambda _, stream: stream.mutation(5, "k"),
-    "a deletion of 21 bytes": lambda _, stream: stream.send("dcp_deletion", generation="v2", key=b"k", by_seqno=5),
-    "an expiration of 20 bytes": lambda _, stream: stream.send("dcp_expiration", generation="v2", key=b"k", by_seqno=5),
+    "a deletion of 21 bytes": lambda _, stream: stream.send(
+        "dcp_deletion", generation="v2", key=b"k", by_seqno=5
+    ),
+    "an expiration of 20 bytes": lambda _, stream: stream.send(
+        "dcp_expiration", generation="v2", key=b"k", by_seqno=5
+    ),
     "a v2 marker": lambda _, stream: stream.snapshot(0, 9, "memory", version="v2.0"),
     "a marker whose type is bits": lambda _, stream: stream.snapshot(0, 9, "memory", "checkpoint"),
     "a stream end above 1": lambda _, stream: stream.send("dcp_stream_end", end_reason=4),
@@ -171,9 +203,15 @@ def test_a_connection_stays_a_later_one() -> None:
 
 
 NEUTRAL: dict[str, Callable[[Stream], None]] = {
-    "a marker with a number for its type, as the second page has it": lambda stream: stream.snapshot(0, 9, "memory"),
-    "a deletion of 18 bytes": lambda stream: stream.send("dcp_deletion", generation="v1", key=b"k", by_seqno=5),
-    "an expiration of 18 bytes": lambda stream: stream.send("dcp_expiration", generation="v1", key=b"k", by_seqno=6),
+    "a marker with a number for its type, as the second page has it": lambda stream: (
+        stream.snapshot(0, 9, "memory")
+    ),
+    "a deletion of 18 bytes": lambda stream: stream.send(
+        "dcp_deletion", generation="v1", key=b"k", by_seqno=5
+    ),
+    "an expiration of 18 bytes": lambda stream: stream.send(
+        "dcp_expiration", generation="v1", key=b"k", by_seqno=6
+    ),
 }
 
 
@@ -213,7 +251,11 @@ def test_json_of_many_and_lines_say_the_same(monkeypatch: pytest.MonkeyPatch) ->
     stream.send("dcp_set_vbucket_state", state=2)
     (batch,) = read(talk)
     rows = np.arange(len(batch))
-    fast = b"".join(JsonRows(fields=True, values="full", after=b"\n").pieces(batch, rows)).splitlines()
+    fast = b"".join(
+        JsonRows(fields=True, values="full", after=b"\n").pieces(batch, rows)
+    ).splitlines()
     assert fast == [dump(message_object(batch, row, fields=True)) for row in rows.tolist()]
-    lines = [summary(batch, row) for row in rows.tolist() if batch.decoded.opcode[row] in (0x55, 0x5B)]
+    lines = [
+        summary(batch, row) for row in rows.tolist() if batch.decoded.opcode[row] in (0x55, 0x5B)
+    ]
     assert lines == ["state-changed", "pending", "closed", "replica"]

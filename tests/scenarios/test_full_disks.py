@@ -1,4 +1,6 @@
-"""A disk without room, a closed standard output, files that vanish: one line says what could not be written or read."""
+"""A disk without room, a closed standard output, files that vanish: one line says what could not be
+written or read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from tests.peers.truth import SAMPLES
 
 pytestmark = pytest.mark.slow
 
-TOUR, LOSS, ROLLBACK = (str(SAMPLES / name) for name in ("tour.pcapng", "capture-loss.pcap", "rollback.pcap"))
+TOUR, LOSS, ROLLBACK = (
+    str(SAMPLES / name) for name in ("tour.pcapng", "capture-loss.pcap", "rollback.pcap")
+)
 PROGRAM = f"{shlex.quote(sys.executable)} -m dcpinspect"
 
 
@@ -43,7 +47,14 @@ def full(tmp_path: Path) -> Iterator[Path]:
 
 def ran(command: str, **environment: str) -> tuple[int, str]:
     """Status and standard error of a command of the shell."""
-    done = subprocess.run(["sh", "-c", command], env=os.environ | environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     return done.returncode, done.stderr
 
 
@@ -61,11 +72,16 @@ def ran(command: str, **environment: str) -> tuple[int, str]:
         f"diff {TOUR} {ROLLBACK} -o {{}}/x.json",
     ],
 )
-def test_a_file_without_room_is_named(command: str, full: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_room_is_named(
+    command: str, full: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     arguments = shlex.split(command.format(full))
     assert main(arguments) == 2
     name = next(one for one in arguments if one.startswith(str(full)))
-    assert capfd.readouterr().err == f"dcpinspect: {name}: No space left on device; the file was not kept\n"
+    assert (
+        capfd.readouterr().err
+        == f"dcpinspect: {name}: No space left on device; the file was not kept\n"
+    )
     assert os.listdir(full) == ["fill"]
 
 
@@ -77,20 +93,35 @@ def test_a_comparison_names_the_folder_for_temporary_files_and_says_what_to_do(f
     assert os.listdir(full) == ["fill"]
 
 
-def test_packets_of_a_pipe_name_the_folder_in_which_they_are_kept(full: Path, tmp_path: Path) -> None:
+def test_packets_of_a_pipe_name_the_folder_in_which_they_are_kept(
+    full: Path, tmp_path: Path
+) -> None:
     status, said = ran(f"{PROGRAM} read - -w {tmp_path}/x.pcapng < {TOUR}", TMPDIR=str(full))
     assert status == 2
-    assert said.startswith(f"dcpinspect: {full}: No space left on device; what comes through a pipe is kept there")
+    assert said.startswith(
+        f"dcpinspect: {full}: No space left on device; what comes through a pipe is kept there"
+    )
     assert not (tmp_path / "x.pcapng").exists()
 
 
 def test_a_live_capture_names_the_folder_for_temporary_files(full: Path) -> None:
     status, said = ran(f"{PROGRAM} live -i lo -a duration:1", TMPDIR=str(full))
-    assert (status, said) == (2, f"dcpinspect: {full}, the folder for temporary files (TMPDIR): No space left on device\n")
+    assert (status, said) == (
+        2,
+        f"dcpinspect: {full}, the folder for temporary files (TMPDIR): No space left on device\n",
+    )
     assert os.listdir(full) == ["fill"]
 
 
-PRINTING = ("--version", "--help", f"read {TOUR}", f"read {TOUR} -f json", f"check {TOUR}", f"streams {TOUR}", f"info {TOUR}")
+PRINTING = (
+    "--version",
+    "--help",
+    f"read {TOUR}",
+    f"read {TOUR} -f json",
+    f"check {TOUR}",
+    f"streams {TOUR}",
+    f"info {TOUR}",
+)
 
 
 @pytest.mark.parametrize("command", PRINTING)
@@ -121,7 +152,9 @@ def test_a_file_with_the_name_of_an_option_is_named_with_its_folder(
     for name in ("-dash.pcap", "--dash.pcap", "-fjson.pcap"):
         Path(name).write_bytes(Path(ROLLBACK).read_bytes())
         assert main(["check", name]) == 2
-        assert capsys.readouterr().err == f"dcpinspect: {name}: is taken for options; write ./{name}\n"
+        assert (
+            capsys.readouterr().err == f"dcpinspect: {name}: is taken for options; write ./{name}\n"
+        )
         assert main(["check", f"./{name}"]) == 0
         capsys.readouterr()
         os.unlink(name)
@@ -129,14 +162,22 @@ def test_a_file_with_the_name_of_an_option_is_named_with_its_folder(
     assert "there is no option --dash" in capsys.readouterr().err
 
 
-def test_a_capture_that_is_removed_while_it_is_read_is_not_called_misspelled(tmp_path: Path) -> None:
+def test_a_capture_that_is_removed_while_it_is_read_is_not_called_misspelled(
+    tmp_path: Path,
+) -> None:
     paths = [tmp_path / name for name in ("a.pcap", "ab.pcap")]
     for path, name in zip(paths, (ROLLBACK, LOSS), strict=True):
         path.write_bytes(Path(name).read_bytes())
     for names in ([str(path) for path in paths], [str(tmp_path)]):
         with open_capture(names) as capture:
             paths[1].rename(tmp_path / "moved")
-            with pytest.raises(CaptureError, match=r"ab\.pcap: was removed while it was read; keep captures until the command has ended$"):
+            with pytest.raises(
+                CaptureError,
+                match=(
+                    r"ab\.pcap: was removed while it was read; keep captures until the command "
+                    r"has ended$"
+                ),
+            ):
                 list(capture)
         (tmp_path / "moved").rename(paths[1])
     with pytest.raises(CaptureError, match="there is no such file; did you mean"):
@@ -149,7 +190,12 @@ def test_frames_of_gaps_are_named_with_their_files_if_there_are_several() -> Non
             reading.track()
             for _ in reading:
                 pass
-            evidence = [one for one in reading.tables.gaps.values("evidence") if "could not be read" in one]
+            evidence = [
+                one for one in reading.tables.gaps.values("evidence") if "could not be read" in one
+            ]
         assert evidence
-        assert all(one.endswith(f"between frames 79 and 81{of}") or not one.startswith("bytes 18608-") for one in evidence)
+        assert all(
+            one.endswith(f"between frames 79 and 81{of}") or not one.startswith("bytes 18608-")
+            for one in evidence
+        )
         assert any(one.endswith(f"between frames 79 and 81{of}") for one in evidence)

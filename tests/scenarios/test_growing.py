@@ -43,13 +43,22 @@ def ends(data: bytes) -> list[int]:
     found = [24 if is_pcap else 0]
     while found[-1] < len(data):
         at = found[-1]
-        found.append(at + (16 + struct.unpack_from("<I", data, at + 8)[0] if is_pcap else struct.unpack_from("<I", data, at + 4)[0]))
+        found.append(
+            at
+            + (
+                16 + struct.unpack_from("<I", data, at + 8)[0]
+                if is_pcap
+                else struct.unpack_from("<I", data, at + 4)[0]
+            )
+        )
     return found[-len(talk()) :]
 
 
 @contextmanager
 def reader(*arguments: str, stdin: IO[Any] | None = None) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen([*READ, *arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*READ, *arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -69,8 +78,12 @@ def rest(process: subprocess.Popen[str]) -> tuple[str, str, int]:
     return process.stdout.read(), process.stderr.read(), process.wait()
 
 
-def write_with_pauses(data: bytes, take: Callable[[bytes], object], process: subprocess.Popen[str]) -> None:
-    """Writes a capture a packet and a half at a time; the lines of what is whole must come before more is written."""
+def write_with_pauses(
+    data: bytes, take: Callable[[bytes], object], process: subprocess.Popen[str]
+) -> None:
+    """Writes a capture a packet and a half at a time; the lines of what is whole must come before
+    more is written.
+    """
     written = 0
     for number, end in enumerate(ends(data)):
         until = min(len(data), end + 11)
@@ -82,7 +95,9 @@ def write_with_pauses(data: bytes, take: Callable[[bytes], object], process: sub
 
 @pytest.mark.parametrize("form", [builders.pcap, builders.pcapng])
 @pytest.mark.parametrize("arguments", [[], ["--follow"]])
-def test_lines_of_a_pipe_appear_while_its_writer_pauses(arguments: list[str], form: builders.Form) -> None:
+def test_lines_of_a_pipe_appear_while_its_writer_pauses(
+    arguments: list[str], form: builders.Form
+) -> None:
     data = form(talk())
     out, into = os.pipe()
     with os.fdopen(out, "rb") as end, reader("-", *arguments, stdin=end) as process:
@@ -115,11 +130,19 @@ def test_only_what_is_followed_lets_time_pass(arguments: list[str]) -> None:
         assert len(rest(process)[0].splitlines()) == (0 if arguments else 2)
 
 
-def test_a_file_that_is_cut_or_replaced_while_it_is_followed_ends_it_with_a_line(tmp_path: Path) -> None:
+def test_a_file_that_is_cut_or_replaced_while_it_is_followed_ends_it_with_a_line(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "x"
     for harm, says in (
         (lambda: os.truncate(path, 100), "the file became shorter while it was followed"),
-        (lambda: path.rename(tmp_path / "y"), "the file was moved or deleted, or another file has its name now; start to follow again"),
+        (
+            lambda: path.rename(tmp_path / "y"),
+            (
+                "the file was moved or deleted, or another file has its name now; start to follow "
+                "again"
+            ),
+        ),
     ):
         path.write_bytes(builders.pcap(talk()))
         with reader(str(path), "--follow") as process:
@@ -127,7 +150,10 @@ def test_a_file_that_is_cut_or_replaced_while_it_is_followed_ends_it_with_a_line
             harm()
             out, said, status = rest(process)
         assert (out, status) == ("", 3)
-        assert re.fullmatch(rf"dcpinspect: {path}, offset \d+: {re.escape(says)}; all that is readable was read\n", said)
+        assert re.fullmatch(
+            rf"dcpinspect: {path}, offset \d+: {re.escape(says)}; all that is readable was read\n",
+            said,
+        )
 
 
 def test_what_was_lost_and_all_counts_are_told_when_following_ends(tmp_path: Path) -> None:
@@ -144,10 +170,15 @@ def test_what_was_lost_and_all_counts_are_told_when_following_ends(tmp_path: Pat
     assert "          14 packets read\n" in said
 
 
-def test_one_capture_is_followed_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_capture_is_followed_at_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["read", "--follow", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
     said = capsys.readouterr().err
-    assert said == "dcpinspect: --follow: one capture at a time; leave out all but the one that is being written\n"
+    assert said == (
+        "dcpinspect: --follow: one capture at a time; leave out all but the one that is being "
+        "written\n"
+    )
 
 
 @NEEDS_ROOT
@@ -164,11 +195,26 @@ def test_what_tcpdump_records_elsewhere_is_read_from_its_pipe() -> None:
         conversation.mark(f"mutation {seqno}")
     stream.end()
     with namespaces("pipe") as (name,):
-        # A packet takes 256 KiB of tcpdump's buffer: with the usual 2 MiB a busy machine loses some, and nobody would wait for them.
-        record = ["ip", "netns", "exec", name, "tcpdump", "-i", "any", "-U", "--immediate-mode", "-B", "65536"]
+        # A packet takes 256 KiB of tcpdump's buffer: with the usual 2 MiB a busy machine loses
+        # some, and nobody would wait for them.
+        record = [
+            "ip",
+            "netns",
+            "exec",
+            name,
+            "tcpdump",
+            "-i",
+            "any",
+            "-U",
+            "--immediate-mode",
+            "-B",
+            "65536",
+        ]
         record += ["-w", "-", "-Z", "root", "port", "11210"]
         with (
-            subprocess.Popen(record, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tcpdump,
+            subprocess.Popen(
+                record, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as tcpdump,
             reader("-", stdin=tcpdump.stdout) as process,
         ):
             assert tcpdump.stderr is not None
@@ -182,10 +228,20 @@ def test_what_tcpdump_records_elsewhere_is_read_from_its_pipe() -> None:
                 while not rows or rows[-1].get("by_seqno") != seqno:
                     rows.append(json.loads(process.stdout.readline()))
 
-            hooks = {f"mutation {seqno}": lambda seqno=seqno: wait_for(seqno) for seqno in range(1, 4)}
-            (said,) = play([conversation], port=11_210, hooks=hooks, at_server=lambda: inside(name), at_client=lambda: inside(name))
+            hooks = {
+                f"mutation {seqno}": lambda seqno=seqno: wait_for(seqno) for seqno in range(1, 4)
+            }
+            (said,) = play(
+                [conversation],
+                port=11_210,
+                hooks=hooks,
+                at_server=lambda: inside(name),
+                at_client=lambda: inside(name),
+            )
             assert process.stdout is not None
-            while rows[-1]["name"] != "dcp_stream_end":  # tcpdump leaves what it has not read when it is told to end
+            while (
+                rows[-1]["name"] != "dcp_stream_end"
+            ):  # tcpdump leaves what it has not read when it is told to end
                 rows.append(json.loads(process.stdout.readline()))
             tcpdump.send_signal(signal.SIGINT)
             out, _, status = rest(process)

@@ -1,4 +1,6 @@
-"""Captures and outputs in HDFS. Each command is a process of its own, since a process finds Java and Hadoop once."""
+"""Captures and outputs in HDFS. Each command is a process of its own, since a process finds Java
+and Hadoop once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hdfs.Hdfs]:
         yield found
 
 
-def test_captures_and_outputs_in_hdfs_are_as_those_at_paths(servers: hdfs.Hdfs, tmp_path: Path) -> None:
+def test_captures_and_outputs_in_hdfs_are_as_those_at_paths(
+    servers: hdfs.Hdfs, tmp_path: Path
+) -> None:
     files = cut(tmp_path / "ring", packets_of(SAMPLES / "tour.pcapng"), [150, 320])
     for path in files[:2]:
         put(servers, path, f"/ring/{path.name}")
@@ -35,10 +39,17 @@ def test_captures_and_outputs_in_hdfs_are_as_those_at_paths(servers: hdfs.Hdfs, 
     assert (added["captures"], added["known"], added["problems"]) == (1, 2, [])
     assert summary(servers, str(tmp_path / "ring"), "-o", local)["rows"] == added["rows"]
     query = "select name, count(*) from messages group by name order by name"
-    assert said(servers, 0, "pipeline", "sql", out, query, "-f", "csv") == said(servers, 0, "pipeline", "sql", local, query, "-f", "csv")
+    assert said(servers, 0, "pipeline", "sql", out, query, "-f", "csv") == said(
+        servers, 0, "pipeline", "sql", local, query, "-f", "csv"
+    )
     assert "✖ bad-stream-range" in said(servers, 1, "pipeline", "check", out)
     assert said(servers, 0, "pipeline", "expire", out, "--older", "1d")
-    assert said(servers, 0, "pipeline", "sql", out, "select count(*) from messages", "-f", "csv").split()[1] == "0"
+    assert (
+        said(
+            servers, 0, "pipeline", "sql", out, "select count(*) from messages", "-f", "csv"
+        ).split()[1]
+        == "0"
+    )
     assert not list(tmp_path.glob("hdfs*"))
 
 
@@ -52,18 +63,27 @@ def test_a_name_that_is_not_in_hdfs_is_said_in_one_line(servers: hdfs.Hdfs, tmp_
 
 def put(servers: hdfs.Hdfs, path: Path, name: str) -> None:
     program = (
-        "import sys; from pyarrow import fs; uri, path, name = sys.argv[1:]; store = fs.FileSystem.from_uri(uri)[0]; "
-        "store.create_dir(name.rpartition('/')[0]); stream = store.open_output_stream(name, compression=None); "
+        "import sys; from pyarrow import fs; uri, path, name = sys.argv[1:]; store = "
+        "fs.FileSystem.from_uri(uri)[0]; "
+        "store.create_dir(name.rpartition('/')[0]); stream = store.open_output_stream(name, "
+        "compression=None); "
         "stream.write(open(path, 'rb').read()); stream.close()"
     )
     command = [sys.executable, "-c", program, servers.root, str(path), name]
-    subprocess.run(command, env={**os.environ, **servers.environment}, check=True, capture_output=True)
+    subprocess.run(
+        command, env={**os.environ, **servers.environment}, check=True, capture_output=True
+    )
 
 
 def command(servers: hdfs.Hdfs, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **servers.environment}
     return subprocess.run(
-        [sys.executable, "-m", "dcpinspect", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, "-m", "dcpinspect", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
 
 

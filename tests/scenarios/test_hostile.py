@@ -1,4 +1,6 @@
-"""Hostile input: any bytes and any packets are read without an exception, in the same way in any pieces, in bounded memory."""
+"""Hostile input: any bytes and any packets are read without an exception, in the same way in any
+pieces, in bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ pieces = st.one_of(
 
 
 @given(st.lists(pieces, max_size=40), st.binary(max_size=100))
-def test_any_stream_gives_the_same_messages_in_any_chunks(parts: list[bytes], numbers: bytes) -> None:
+def test_any_stream_gives_the_same_messages_in_any_chunks(
+    parts: list[bytes], numbers: bytes
+) -> None:
     framer.check(b"".join(parts) + numbers)
 
 
@@ -47,15 +51,26 @@ def test_any_packets_give_the_same_rows_in_any_batches(rng: random.Random) -> No
 
 
 def files() -> list[bytes]:
-    segments = builders.conversation(captures.STREAM[:300], captures.STREAM[:1500], sizes=[40, 300, 7, 90])
+    segments = builders.conversation(
+        captures.STREAM[:300], captures.STREAM[:1500], sizes=[40, 300, 7, 90]
+    )
     recorded = builders.recorded(builders.damaged(segments, loss={6}, swaps={9}))
-    return [builders.pcap(recorded), builders.pcapng(recorded), builders.pcapng(recorded, order=">")]
+    return [
+        builders.pcap(recorded),
+        builders.pcapng(recorded),
+        builders.pcapng(recorded, order=">"),
+    ]
 
 
 FILES = files()
 changes = st.lists(
     st.tuples(
-        st.floats(0, 1), st.one_of(st.just(b""), st.binary(max_size=8), st.sampled_from((b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff")))
+        st.floats(0, 1),
+        st.one_of(
+            st.just(b""),
+            st.binary(max_size=8),
+            st.sampled_from((b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff")),
+        ),
     ),
     max_size=6,
 )
@@ -63,7 +78,9 @@ changes = st.lists(
 
 @settings(max_examples=60)
 @given(st.sampled_from(FILES), changes, st.integers(0, 40))
-def test_any_file_gives_the_same_rows_in_buffers_of_any_size(content: bytes, changes: list[tuple[float, bytes]], removed: int) -> None:
+def test_any_file_gives_the_same_rows_in_buffers_of_any_size(
+    content: bytes, changes: list[tuple[float, bytes]], removed: int
+) -> None:
     data = bytearray(content)
     for place, written in changes:
         at = int(place * (len(data) - 1))
@@ -72,7 +89,9 @@ def test_any_file_gives_the_same_rows_in_buffers_of_any_size(content: bytes, cha
 
 
 def grown(script: str, folder: Path) -> int:
-    """Bytes by which reading ``x.pcap`` in ``folder``, in a process of its own, raises the peak of its resident memory."""
+    """Bytes by which reading ``x.pcap`` in ``folder``, in a process of its own, raises the peak of
+    its resident memory.
+    """
     code = f"""
 import resource, sys
 from dcpinspect.capture.open import open_capture
@@ -90,7 +109,11 @@ before = peak()
 print(peak() - before)
 """
     builders.capture(folder / "warm.pcap", server=captures.STREAM)
-    return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout
+    )
 
 
 def test_lengths_that_lie_cost_no_memory(tmp_path: Path) -> None:
@@ -101,14 +124,25 @@ def test_lengths_that_lie_cost_no_memory(tmp_path: Path) -> None:
         talk.send(1, body)
         talk._at[1] += 40 << 20
         talk.send(0)
-    content = builders.pcap([builders.Recorded(packet.data, 1 << 17, packet.time_ns, packet.link_type) for packet in talk.packets])
+    content = builders.pcap(
+        [
+            builders.Recorded(packet.data, 1 << 17, packet.time_ns, packet.link_type)
+            for packet in talk.packets
+        ]
+    )
     (tmp_path / "x.pcap").write_bytes(content)
     assert grown(f"read({str(tmp_path / 'x.pcap')!r})", tmp_path) < 400 * MEGABYTE
 
 
-@pytest.mark.parametrize("records", [b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\x00\x00\x04\x00"], ids=["2 GiB", "4 GiB", "256 KiB"])
+@pytest.mark.parametrize(
+    "records",
+    [b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\x00\x00\x04\x00"],
+    ids=["2 GiB", "4 GiB", "256 KiB"],
+)
 def test_records_longer_than_their_file_cost_no_memory(records: bytes, tmp_path: Path) -> None:
-    (tmp_path / "x.pcap").write_bytes(builders.pcap([]) + (bytes(8) + records + records + bytes(100)) * 50)
+    (tmp_path / "x.pcap").write_bytes(
+        builders.pcap([]) + (bytes(8) + records + records + bytes(100)) * 50
+    )
     assert grown(f"read({str(tmp_path / 'x.pcap')!r})", tmp_path) < 60 * MEGABYTE
 
 
@@ -118,6 +152,9 @@ def test_segments_that_wait_for_ever_are_bounded(tmp_path: Path) -> None:
     talk._at[1] += 1
     for _ in range(20_000):
         talk.send(1, bytes(1400))
-    packets = [builders.Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type) for packet in talk.packets]
+    packets = [
+        builders.Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type)
+        for packet in talk.packets
+    ]
     (tmp_path / "x.pcap").write_bytes(builders.pcap(packets))
     assert grown(f"read({str(tmp_path / 'x.pcap')!r})", tmp_path) < 150 * MEGABYTE

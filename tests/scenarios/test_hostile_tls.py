@@ -1,4 +1,6 @@
-"""TLS from hosts that mean harm, and streams damaged in any way: nothing is raised, invented, or held up, and memory stays small."""
+"""TLS from hosts that mean harm, and streams damaged in any way: nothing is raised, invented, or
+held up, and memory stays small.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,35 @@ from dcpinspect.transport.tls.stage import TlsStage
 from tests.damage import Talk
 from tests.fuzz import tls
 from tests.tls.damage import save
-from tests.tls.invented import HANDSHAKE_RECORD, KEY_UPDATE, Invented, chunks, lose, message, pieces, record
+from tests.tls.invented import (
+    HANDSHAKE_RECORD,
+    KEY_UPDATE,
+    Invented,
+    chunks,
+    lose,
+    message,
+    pieces,
+    record,
+)
 
 SUITE = "TLS_AES_128_GCM_SHA256"
 GCM_1_2 = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 CBC = "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA"
 
 
-def read(talk: Invented, *, lost: Collection[int] = (), keys: KeyLog | None = None) -> tuple[list[tuple[int, bytes]], TlsStage]:
+def read(
+    talk: Invented, *, lost: Collection[int] = (), keys: KeyLog | None = None
+) -> tuple[list[tuple[int, bytes]], TlsStage]:
     """Offset and bytes of each stretch that the server says."""
-    found, made = tls.opened(keys or talk.keys(), chunks(lose(pieces(talk.writes), lost), [50] * 10_000))
+    found, made = tls.opened(
+        keys or talk.keys(), chunks(lose(pieces(talk.writes), lost), [50] * 10_000)
+    )
     return tls.texts(found, 1), made
 
 
-programs = st.one_of(st.binary(max_size=120), st.randoms(use_true_random=False).map(lambda rng: rng.randbytes(100)))
+programs = st.one_of(
+    st.binary(max_size=120), st.randoms(use_true_random=False).map(lambda rng: rng.randbytes(100))
+)
 
 
 @settings(max_examples=60)
@@ -94,7 +111,9 @@ def opens(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("suite", [SUITE, CBC])
 @pytest.mark.parametrize("header", [b"\x17\x03\x03\x41\x00", b"\x17\x03\x03\x00\x40"])
-def test_bytes_that_look_like_records_everywhere_cost_few_trials(header: bytes, suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_that_look_like_records_everywhere_cost_few_trials(
+    header: bytes, suite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(direction, "BURST", 2000)
     talk = Invented(suite)
     first = len(talk.writes)
@@ -111,7 +130,9 @@ def test_records_of_other_keys_cost_few_trials(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(3000):
         talk.send(1, b"x")
     keys = KeyLog()
-    keys.add(other.lines.replace(other.client_random.hex().encode(), talk.client_random.hex().encode()))
+    keys.add(
+        other.lines.replace(other.client_random.hex().encode(), talk.client_random.hex().encode())
+    )
     tried = opens(monkeypatch)
     found, made = read(talk, keys=keys)
     assert found == []
@@ -172,7 +193,9 @@ def test_many_key_updates_in_one_record_are_no_harm() -> None:
     assert read(talk)[0] == []
 
 
-@pytest.mark.parametrize("size", [0, 1, 16, 17, (1 << 14) + 257, (1 << 14) + 2048, (1 << 14) + 2049, 65_535])
+@pytest.mark.parametrize(
+    "size", [0, 1, 16, 17, (1 << 14) + 257, (1 << 14) + 2048, (1 << 14) + 2049, 65_535]
+)
 @pytest.mark.parametrize("kind", [20, 21, 22, 23, 24])
 def test_records_of_any_length_are_no_harm(kind: int, size: int) -> None:
     talk = Invented(SUITE)
@@ -190,12 +213,14 @@ def test_thousands_of_hellos_on_a_connection_are_one_handshake() -> None:
     talk.writes[:0] = [talk.writes[0]] * 2000
     parts = chunks(pieces(talk.writes))
     found, made = tls.opened(talk.keys(), parts)
-    assert sum(len(chunk.data) for chunk in found) + sum(side.overhead for side in made.connections[1].records) == sum(
-        len(part.data) for part in parts
-    )
+    assert sum(len(chunk.data) for chunk in found) + sum(
+        side.overhead for side in made.connections[1].records
+    ) == sum(len(part.data) for part in parts)
 
 
-def test_what_waits_for_keys_is_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_for_keys_is_bounded_over_all_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stage, "MOST_FOR_KEYS", 500_000)
     made, given, got = TlsStage(Invented(SUITE, number=99).keys()), 0, 0
     for number in range(1, 60):
@@ -220,7 +245,9 @@ def test_connections_that_have_left_keep_their_counts_alone() -> None:
     assert made.left[1] == overhead
 
 
-def test_names_that_would_steer_the_terminal_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_would_steer_the_terminal_are_escaped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     evil = "\x1b]0;evil\x07\r\n\u202e[red]"
     talk = Invented(SUITE, host=evil.encode())
     packets = Talk(server_port=11207)
@@ -229,7 +256,13 @@ def test_names_that_would_steer_the_terminal_are_escaped(tmp_path: Path, capsys:
         packets.stream(side, data)
     packets.close()
     path = save(tmp_path / "x.pcap", packets.packets)
-    for command in (["check"], ["check", "--format", "json"], ["connections"], ["info"], ["connections", "--format", "csv"]):
+    for command in (
+        ["check"],
+        ["check", "--format", "json"],
+        ["connections"],
+        ["info"],
+        ["connections", "--format", "csv"],
+    ):
         main([*command, str(path)])
         told = "".join(capsys.readouterr())
         assert not set(told) & set("\x1b\x07\r\u202e"), command

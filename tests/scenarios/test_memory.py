@@ -28,8 +28,16 @@ COMMANDS = (
 )
 
 
-def ran(folder: Path, arguments: tuple[str, ...], *, most: int = resource.RLIM_INFINITY, **variables: str) -> tuple[int, str, str]:
-    """Runs a command with so many bytes of address space; returns its status and what it printed."""
+def ran(
+    folder: Path,
+    arguments: tuple[str, ...],
+    *,
+    most: int = resource.RLIM_INFINITY,
+    **variables: str,
+) -> tuple[int, str, str]:
+    """Runs a command with so many bytes of address space; returns its status and what it
+    printed.
+    """
     environment: Mapping[str, str] = {**os.environ, **variables}
     done = subprocess.run(
         [sys.executable, "-m", "dcpinspect", *arguments],
@@ -44,7 +52,9 @@ def ran(folder: Path, arguments: tuple[str, ...], *, most: int = resource.RLIM_I
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: words[0])
-def test_memory_that_ends_is_one_line_and_no_file(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_memory_that_ends_is_one_line_and_no_file(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     status, _, err = ran(tmp_path, arguments, most=210 << 20)
     assert (status, "Traceback" in err) == (2, False), err
     assert err.splitlines()[-1].startswith("dcpinspect: memory has ended")
@@ -52,22 +62,33 @@ def test_memory_that_ends_is_one_line_and_no_file(arguments: tuple[str, ...], tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "limits"), [(COMMANDS[0], range(100, 220, 4)), (COMMANDS[1], range(220, 400, 8))], ids=["check", "export"]
+    ("arguments", "limits"),
+    [(COMMANDS[0], range(100, 220, 4)), (COMMANDS[1], range(220, 400, 8))],
+    ids=["check", "export"],
 )
-def test_at_no_limit_a_library_ends_the_process_by_itself(arguments: tuple[str, ...], limits: range, tmp_path: Path) -> None:
-    """OpenBLAS would with status 1, which is that of findings, and Arrow with 134 and a file that stays."""
+def test_at_no_limit_a_library_ends_the_process_by_itself(
+    arguments: tuple[str, ...], limits: range, tmp_path: Path
+) -> None:
+    """OpenBLAS would with status 1, which is that of findings, and Arrow with 134 and a file that
+    stays.
+    """
     said: set[str] = set()
     for most in limits:
         status, _, err = ran(tmp_path, arguments, most=most << 20)
         assert (status, err.count("memory has ended")) in ((0, 0), (2, 1)), (most, err)
         said.add(err.partition("memory has ended (")[2].partition(" more were")[0])
-        assert {path.name for path in tmp_path.iterdir()} <= ({"out.parquet"} if status == 0 else set())
+        assert {path.name for path in tmp_path.iterdir()} <= (
+            {"out.parquet"} if status == 0 else set()
+        )
     assert said & {"96 MiB", "240 MiB"}
 
 
 @pytest.mark.parametrize(
     ("allocate", "asked"),
-    [(lambda: np.empty(1 << 50, np.uint8), "(1.00 PiB more were asked for)"), (lambda: pa.allocate_buffer(1 << 50), str(1 << 50))],
+    [
+        (lambda: np.empty(1 << 50, np.uint8), "(1.00 PiB more were asked for)"),
+        (lambda: pa.allocate_buffer(1 << 50), str(1 << 50)),
+    ],
 )
 def test_the_line_says_how_much_was_asked_for(allocate: Callable[[], object], asked: str) -> None:
     with pytest.raises(MemoryError) as raised:

@@ -1,6 +1,8 @@
-"""Legal servers and clients at random: what the conversations are like, and that the tables made of them are true.
+"""Legal servers and clients at random: what the conversations are like, and that the tables made of
+them are true.
 
-A failing seed is told again and again with fewer choices; what is printed is the smallest conversation found that still fails.
+A failing seed is told again and again with fewer choices; what is printed is the smallest
+conversation found that still fails.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from tests.model.reading import Capture, read
 
 MANY = 60
 """Conversations in which everything has to occur that the generator knows."""
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6)), *first_of(range(6, 12), 0)]
+SEEDS = [
+    *range(3),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6)),
+    *first_of(range(6, 12), 0),
+]
 
 
 @cache
@@ -51,7 +57,10 @@ def test_fewer_choices_are_found_that_still_fail() -> None:
 
     def has_two_markers(choices: object) -> bool:
         assert isinstance(choices, list)
-        return Counter(said.name for said in play(Dice(choices=choices)).said)["dcp_snapshot_marker"] >= 2
+        return (
+            Counter(said.name for said in play(Dice(choices=choices)).said)["dcp_snapshot_marker"]
+            >= 2
+        )
 
     smallest = shrunk(dice.choices, has_two_markers, tries=300)
     assert has_two_markers(smallest)
@@ -67,7 +76,10 @@ def test_every_message_of_a_conversation_is_in_its_packets() -> None:
 
 @pytest.mark.slow
 def test_the_conversations_show_every_kind_of_snapshot_and_gap() -> None:
-    seen: dict[str, Counter[str]] = {name: Counter() for name in ("state", "convention", "type", "layout", "cause", "end_reason", "answer")}
+    seen: dict[str, Counter[str]] = {
+        name: Counter()
+        for name in ("state", "convention", "type", "layout", "cause", "end_reason", "answer")
+    }
     for seed in range(MANY):
         _, _, tables = told(seed)
         for name in ("streams", "snapshots", "gaps"):
@@ -84,7 +96,14 @@ def test_the_conversations_show_every_kind_of_snapshot_and_gap() -> None:
         "incomplete",
         "unknown",
     }
-    assert seen["convention"].keys() >= {"memory-1", "memory-2", "memory-3", "disk-1", "disk-later", "disk-3-first-event"}
+    assert seen["convention"].keys() >= {
+        "memory-1",
+        "memory-2",
+        "memory-3",
+        "disk-1",
+        "disk-later",
+        "disk-3-first-event",
+    }
     assert seen["type"].keys() == {"memory", "disk", "oso", "unknown"}
     assert seen["layout"].keys() >= {"upr", "v1", "v2.0", "v2.2"}
     assert seen["cause"].keys() >= {
@@ -97,29 +116,46 @@ def test_the_conversations_show_every_kind_of_snapshot_and_gap() -> None:
         "rollback",
         "unexplained",
     }
-    assert seen["end_reason"].keys() >= {"ok", "closed", "state-changed", "too-slow", "rollback", "filter-empty", "connection-closed"}
+    assert seen["end_reason"].keys() >= {
+        "ok",
+        "closed",
+        "state-changed",
+        "too-slow",
+        "rollback",
+        "filter-empty",
+        "connection-closed",
+    }
     assert seen["answer"].keys() >= {"accepted", "rollback", "refused", "unanswered"}
 
 
 @each("seed", range(20))
 def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None:
     _, _, tables = told(seed)
-    assert [record for record in tables.table("snapshots") if record["convention"] == "irregular"] == []
+    assert [
+        record for record in tables.table("snapshots") if record["convention"] == "irregular"
+    ] == []
     gaps = tables.table("gaps")
-    # The first generation's marker has no range, so nothing can be said about what is missing in it.
-    assert [gap for gap in gaps if gap["cause"] == "unexplained" and gap["_snapshot"].end is not None] == []
+    # The first generation's marker has no range, so nothing can be said about what is missing in
+    # it.
+    assert [
+        gap for gap in gaps if gap["cause"] == "unexplained" and gap["_snapshot"].end is not None
+    ] == []
     assert [gap for gap in gaps if gap["cause"] == "resumed"] == []
 
 
 @pytest.mark.parametrize("damage", COMPLETE)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_tables_of_a_capture_are_those_of_the_conversation_and_a_check_finds_nothing(damage: str, seed: int) -> None:
+def test_the_tables_of_a_capture_are_those_of_the_conversation_and_a_check_finds_nothing(
+    damage: str, seed: int
+) -> None:
     wrong = complaint(damage, seed)
     assert wrong is None, wrong
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_conversation_that_a_capture_shows_twice_is_told_as_if_it_were_shown_once(seed: int, tmp_path: Path) -> None:
+def test_a_conversation_that_a_capture_shows_twice_is_told_as_if_it_were_shown_once(
+    seed: int, tmp_path: Path
+) -> None:
     packets = [Recorded(one.data, one.wire, one.time_ns) for one in told(seed)[0].packets]
     alone = said_of(written(tmp_path, packets))
     for twice in (translated(packets, delay_ns=40), passed_on(packets, delay_ns=40)):
@@ -128,7 +164,9 @@ def test_a_conversation_that_a_capture_shows_twice_is_told_as_if_it_were_shown_o
 
 @pytest.mark.parametrize("damage", DAMAGED)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str, seed: int) -> None:
+def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(
+    damage: str, seed: int
+) -> None:
     wrong = complaint(damage, seed)
     assert wrong is None, wrong
 

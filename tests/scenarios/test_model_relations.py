@@ -1,4 +1,6 @@
-"""What the comparisons of the model refuse: each of them is shown tables in which one word is wrong."""
+"""What the comparisons of the model refuse: each of them is shown tables in which one word is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def lossy() -> tuple[Tables, dict[Said, int], Capture, Read]:
 
 
 def refused(table: str, **words: Any) -> list[list[str]]:
-    """What is said to a reading that has these words in one record of a table, for each record that does not have them."""
+    """What is said to a reading that has these words in one record of a table, for each record that
+    does not have them.
+    """
     true, rows, left, found = lossy()
     out = []
     for place, record in enumerate(found.tables[table]):
@@ -97,4 +101,10 @@ def test_a_finding_that_no_message_accounts_for_is_refused() -> None:
     worse = [replace(one, severity="error") for one in found.findings if one.severity == "note"]
     assert worse
     assert len(unfounded(left.tape, replace(found, findings=worse))) > 0
-    assert unfounded(left.tape, replace(found, findings=[one for one in found.findings if one.severity != "note"])) == []
+    assert (
+        unfounded(
+            left.tape,
+            replace(found, findings=[one for one in found.findings if one.severity != "note"]),
+        )
+        == []
+    )

@@ -1,4 +1,6 @@
-"""docs/monitoring and docs/watch.md: what they have is what the program, systemd and Kubernetes take."""
+"""docs/monitoring and docs/watch.md: what they have is what the program, systemd and Kubernetes
+take.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     program.chmod(0o755)
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text("utf-8").replace(INSTALLED, str(program)), "utf-8")
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -67,18 +71,29 @@ def test_the_sidecar_has_a_place_for_all_that_it_writes() -> None:
     folders = {one["value"] for one in container()["env"]}
     assert {"--save-to=/captures"} <= set(container()["args"])
     assert mounts == {"/captures", *folders}
-    assert {one["name"] for one in container()["volumeMounts"]} == {one["name"] for one in sidecar()["spec"]["volumes"]}
+    assert {one["name"] for one in container()["volumeMounts"]} == {
+        one["name"] for one in sidecar()["spec"]["volumes"]
+    }
 
 
 def as_the_unit(folder: Path) -> list[str]:
-    program, *arguments = shlex.split(unit_line("ExecStart").replace("${STATE_DIRECTORY}", str(folder)))
+    program, *arguments = shlex.split(
+        unit_line("ExecStart").replace("${STATE_DIRECTORY}", str(folder))
+    )
     assert program == INSTALLED
-    assert unit_line("AmbientCapabilities") == unit_line("CapabilityBoundingSet") == "CAP_NET_RAW CAP_NET_ADMIN"
+    assert (
+        unit_line("AmbientCapabilities")
+        == unit_line("CapabilityBoundingSet")
+        == "CAP_NET_RAW CAP_NET_ADMIN"
+    )
     return arguments
 
 
 def as_the_sidecar(folder: Path) -> list[str]:
-    assert container()["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW", "NET_ADMIN"]}
+    assert container()["securityContext"]["capabilities"] == {
+        "drop": ["ALL"],
+        "add": ["NET_RAW", "NET_ADMIN"],
+    }
     return [one.replace("/captures", str(folder)) for one in container()["args"]]
 
 
@@ -87,10 +102,29 @@ def as_the_sidecar(folder: Path) -> list[str]:
 @pytest.mark.parametrize("arguments", [as_the_unit, as_the_sidecar])
 def test_it_runs_with_the_rights_that_it_is_given_there(arguments: Any, tmp_path: Path) -> None:
     """Those to capture, and no others."""
-    rights = ["--no-new-privs", *(f"--{which}=-all,+net_raw,+net_admin" for which in ("bounding-set", "inh-caps", "ambient-caps"))]
+    rights = [
+        "--no-new-privs",
+        *(
+            f"--{which}=-all,+net_raw,+net_admin"
+            for which in ("bounding-set", "inh-caps", "ambient-caps")
+        ),
+    ]
     with namespaces("rights") as (namespace,):
-        command = ["ip", "netns", "exec", namespace, "setpriv", *rights, *PROGRAM, *arguments(tmp_path), "--settle", "500ms"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            namespace,
+            "setpriv",
+            *rights,
+            *PROGRAM,
+            *arguments(tmp_path),
+            "--settle",
+            "500ms",
+        ]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             try:
                 assert process.stdout is not None
                 assert process.stderr is not None
@@ -112,15 +146,38 @@ def test_the_page_shows_what_the_program_prints() -> None:
     page = (DOCS / "watch.md").read_text("utf-8")
     (command,) = re.findall(r"^```sh\n(.*)\n```$", page, re.MULTILINE)
     (shown,) = re.findall(r"^```text\n(2024.*?)\n```$", page, re.MULTILINE | re.DOTALL)
-    environment = {**os.environ, "TZ": "UTC", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", command], cwd=DOCS.parent, env=environment, capture_output=True, text=True, check=True)
+    environment = {
+        **os.environ,
+        "TZ": "UTC",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=DOCS.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == " ".join(shown.split("\n    ")) + "\n"
 
 
 def test_the_page_has_every_option_of_its_own() -> None:
     page = (DOCS / "watch.md").read_text("utf-8")
-    printed = [subprocess.run([*PROGRAM, one, "--help"], capture_output=True, text=True, check=True).stdout for one in ("watch", "live")]
+    printed = [
+        subprocess.run([*PROGRAM, one, "--help"], capture_output=True, text=True, check=True).stdout
+        for one in ("watch", "live")
+    ]
     own, shared = (
-        {word for text in re.findall(r"^  (-.*)$", one, re.MULTILINE) for word in re.findall(r"--[a-z-]+", text)} for one in printed
+        {
+            word
+            for text in re.findall(r"^  (-.*)$", one, re.MULTILINE)
+            for word in re.findall(r"--[a-z-]+", text)
+        }
+        for one in printed
     )
-    assert [option for option in sorted(own - shared) if f"`{option}" not in page and f" {option} " not in page] == []
+    assert [
+        option
+        for option in sorted(own - shared)
+        if f"`{option}" not in page and f" {option} " not in page
+    ] == []

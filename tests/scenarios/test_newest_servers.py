@@ -1,4 +1,6 @@
-"""What servers do since 8.5 is nobody's fault: SeqnoAdvanced in the middle of a backfill, documents of a cache transfer that come twice."""
+"""What servers do since 8.5 is nobody's fault: SeqnoAdvanced in the middle of a backfill, documents
+of a cache transfer that come twice.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,24 @@ def test_a_filtered_backfill_may_say_how_far_it_is_every_ten_thousand_items() ->
 
 def test_what_such_a_backfill_leaves_out_is_explained_by_each_seqno_advanced() -> None:
     causes = [(gap["after_seqno"], gap["cause"]) for gap in tables(filtered_backfill()).gaps]
-    assert [after for after, cause in causes if cause == "seqno-advanced"] == [5, 10_006, 20_006, 30_006]
+    assert [after for after, cause in causes if cause == "seqno-advanced"] == [
+        5,
+        10_006,
+        20_006,
+        30_006,
+    ]
 
 
 def test_a_cache_transfer_may_send_a_document_twice() -> None:
     talk = opened()
     stream = talk.stream(7, start=20, uuid=0xD0C5_0000_0000_0001, flags=("cache-transfer",))
     for seqnos in ((3, 9), (9, 12)):
-        stream.cache_transfer([{"cas": 5, "by_seqno": seqno, "rev_seqno": 1, "key": f"k{seqno}", "value": b"{}"} for seqno in seqnos])
+        stream.cache_transfer(
+            [
+                {"cas": 5, "by_seqno": seqno, "rev_seqno": 1, "key": f"k{seqno}", "value": b"{}"}
+                for seqno in seqnos
+            ]
+        )
     stream.cache_transfer_end()
     stream.snapshot(20, 21, "memory")
     stream.mutation(21, "x")
@@ -60,5 +72,9 @@ def test_a_backfill_that_fails_may_take_the_connection_with_it() -> None:
     stream.end("backfill-failed")
     talk.close("server")
     checker, engine = checked(packets(talk), (), ORDINARY)
-    found = [(one.rule, one.whose) for one in checker.findings(engine.links, engine.coverage) if one.severity != "note"]
+    found = [
+        (one.rule, one.whose)
+        for one in checker.findings(engine.links, engine.coverage)
+        if one.severity != "note"
+    ]
     assert found == [("stream-end-reason", "server")]

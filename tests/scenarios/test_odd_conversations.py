@@ -26,13 +26,29 @@ def client(port: int = 50_000, server: str = "node1", **settings: str) -> Told:
 
 
 def request(vbucket: int, opaque: int, start: int = 0, uuid: int = 0) -> bytes:
-    seqnos: dict[str, Any] = {"start_seqno": start, "end_seqno": ENDLESS, "snapshot_start_seqno": start, "snapshot_end_seqno": start}
-    return encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, flags=0, vbucket_uuid=uuid, **seqnos)
+    seqnos: dict[str, Any] = {
+        "start_seqno": start,
+        "end_seqno": ENDLESS,
+        "snapshot_start_seqno": start,
+        "snapshot_end_seqno": start,
+    }
+    return encode(
+        "dcp_stream_req", vbucket=vbucket, opaque=opaque, flags=0, vbucket_uuid=uuid, **seqnos
+    )
 
 
 def rebalance() -> list[Told]:
-    """Vbuckets move to another node; the client asks the old one several times, and is told where they are."""
-    moved = json.dumps({"vBucketServerMap": {"serverList": ["10.0.0.2:11210", "10.0.0.3:11210"], "vBucketMap": [[1]] * 64}})
+    """Vbuckets move to another node; the client asks the old one several times, and is told where
+    they are.
+    """
+    moved = json.dumps(
+        {
+            "vBucketServerMap": {
+                "serverList": ["10.0.0.2:11210", "10.0.0.3:11210"],
+                "vBucketMap": [[1]] * 64,
+            }
+        }
+    )
     old = client()
     streams = [old.stream(vbucket) for vbucket in range(12)]
     for stream in streams:
@@ -63,7 +79,9 @@ def rebalance() -> list[Told]:
 
 
 def reconnects() -> list[Told]:
-    """A client connects again and again, on few ports and under one name, and goes on where it was."""
+    """A client connects again and again, on few ports and under one name, and goes on where it
+    was.
+    """
     talks = []
     for number in range(12):
         talk = client(50_000 + number % 3)
@@ -76,10 +94,14 @@ def reconnects() -> list[Told]:
 
 
 def all_at_once() -> list[Told]:
-    """Everything is asked before anything is answered, all with one opaque; streams are granted in another order."""
+    """Everything is asked before anything is answered, all with one opaque; streams are granted in
+    another order.
+    """
     talk = Told("once:1")
     features = [{"feature": 0x12}, {"feature": 0x0B}]
-    settings = [encode("dcp_control", opaque=0, key=key, value=value) for key, value in SETTINGS.items()]
+    settings = [
+        encode("dcp_control", opaque=0, key=key, value=value) for key, value in SETTINGS.items()
+    ]
     asked = [
         encode("hello", opaque=0, key="once/1", features=features),
         encode("select_bucket", opaque=0, key="b"),
@@ -87,20 +109,48 @@ def all_at_once() -> list[Told]:
         *settings,
     ]
     answers = [encode("hello", "response", opaque=0, features=features)]
-    answers += [encode(name, "response", opaque=0) for name in ("select_bucket", "dcp_open", *["dcp_control"] * len(settings))]
-    talk.send("client", b"".join([*asked, *(request(vbucket, 0x100 + vbucket) for vbucket in range(8))]))
+    answers += [
+        encode(name, "response", opaque=0)
+        for name in ("select_bucket", "dcp_open", *["dcp_control"] * len(settings))
+    ]
+    talk.send(
+        "client", b"".join([*asked, *(request(vbucket, 0x100 + vbucket) for vbucket in range(8))])
+    )
     talk.send("server", b"".join(answers))
     for vbucket in (7, 0, 3, 1, 2, 6, 5, 4):
         of: dict[str, Any] = {"vbucket": vbucket, "opaque": 0x100 + vbucket}
-        talk.send("server", encode("dcp_stream_req", "response", opaque=of["opaque"], failover_log=[{"uuid": UUID, "seqno": 0}]))
-        talk.send("server", encode("dcp_snapshot_marker", start_seqno=0, end_seqno=2, snapshot_type=["memory"], **of))
-        event: dict[str, Any] = {"by_seqno": 2, "rev_seqno": 1, "cas": hlc(3), "key": "k", "collection": 0, "value": "{}", "datatype": 1}
+        talk.send(
+            "server",
+            encode(
+                "dcp_stream_req",
+                "response",
+                opaque=of["opaque"],
+                failover_log=[{"uuid": UUID, "seqno": 0}],
+            ),
+        )
+        talk.send(
+            "server",
+            encode(
+                "dcp_snapshot_marker", start_seqno=0, end_seqno=2, snapshot_type=["memory"], **of
+            ),
+        )
+        event: dict[str, Any] = {
+            "by_seqno": 2,
+            "rev_seqno": 1,
+            "cas": hlc(3),
+            "key": "k",
+            "collection": 0,
+            "value": "{}",
+            "datatype": 1,
+        }
         talk.send("server", encode("dcp_mutation", **event, **of))
     return [talk]
 
 
 def closed_and_opened_again() -> list[Told]:
-    """What was under way when the client closed a stream comes before what the new one brings once more."""
+    """What was under way when the client closed a stream comes before what the new one brings once
+    more.
+    """
     talk = client()
     stream = talk.stream(7, opaque=0x70)
     stream.snapshot(0, 9, "memory")
@@ -123,7 +173,11 @@ def unordered_documents() -> list[Told]:
     for number in range(20):
         talk.send("client", encode("get", opaque=number, key=b"\0k%d" % number, vbucket=number))
     for number in reversed(range(20)):
-        found: dict[str, Any] = {"value": "{}", "datatype": 1, "item_flags": 0} if number % 5 else {"status": Status.KEY_ENOENT}
+        found: dict[str, Any] = (
+            {"value": "{}", "datatype": 1, "item_flags": 0}
+            if number % 5
+            else {"status": Status.KEY_ENOENT}
+        )
         talk.send("server", encode("get", "response", opaque=number, **found))
     talk.stat("vbucket-seqno", {"a": "1", "b": "2"})
     talk.close("client")
@@ -131,7 +185,9 @@ def unordered_documents() -> list[Told]:
 
 
 def window() -> list[Told]:
-    """A window that is full for some time, again and again, another one, an acknowledgement of nothing, a document larger than it."""
+    """A window that is full for some time, again and again, another one, an acknowledgement of
+    nothing, a document larger than it.
+    """
     talk = client(connection_buffer_size="2000")
     stream = talk.stream(7)
     stream.snapshot(0, 400, "memory")
@@ -164,8 +220,22 @@ def warming_up() -> list[Told]:
 @pytest.mark.parametrize("sizes", [(), [7] * 400], ids=["together", "in pieces"])
 @pytest.mark.parametrize(
     "tell",
-    [rebalance, reconnects, all_at_once, closed_and_opened_again, unordered_documents, window, warming_up],
+    [
+        rebalance,
+        reconnects,
+        all_at_once,
+        closed_and_opened_again,
+        unordered_documents,
+        window,
+        warming_up,
+    ],
     ids=lambda tell: tell.__name__,
 )
-def test_what_looks_odd_and_is_sound_accuses_nobody(tell: Callable[[], list[Told]], sizes: Sequence[int]) -> None:
-    assert [f"{one.rule}: {one.message}" for one in findings(*tell(), sizes=sizes) if one.severity != "note"] == []
+def test_what_looks_odd_and_is_sound_accuses_nobody(
+    tell: Callable[[], list[Told]], sizes: Sequence[int]
+) -> None:
+    assert [
+        f"{one.rule}: {one.message}"
+        for one in findings(*tell(), sizes=sizes)
+        if one.severity != "note"
+    ] == []

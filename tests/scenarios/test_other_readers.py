@@ -1,6 +1,8 @@
-"""Tables of a pipeline, read by something that shares no code with what wrote them: DuckDB's own extension, of Delta's Rust kernel.
+"""Tables of a pipeline, read by something that shares no code with what wrote them: DuckDB's own
+extension, of Delta's Rust kernel.
 
-The extension comes from PyPI, for one version of DuckDB, so it has an environment of its own: 45 MB to load, 150 MB on disk.
+The extension comes from PyPI, for one version of DuckDB, so it has an environment of its own: 45 MB
+to load, 150 MB on disk.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import here, ran
 
 pytestmark = [pytest.mark.deep]
-TOOL = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dcpinspect-tools" / "delta-scan"
+TOOL = (
+    Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    / "dcpinspect-tools"
+    / "delta-scan"
+)
 VERSION = "1.5.5"
 READ = """
 import glob, json, sys
@@ -70,7 +76,9 @@ def compared(python: Path, out: Path, folder: Path) -> int:
         assert sorted(theirs.schema.names) == sorted(ours.schema.names)
         assert rows(theirs) == rows(ours.select(theirs.schema.names)), name
     assert pq.read_table(f"{folder}/runs").num_rows > 0
-    wanted = manifest.dataset("messages").count_rows(filter=(ds.field("name") == "dcp_mutation") & (ds.field("by_seqno") > 1))
+    wanted = manifest.dataset("messages").count_rows(
+        filter=(ds.field("name") == "dcp_mutation") & (ds.field("by_seqno") > 1)
+    )
     assert pq.read_table(f"{folder}/some").num_rows == wanted > 0
     return int(pq.read_table(f"{folder}/messages").num_rows)
 

@@ -217,15 +217,20 @@ FINDINGS = {
         "  note connection-closed (reset): connection 2: client",
     ],
 }
-"""What is found in each recording, the worst first. A line has severity, rule and cause, connections, vbuckets, and whose
-it is. A line that is indented is an effect of the finding above it."""
+"""What is found in each recording, the worst first. A line has severity, rule and cause,
+connections, vbuckets, and whose it is. A line that is indented is an effect of the finding above
+it.
+"""
 
 
 def told(one: Finding) -> str:
     """One finding as a line of the table."""
     cause = f" ({one.cause})" if one.cause is not None else ""
     vbuckets = f", vb {ranges(one.vbuckets)}" if one.vbuckets else ""
-    return f"{one.severity} {one.rule}{cause}: connection {ranges(one.connections)}{vbuckets}: {one.whose}"
+    return (
+        f"{one.severity} {one.rule}{cause}: connection {ranges(one.connections)}{vbuckets}: "
+        f"{one.whose}"
+    )
 
 
 def lines(findings: list[Finding]) -> list[str]:
@@ -233,14 +238,21 @@ def lines(findings: list[Finding]) -> list[str]:
     found = []
     for cause in findings:
         if cause.effect_of is None and cause.rule not in IN_MOST:
-            found += [told(cause), *("  " + told(one) for one in findings if one.effect_of == cause.id)]
+            found += [
+                told(cause),
+                *("  " + told(one) for one in findings if one.effect_of == cause.id),
+            ]
     return found
 
 
 @pytest.mark.parametrize("name", FINDINGS)
 def test_a_recording_has_these_findings_and_no_others(name: str) -> None:
     keys = RECORDINGS / f"{name}.keys.log"
-    with Reading([str(RECORDINGS / f"{name}.pcap.gz")], track=True, keys=KeyLog([str(keys)] if keys.exists() else [])) as reading:
+    with Reading(
+        [str(RECORDINGS / f"{name}.pcap.gz")],
+        track=True,
+        keys=KeyLog([str(keys)] if keys.exists() else []),
+    ) as reading:
         reading.check(ORDINARY)
         for _ in reading:
             pass
@@ -251,15 +263,23 @@ def test_a_recording_has_these_findings_and_no_others(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["failover-log-long", "6.0.5-dcp2", "v85-replication"])
-def test_connections_without_dcp_have_one_line_at_most(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_connections_without_dcp_have_one_line_at_most(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each recording has connections of an administrator, and some of them began before."""
     path = str(RECORDINGS / f"{name}.pcap.gz")
     main(["connections", path, "-f", "ndjson"])
-    others = {link["connection"] for link in map(json.loads, capsys.readouterr().out.splitlines()) if link["role"] is None}
+    others = {
+        link["connection"]
+        for link in map(json.loads, capsys.readouterr().out.splitlines())
+        if link["role"] is None
+    }
     assert len(others) > 1
     main(["check", path, "-f", "ndjson"])
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    notes = {one["rule"] for one in found if others.issuperset(one["connections"])} - {"credentials-in-clear"}
+    notes = {one["rule"] for one in found if others.issuperset(one["connections"])} - {
+        "credentials-in-clear"
+    }
     main(["check", path])
     told = [line for line in capsys.readouterr().out.splitlines() if line[:1] == "·"]
     assert [line for line in told if any(f"· {rule}:" in line for rule in notes)] == []
@@ -267,9 +287,13 @@ def test_connections_without_dcp_have_one_line_at_most(name: str, capsys: pytest
     assert sum("credentials-in-clear" in line for line in told) == 1
 
 
-@pytest.mark.parametrize("name", ["end-reasons", "durability", "v85-cache-transfer", "v85-marker22"])
+@pytest.mark.parametrize(
+    "name", ["end-reasons", "durability", "v85-cache-transfer", "v85-marker22"]
+)
 def test_nothing_makes_up_for_a_close_but_the_streams_that_broke_off(name: str) -> None:
-    """Each has streams of the same client, or of the same program, that began before the close or have other vbuckets."""
+    """Each has streams of the same client, or of the same program, that began before the close or
+    have other vbuckets.
+    """
     with Reading([str(RECORDINGS / f"{name}.pcap.gz")], track=True) as reading:
         reading.check(["connection-closed"])
         for _ in reading:
@@ -284,12 +308,21 @@ def verdicts(name: str) -> dict[tuple[int, str], tuple[str, str]]:
         for _ in reading:
             pass
         assert reading.checker is not None
-        return {(one.connection, one.rule): (one.says, one.why) for one in reading.checker.verdicts(reading.engine.links)}
+        return {
+            (one.connection, one.rule): (one.says, one.why)
+            for one in reading.checker.verdicts(reading.engine.links)
+        }
 
 
 def test_cursor_dropping_has_two_names() -> None:
-    assert verdicts("v85-cursor-dropped")[3, "lint-cursor-dropping"] == ("PASS", "supports_cursor_dropping_vulcan is true")
-    assert verdicts("coll-churn")[4, "lint-cursor-dropping"] == ("FAIL", "supports_cursor_dropping is not set")
+    assert verdicts("v85-cursor-dropped")[3, "lint-cursor-dropping"] == (
+        "PASS",
+        "supports_cursor_dropping_vulcan is true",
+    )
+    assert verdicts("coll-churn")[4, "lint-cursor-dropping"] == (
+        "FAIL",
+        "supports_cursor_dropping is not set",
+    )
 
 
 def test_what_a_connection_said_before_the_capture_is_not_called_capture_loss() -> None:
@@ -304,7 +337,10 @@ def test_what_is_recommended_to_clients_is_not_for_nodes_that_replicate(name: st
 
 
 GAPS = {
-    "6.6.5-dcp": {("deduplicated", "of a collection that ends in this snapshot"): 11, ("invisible", "which this client may not see"): 1},
+    "6.6.5-dcp": {
+        ("deduplicated", "of a collection that ends in this snapshot"): 11,
+        ("invisible", "which this client may not see"): 1,
+    },
     "coll-filter": {("filtered", "which this client may not see"): 12},
     "durability": {
         ("filtered", "which this client may not see"): 1,
@@ -319,7 +355,9 @@ GAPS = {
         ("invisible", "a prepare that was completed, which a snapshot from disk may leave out"): 4,
     },
 }
-"""For gaps of which another connection shows seqnos: how many have each cause, and what of it is said of the first seqno that is shown."""
+"""For gaps of which another connection shows seqnos: how many have each cause, and what of it is
+said of the first seqno that is shown.
+"""
 
 
 @pytest.mark.parametrize("name", GAPS)
@@ -329,4 +367,9 @@ def test_what_another_connection_shows_of_a_gap_is_told(name: str) -> None:
             pass
         gaps = reading.by_name()["gaps"].records()
     shown = [gap for gap in gaps if " was sent " in gap["evidence"]]
-    assert Counter((gap["cause"], gap["evidence"].partition(", ")[2].partition(";")[0]) for gap in shown) == GAPS[name]
+    assert (
+        Counter(
+            (gap["cause"], gap["evidence"].partition(", ")[2].partition(";")[0]) for gap in shown
+        )
+        == GAPS[name]
+    )

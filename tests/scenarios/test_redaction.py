@@ -39,7 +39,14 @@ OUTPUTS = {
     "parquet": ("x.parquet",),
     "arrow": ("x.arrow",),
 }
-STORED = ("dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_prepare", "dcp_commit", "dcp_abort")
+STORED = (
+    "dcp_mutation",
+    "dcp_deletion",
+    "dcp_expiration",
+    "dcp_prepare",
+    "dcp_commit",
+    "dcp_abort",
+)
 """Commands that carry documents."""
 PRIVATE = {
     "key",
@@ -77,7 +84,9 @@ def output(capture: Path, folder: Path, name: str, *arguments: str) -> bytes:
 
 
 def stored(data: bytes) -> Iterator[bytes]:
-    """What a message holds of a document: its key without the collection, and pieces of its value, compressed and not."""
+    """What a message holds of a document: its key without the collection, and pieces of its value,
+    compressed and not.
+    """
     header = decode_header(data)
     at = HEADER_SIZE + header.framing_size + header.extras_size
     key = data[at : at + header.key_size]
@@ -93,37 +102,75 @@ def stored(data: bytes) -> Iterator[bytes]:
 @cache
 def secrets_of(sample: str) -> set[bytes]:
     """What must not be found, in every form in which an output could show it."""
-    messages = [message for connection in load(sample) for message in (*connection.c2s, *connection.s2c)]
-    found = {piece for message in messages if message.name in STORED and message.data for piece in stored(message.data)}
+    messages = [
+        message for connection in load(sample) for message in (*connection.c2s, *connection.s2c)
+    ]
+    found = {
+        piece
+        for message in messages
+        if message.name in STORED and message.data
+        for piece in stored(message.data)
+    }
     # Runs of one byte prove nothing, nor does a key that is a word of the protocol.
-    plain = {piece for piece in found if len(piece) >= SHORTEST and len(set(piece)) > 4 and piece not in WORDS}
-    return {form for piece in plain for form in (piece, piece.hex().encode(), repr(piece)[2:-1].encode(), json.dumps(str(piece)).encode())}
+    plain = {
+        piece
+        for piece in found
+        if len(piece) >= SHORTEST and len(set(piece)) > 4 and piece not in WORDS
+    }
+    return {
+        form
+        for piece in plain
+        for form in (
+            piece,
+            piece.hex().encode(),
+            repr(piece)[2:-1].encode(),
+            json.dumps(str(piece)).encode(),
+        )
+    }
 
 
 @pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
 @pytest.mark.parametrize("sample", ["tour", "capture-loss"])
-def test_nothing_of_a_document_is_in_the_output(sample: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_nothing_of_a_document_is_in_the_output(
+    sample: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     capture = next(path for path in SAMPLES.glob(f"{sample}.pcap*"))
     secrets = secrets_of(sample)
     assert len(secrets) > 50
     plain = output(capture, tmp_path, *arguments)
-    assert len(list(islice((secret for secret in secrets if secret in plain), 20))) == 20, "the search finds what is there"
+    assert len(list(islice((secret for secret in secrets if secret in plain), 20))) == 20, (
+        "the search finds what is there"
+    )
     redacted = output(capture, tmp_path, *arguments, "--redact")
-    there = {redacted[at : at + SHORTEST] for at in range(len(redacted))}  # few secrets need be searched for: each takes 0.3 ms
+    there = {
+        redacted[at : at + SHORTEST] for at in range(len(redacted))
+    }  # few secrets need be searched for: each takes 0.3 ms
     assert [secret for secret in secrets if secret[:SHORTEST] in there and secret in redacted] == []
 
 
-SECRET_USER, SECRET_KEY, SECRET_PATH, SECRET_VALUE = b"user-alice-7", b"key-alice-7", b"path.alice[7]", b'{"alice":"seven"}'
+SECRET_USER, SECRET_KEY, SECRET_PATH, SECRET_VALUE = (
+    b"user-alice-7",
+    b"key-alice-7",
+    b"path.alice[7]",
+    b'{"alice":"seven"}',
+)
 
 
 def everything(path: Path) -> Path:
     """A capture with private things in every place where the protocol has some."""
     frames = encode_frames([(4, SECRET_USER), (9, SECRET_USER), (2, b"\x00\x05")])
-    impersonated = builders.message(magic=0x08, opcode=0x01, extras=bytes(8), key=SECRET_KEY, value=SECRET_VALUE)
+    impersonated = builders.message(
+        magic=0x08, opcode=0x01, extras=bytes(8), key=SECRET_KEY, value=SECRET_VALUE
+    )
     flexible = bytearray(impersonated[:24] + frames + impersonated[24:])
     flexible[2:4] = bytes([len(frames), len(SECRET_KEY)])
     flexible[8:12] = (len(flexible) - 24).to_bytes(4, "big")
-    lookup = builders.message(opcode=0xC5, extras=len(SECRET_PATH).to_bytes(2, "big") + b"\0", key=SECRET_KEY, value=SECRET_PATH)
+    lookup = builders.message(
+        opcode=0xC5,
+        extras=len(SECRET_PATH).to_bytes(2, "big") + b"\0",
+        key=SECRET_KEY,
+        value=SECRET_PATH,
+    )
     specs = b"\xc5\x00" + len(SECRET_PATH).to_bytes(2, "big") + SECRET_PATH
     multi = builders.message(opcode=0xD0, key=SECRET_KEY, value=specs * 2)
     found = b"\0\0" + len(SECRET_VALUE).to_bytes(4, "big") + SECRET_VALUE
@@ -153,7 +200,9 @@ def everything(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
-def test_no_user_no_path_and_no_value_is_in_the_output(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_user_no_path_and_no_value_is_in_the_output(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     capture = everything(tmp_path / "everything.pcap")
     plain = output(capture, tmp_path, *arguments)
     assert SECRET_KEY in plain or SECRET_KEY.hex().encode() in plain or b"0x6b ('k')" in plain
@@ -176,7 +225,9 @@ def test_equal_texts_stay_equal_within_a_run_and_with_a_salt_between_runs(tmp_pa
     keys = [record["key"] for record in plain if record["name"] in STORED]
     for redacted in (first, salted):
         pseudonyms = [record["key"] for record in redacted if record["name"] in STORED]
-        assert len(set(keys)) == len(set(pseudonyms)) == len(set(zip(keys, pseudonyms, strict=True)))
+        assert (
+            len(set(keys)) == len(set(pseudonyms)) == len(set(zip(keys, pseudonyms, strict=True)))
+        )
     assert first != second
     assert salted == again != first
 
@@ -190,7 +241,9 @@ def test_all_formats_have_the_same_pseudonyms(tmp_path: Path) -> None:
     assert table.column("key").to_pylist() == expected
     assert table.column("key_bytes").to_pylist() == [key.encode() for key in expected]
     lines = output(capture, tmp_path, "x.txt", *salt).decode().splitlines()[1:]
-    assert [key in line for key, line in zip(expected, lines, strict=True)] == [True] * len(expected)
+    assert [key in line for key, line in zip(expected, lines, strict=True)] == [True] * len(
+        expected
+    )
 
 
 def test_what_is_no_secret_stays(tmp_path: Path) -> None:
@@ -198,28 +251,42 @@ def test_what_is_no_secret_stays(tmp_path: Path) -> None:
     plain, redacted = records(capture, tmp_path), records(capture, tmp_path, "--redact")
     for before, after in zip(plain, redacted, strict=True):
         assert {name for name in before if before[name] != after[name]} <= PRIVATE
-        if before["name"] in ("dcp_control", "dcp_stream_req") and before["key"] not in ("consumer_name", "make_coffee"):
+        if before["name"] in ("dcp_control", "dcp_stream_req") and before["key"] not in (
+            "consumer_name",
+            "make_coffee",
+        ):
             assert before == after or before["status"] is not None
 
 
 def test_of_equal_commands_only_keys_that_the_protocol_knows_stay(tmp_path: Path) -> None:
     keys = ["list", "tls", "alice", "list", "seven"] * 3
     requests = b"".join(builders.message(opcode=0xAF, key=key.encode()) for key in keys)
-    capture = builders.capture(tmp_path / "x.pcap", client=encode("hello", opaque=1, key="agent") + requests, server=b"")
+    capture = builders.capture(
+        tmp_path / "x.pcap", client=encode("hello", opaque=1, key="agent") + requests, server=b""
+    )
     for record, key in zip(records(capture, tmp_path, "--redact")[1:], keys, strict=True):
         field = next(field for field in record["fields"] if field["name"] == "key")
         is_known = key in ("list", "tls")
-        assert (record["key"] == key, field["value"] == key, "redacted" in field) == (is_known, is_known, not is_known)
+        assert (record["key"] == key, field["value"] == key, "redacted" in field) == (
+            is_known,
+            is_known,
+            not is_known,
+        )
     for arguments in OUTPUTS.values():
         redacted = output(capture, tmp_path, *arguments, "--redact")
         assert b"list" in redacted or b"6c697374" in redacted or b"('l')" in redacted
-        assert not any(secret in redacted for secret in (b"alice", b"616c696365", b"seven", b"736576656e"))
+        assert not any(
+            secret in redacted for secret in (b"alice", b"616c696365", b"seven", b"736576656e")
+        )
 
 
 def test_redacted_json_keeps_to_its_schema(tmp_path: Path) -> None:
     validator = jsonschema.Draft202012Validator(message_schema())
     for capture in (SAMPLES / "tour.pcapng", everything(tmp_path / "everything.pcap")):
-        shapes = {json.dumps(shape(record), sort_keys=True): record for record in records(capture, tmp_path, "--redact")}
+        shapes = {
+            json.dumps(shape(record), sort_keys=True): record
+            for record in records(capture, tmp_path, "--redact")
+        }
         for record in shapes.values():
             validator.validate(record)
 
@@ -228,27 +295,53 @@ def shape(value: Any) -> Any:
     """The structure of a JSON value: what a schema speaks about, but for numbers and patterns."""
     if isinstance(value, dict):
         return {key: shape(inner) for key, inner in value.items()}
-    return [shape(inner) for inner in value[:3]] if isinstance(value, list) else type(value).__name__
+    return (
+        [shape(inner) for inner in value[:3]] if isinstance(value, list) else type(value).__name__
+    )
 
 
 def test_conditions_see_what_the_wire_had(tmp_path: Path) -> None:
     capture = SAMPLES / "tour.pcapng"
     rows = [record["row"] for record in records(capture, tmp_path, "--key", "*datatype*")]
     assert rows
-    assert [record["row"] for record in records(capture, tmp_path, "--key", "*datatype*", "--redact")] == rows
+    assert [
+        record["row"] for record in records(capture, tmp_path, "--key", "*datatype*", "--redact")
+    ] == rows
 
 
 def twice(path: Path) -> Path:
-    """A capture of a stream whose snapshot has one document twice, the later one with a smaller CAS, which findings say."""
+    """A capture of a stream whose snapshot has one document twice, the later one with a smaller
+    CAS, which findings say.
+    """
     client = [
         encode("dcp_open", key=b"reader", flags=["producer"]),
         encode("dcp_stream_req", vbucket=7, opaque=0x20, start_seqno=0, end_seqno=(1 << 64) - 1),
     ]
     server = [
         encode("dcp_open", side="response"),
-        encode("dcp_stream_req", side="response", opaque=0x20, failover_log=[{"uuid": 1, "seqno": 0}]),
-        encode("dcp_snapshot_marker", vbucket=7, opaque=0x20, start_seqno=0, end_seqno=2, snapshot_type=["disk", "checkpoint"]),
-        *(encode("dcp_mutation", vbucket=7, opaque=0x20, by_seqno=n, cas=9 - n, key=SECRET_KEY, value=SECRET_VALUE) for n in (1, 2)),
+        encode(
+            "dcp_stream_req", side="response", opaque=0x20, failover_log=[{"uuid": 1, "seqno": 0}]
+        ),
+        encode(
+            "dcp_snapshot_marker",
+            vbucket=7,
+            opaque=0x20,
+            start_seqno=0,
+            end_seqno=2,
+            snapshot_type=["disk", "checkpoint"],
+        ),
+        *(
+            encode(
+                "dcp_mutation",
+                vbucket=7,
+                opaque=0x20,
+                by_seqno=n,
+                cas=9 - n,
+                key=SECRET_KEY,
+                value=SECRET_VALUE,
+            )
+            for n in (1, 2)
+        ),
     ]
     return builders.capture(path, client=b"".join(client), server=b"".join(server))
 
@@ -260,30 +353,48 @@ TELLING = {
     "sql over messages": ["sql", "from messages"],
     "sql that looks": [
         "sql",
-        "select key, count(*) from messages where key = 'key-alice-7' or key_bytes = 'key-alice-7'::blob group by all",
+        (
+            "select key, count(*) from messages where key = 'key-alice-7' or key_bytes = "
+            "'key-alice-7'::blob group by all"
+        ),
     ],
     "sql over findings": ["sql", "from findings", "-f", "json"],
 }
 
 
-def printed(command: str, capture: Path, rest: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> bytes:
+def printed(
+    command: str, capture: Path, rest: list[str], capsysbinary: pytest.CaptureFixture[bytes]
+) -> bytes:
     assert main([command, str(capture), *rest]) in (0, 1)
     return capsysbinary.readouterr().out
 
 
-@pytest.mark.parametrize(("command", "rest"), [(one, rest) for one, *rest in TELLING.values()], ids=TELLING)
-def test_findings_and_queries_say_no_key(command: str, rest: list[str], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+@pytest.mark.parametrize(
+    ("command", "rest"), [(one, rest) for one, *rest in TELLING.values()], ids=TELLING
+)
+def test_findings_and_queries_say_no_key(
+    command: str, rest: list[str], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     capture = twice(tmp_path / "twice.pcap")
     assert SECRET_KEY in printed(command, capture, rest, capsysbinary)
     for redacted in (
         printed(command, capture, [*rest, "--redact"], capsysbinary),
-        printed(command, everything(tmp_path / "everything.pcap"), [*rest, "--redact"], capsysbinary),
+        printed(
+            command, everything(tmp_path / "everything.pcap"), [*rest, "--redact"], capsysbinary
+        ),
     ):
         for secret in (SECRET_KEY, SECRET_USER, SECRET_VALUE, SECRET_PATH):
             assert secret not in redacted
             assert secret.hex().encode() not in redacted
 
 
-def test_queries_see_equal_pseudonyms_for_equal_keys(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_queries_see_equal_pseudonyms_for_equal_keys(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     query = "select count(distinct key) keys, count(*) n from messages where name = 'dcp_mutation'"
-    assert printed("sql", twice(tmp_path / "twice.pcap"), [query, "--redact", "-f", "ndjson"], capsysbinary) == b'{"keys":1,"n":2}\n'
+    assert (
+        printed(
+            "sql", twice(tmp_path / "twice.pcap"), [query, "--redact", "-f", "ndjson"], capsysbinary
+        )
+        == b'{"keys":1,"n":2}\n'
+    )

@@ -1,4 +1,6 @@
-"""The sample captures, read whole: what the peers said they sent, and what tshark reads where it is not wrong."""
+"""The sample captures, read whole: what the peers said they sent, and what tshark reads where it is
+not wrong.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,21 @@ def read(name: str) -> dict[Direction, list[Read]]:
             for index in range(len(batch)):
                 connection = int(batch.connection[index]) - 1
                 direction = DIRECTIONS[int(batch.direction[index])]
-                key = (batch.endpoints.client[connection], batch.endpoints.server[connection], direction)
+                key = (
+                    batch.endpoints.client[connection],
+                    batch.endpoints.server[connection],
+                    direction,
+                )
                 found[key].append((int(batch.stream_offset[index]), Read(batch, index)))
-    return {key: [message for _, message in sorted(messages, key=lambda item: item[0])] for key, messages in found.items()}
+    return {
+        key: [message for _, message in sorted(messages, key=lambda item: item[0])]
+        for key, messages in found.items()
+    }
 
 
-@pytest.mark.parametrize("name", [*SMALL, *sorted(DAMAGED), pytest.param("large", marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "name", [*SMALL, *sorted(DAMAGED), pytest.param("large", marks=pytest.mark.deep)]
+)
 def test_nothing_contradicts_itself_in_what_is_said_of_a_sample(name: str) -> None:
     with Reading([str(CAPTURES[name])], track=True) as reading:
         reading.check()
@@ -83,7 +94,9 @@ def test_every_message_that_was_sent_is_read_byte_for_byte(name: str) -> None:
     assert ours.keys() == theirs.keys()
     for key, messages in theirs.items():
         assert len(ours[key]) == len(messages), key
-        assert all(message.is_data(mine.data) for message, mine in zip(messages, ours[key], strict=True)), key
+        assert all(
+            message.is_data(mine.data) for message, mine in zip(messages, ours[key], strict=True)
+        ), key
 
 
 @pytest.mark.parametrize("name", sorted(DAMAGED & CAPTURES.keys()))
@@ -91,12 +104,19 @@ def test_every_message_that_no_hole_touches_is_read_and_none_is_invented(name: s
     ours, theirs = read(name), said(name)
     for key, messages in theirs.items():
         whole = [message.data for message in messages if message.is_whole]
-        complete = [mine.data for mine in ours.get(key, []) if not mine.batch.missing.of(mine.index)]
+        complete = [
+            mine.data for mine in ours.get(key, []) if not mine.batch.missing.of(mine.index)
+        ]
         assert complete == whole, key
         partial = [mine for mine in ours.get(key, []) if mine.batch.missing.of(mine.index)]
-        touched = [message for message in messages if not message.is_whole and not message.is_absent]
+        touched = [
+            message for message in messages if not message.is_whole and not message.is_absent
+        ]
         possible = {(message.length, message.missing) for message in touched}
-        assert {(int(mine.batch.length[mine.index]), mine.batch.missing.of(mine.index)) for mine in partial} <= possible, key
+        assert {
+            (int(mine.batch.length[mine.index]), mine.batch.missing.of(mine.index))
+            for mine in partial
+        } <= possible, key
 
 
 @pytest.mark.parametrize("name", sorted(CAPTURES))
@@ -125,10 +145,14 @@ def test_no_undamaged_message_breaks_a_rule_that_makes_it_unreadable(name: str) 
     }
     for messages in read(name).values():
         for mine in messages:
-            assert not {problem.rule for problem in mine.batch.annotate(mine.index).problems} & unreadable
+            assert (
+                not {problem.rule for problem in mine.batch.annotate(mine.index).problems}
+                & unreadable
+            )
 
 
-# tshark 4.0.17 shows these wrongly or not at all (its faults are listed in test_tshark_faults.py), so they are not compared.
+# tshark 4.0.17 shows these wrongly or not at all (its faults are listed in test_tshark_faults.py),
+# so they are not compared.
 _FAULTY_SEQNOS = {0x66, 0x67, 0x5F}
 _COMPARED = {
     "couchbase.extras.by_seqno": "by_seqno",
@@ -152,7 +176,17 @@ _COMPARED = {
 
 def tshark_messages(path: Path) -> Iterator[tuple[str, str, dict[str, ET.Element]]]:
     """(source, destination, fields) of every message that tshark finds, in its order."""
-    command = ["tshark", "-r", str(path), "-o", "tcp.reassemble_out_of_order:TRUE", "-Y", "couchbase", "-T", "pdml"]
+    command = [
+        "tshark",
+        "-r",
+        str(path),
+        "-o",
+        "tcp.reassemble_out_of_order:TRUE",
+        "-Y",
+        "couchbase",
+        "-T",
+        "pdml",
+    ]
     output = subprocess.run(command, check=True, capture_output=True).stdout
     for packet in ET.fromstring(output).iter("packet"):  # noqa: S314 - of our own capture
         addresses: dict[str, str] = {}
@@ -168,7 +202,8 @@ def tshark_messages(path: Path) -> Iterator[tuple[str, str, dict[str, ET.Element
                 fields.setdefault(field.get("name") or "", field)
             if "couchbase.magic" in fields:
                 source, target = (
-                    _address(addresses[host], int(addresses[port])) for host, port in (("src", "srcport"), ("dst", "dstport"))
+                    _address(addresses[host], int(addresses[port]))
+                    for host, port in (("src", "srcport"), ("dst", "dstport"))
                 )
                 yield source, target, fields
 
@@ -180,7 +215,9 @@ def test_tshark_reads_the_same_where_it_reads_rightly(name: str) -> None:
     ours = read(name)
     turn: dict[Direction, int] = defaultdict(int)
     for source, target, fields in tshark_messages(CAPTURES[name]):
-        key: Direction = (source, target, "c2s") if (source, target, "c2s") in ours else (target, source, "s2c")
+        key: Direction = (
+            (source, target, "c2s") if (source, target, "c2s") in ours else (target, source, "s2c")
+        )
         mine = ours[key][turn[key]]
         turn[key] += 1
         decoded, index = mine.batch.decoded, mine.index
@@ -197,9 +234,18 @@ def test_tshark_reads_the_same_where_it_reads_rightly(name: str) -> None:
         assert theirs == header
         place = "status" if decoded.is_response[index] else "vbucket"
         if f"couchbase.{place}" in fields:
-            assert int(fields[f"couchbase.{place}"].get("value") or "", 16) == int(decoded.specific[index])
-        is_shifted = mine.batch.problem_of(index) == "undeclared-stream-id"  # read literally by tshark
-        if opcode in _FAULTY_SEQNOS or decoded.is_server[index] or decoded.is_response[index] or is_shifted:
+            assert int(fields[f"couchbase.{place}"].get("value") or "", 16) == int(
+                decoded.specific[index]
+            )
+        is_shifted = (
+            mine.batch.problem_of(index) == "undeclared-stream-id"
+        )  # read literally by tshark
+        if (
+            opcode in _FAULTY_SEQNOS
+            or decoded.is_server[index]
+            or decoded.is_response[index]
+            or is_shifted
+        ):
             continue
         for theirs_name, ours_name in _COMPARED.items():
             number = mine.batch.number(ours_name, index)
@@ -233,12 +279,18 @@ def test_tshark_reads_the_same_headers_of_the_large_sample() -> None:
         *(part for name in names for part in ("-e", name)),
     ]
     theirs: dict[Direction, list[tuple[int, ...]]] = defaultdict(list)
-    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+    for line in subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout.splitlines():
         source, source_port, target, target_port, *columns = line.split("\t")
         ends = _address(source, int(source_port)), _address(target, int(target_port))
         key: Direction = (*ends, "c2s") if (*ends, "c2s") in ours else (ends[1], ends[0], "s2c")
-        for opcode, opaque, size, cas in zip(*(column.split(",") for column in columns), strict=True):
-            wire = int.from_bytes(bytes.fromhex(opaque.removeprefix("0x")), "little")  # tshark swaps it
+        for opcode, opaque, size, cas in zip(
+            *(column.split(",") for column in columns), strict=True
+        ):
+            wire = int.from_bytes(
+                bytes.fromhex(opaque.removeprefix("0x")), "little"
+            )  # tshark swaps it
             theirs[key].append((int(opcode, 16), wire, int(size), int(cas, 16)))
     mine = {
         key: [

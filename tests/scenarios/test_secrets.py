@@ -1,4 +1,6 @@
-"""Credentials are in no output, whatever its format: every command of both tables, each with secrets in every section."""
+"""Credentials are in no output, whatever its format: every command of both tables, each with
+secrets in every section.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,26 @@ MARK = b"\x5a\x51" * 6
 """Letters that no other text has, the same at every place of a row of the byte grid."""
 FORMS = (MARK, MARK.hex().encode(), b"('Q')", b"('Z')", b"51 5a 51")
 TOKEN = b'{"a":1,"metadatastore_auth_token":"' + MARK + b'"'
-NAMING = {"json": (TOKEN + b"}", 1), "broken json": (TOKEN + b",", 1), "snappy": (encode_snappy(TOKEN + b"}"), 3), "raw": (TOKEN + b"}", 0)}
+NAMING = {
+    "json": (TOKEN + b"}", 1),
+    "broken json": (TOKEN + b",", 1),
+    "snappy": (encode_snappy(TOKEN + b"}"), 3),
+    "raw": (TOKEN + b"}", 0),
+}
 """Values that name a credential, and their datatypes."""
-PLAIN = {"text": (MARK, 0), "json": (b'["' + MARK + b'"]', 1), "snappy": (encode_snappy(MARK), 2), "broken snappy": (b"\xff" + MARK, 3)}
+PLAIN = {
+    "text": (MARK, 0),
+    "json": (b'["' + MARK + b'"]', 1),
+    "snappy": (encode_snappy(MARK), 2),
+    "broken snappy": (b"\xff" + MARK, 3),
+}
 STATUSES = (0x00, 0x04)
 
 
 def commands() -> Iterator[tuple[int, MessageSide, bool]]:
-    """Every command of both tables and both sides of which not everything is shown, and a number of neither."""
+    """Every command of both tables and both sides of which not everything is shown, and a number of
+    neither.
+    """
     for is_server, table in ((False, Opcode), (True, ServerOpcode)):
         for opcode in (*table, 0x7E):
             for side in ("request", "response"):
@@ -45,11 +59,28 @@ def commands() -> Iterator[tuple[int, MessageSide, bool]]:
                     yield opcode, side, is_server
 
 
-def built(opcode: int, side: MessageSide, is_server: bool, *, value: tuple[bytes, int], key: bytes, extras: bytes) -> list[bytes]:
+def built(
+    opcode: int,
+    side: MessageSide,
+    is_server: bool,
+    *,
+    value: tuple[bytes, int],
+    key: bytes,
+    extras: bytes,
+) -> list[bytes]:
     magic = (0x82 if is_server else 0x80) + (side == "response")
     text, datatype = value
     return [
-        encode_parts(magic, opcode, extras=extras, key=key, value=text, datatype=datatype, specific=specific, opaque=opcode)
+        encode_parts(
+            magic,
+            opcode,
+            extras=extras,
+            key=key,
+            value=text,
+            datatype=datatype,
+            specific=specific,
+            opaque=opcode,
+        )
         for specific in (STATUSES if side == "response" else (0,))
     ]
 
@@ -58,13 +89,18 @@ def secrets() -> list[bytes]:
     """Messages of which nothing that is marked may be shown."""
     out = []
     for opcode, side, is_server in commands():
-        layouts, decided = layouts_of(opcode, side, server=is_server), secrecy(opcode, side, server=is_server)
+        layouts, decided = (
+            layouts_of(opcode, side, server=is_server),
+            secrecy(opcode, side, server=is_server),
+        )
         sizes = {0, *(layout.extras_size for layout in layouts)}
         odd = (2 * MARK)[: next(size for size in range(12, 24) if size not in sizes)]
         keyed = next((layout for layout in layouts if layout.key is not None), None)
         fitting = bytes(layouts[0].extras_size) if layouts else b""
         for value in NAMING.values():
-            out += built(opcode, side, is_server, value=value, key=b"name" if keyed else b"", extras=fitting)
+            out += built(
+                opcode, side, is_server, value=value, key=b"name" if keyed else b"", extras=fitting
+            )
         if decided is Secrecy.UNKNOWN:
             continue
         key = b"" if keyed else MARK
@@ -83,7 +119,9 @@ def is_sent_by_server(data: bytes) -> bool:
 
 def talked(path: Path, messages: list[bytes], **options: int) -> Path:
     """A capture of these messages, each in a packet of its own."""
-    sides = [[data for data in messages if is_sent_by_server(data) is server] for server in (False, True)]
+    sides = [
+        [data for data in messages if is_sent_by_server(data) is server] for server in (False, True)
+    ]
     made = builders.Conversation()
     made.handshake()
     for to_server, of_side in zip((True, False), sides, strict=True):
@@ -102,10 +140,14 @@ def shown(text: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
-def test_no_credential_is_in_the_output(arguments: tuple[str, ...], capture: Path, tmp_path: Path) -> None:
+def test_no_credential_is_in_the_output(
+    arguments: tuple[str, ...], capture: Path, tmp_path: Path
+) -> None:
     assert shown(output(capture, tmp_path, *arguments)) == []
     document = builders.mutation(key=b"\0" + MARK, value=b'"' + MARK + b'"')
-    assert shown(output(talked(tmp_path / "document.pcap", [document]), tmp_path, *arguments)), "the search finds what is there"
+    assert shown(output(talked(tmp_path / "document.pcap", [document]), tmp_path, *arguments)), (
+        "the search finds what is there"
+    )
 
 
 @pytest.mark.parametrize("arguments", [OUTPUTS["json"], OUTPUTS["tables"]], ids=["json", "tables"])
@@ -116,10 +158,18 @@ def test_what_the_capture_cut_shows_none_either(arguments: tuple[str, ...], tmp_
 
 @pytest.mark.parametrize(
     "arguments",
-    [["check"], ["check", "-f", "ndjson"], ["sql", "from messages", "-f", "json"], ["sql", "from findings", "-f", "json"], ["connections"]],
+    [
+        ["check"],
+        ["check", "-f", "ndjson"],
+        ["sql", "from messages", "-f", "json"],
+        ["sql", "from findings", "-f", "json"],
+        ["connections"],
+    ],
     ids=" ".join,
 )
-def test_findings_and_queries_tell_none(arguments: list[str], capture: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_findings_and_queries_tell_none(
+    arguments: list[str], capture: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     command, *rest = arguments
     assert main([command, str(capture), *rest]) in (0, 1)
     printed = capsysbinary.readouterr().out
@@ -131,7 +181,13 @@ def test_no_message_tells_one_on_its_own_however_it_is_cut() -> None:
     for data in secrets():
         for end in (len(data), len(data) - 2, len(data) - 14, 30):
             message = annotate(data[:end])
-            text = "\n".join([*field_table(message, limit=None), *byte_grid(message, limit=None), *hex_dump(message, limit=None)])
+            text = "\n".join(
+                [
+                    *field_table(message, limit=None),
+                    *byte_grid(message, limit=None),
+                    *hex_dump(message, limit=None),
+                ]
+            )
             assert shown(text.encode()) == [], (data, end)
         assert shown("\n".join(explain_packets([data])).encode()) == [], data
 
@@ -145,10 +201,21 @@ def test_no_packet_of_scapy_shows_one() -> None:
 
 def test_the_terminal_ui_shows_none(tmp_path: Path) -> None:
     requests = [
-        *built(Opcode.DOWNLOAD_SNAPSHOT, "request", False, value=NAMING["json"], key=b"", extras=b""),
+        *built(
+            Opcode.DOWNLOAD_SNAPSHOT, "request", False, value=NAMING["json"], key=b"", extras=b""
+        ),
         *built(Opcode.IFCONFIG, "request", False, value=NAMING["snappy"], key=b"tls", extras=b""),
-        *built(Opcode.CONFIG_VALIDATE, "request", False, value=PLAIN["text"], key=MARK, extras=MARK),
-        *built(Opcode.SET_VBUCKET, "request", False, value=NAMING["broken json"], key=MARK, extras=b"\1"),
+        *built(
+            Opcode.CONFIG_VALIDATE, "request", False, value=PLAIN["text"], key=MARK, extras=MARK
+        ),
+        *built(
+            Opcode.SET_VBUCKET,
+            "request",
+            False,
+            value=NAMING["broken json"],
+            key=MARK,
+            extras=b"\1",
+        ),
     ]
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
@@ -172,11 +239,27 @@ def test_what_holds_no_credential_is_still_shown(tmp_path: Path) -> None:
             encode("set_param", category=1, key=b"max_size", value=b"1234567"),
             encode("delete_bucket", key=b"travel"),
             encode("prepare_snapshot", side="response", value=b'{"uuid":"f797"}'),
-            encode_parts(0x81, Opcode.SET_VBUCKET, specific=0x04, value=b'{"error":{"context":"no such state"}}', datatype=1),
+            encode_parts(
+                0x81,
+                Opcode.SET_VBUCKET,
+                specific=0x04,
+                value=b'{"error":{"context":"no such state"}}',
+                datatype=1,
+            ),
             encode_parts(0x80, 0x7E, key=b"newkey", value=b'"newvalue"', datatype=1),
         ],
     )
     text = output(capture, tmp_path, "x.txt", "-V")
     assert [
-        word for word in (b"max_size", b"1234567", b"travel", b"f797", b"no such state", b"newkey", b"newvalue") if word not in text
+        word
+        for word in (
+            b"max_size",
+            b"1234567",
+            b"travel",
+            b"f797",
+            b"no such state",
+            b"newkey",
+            b"newvalue",
+        )
+        if word not in text
     ] == []

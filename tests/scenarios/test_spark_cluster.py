@@ -1,4 +1,6 @@
-"""A cluster of two executors of their own, whose Python has the libraries but not this package: it is shipped to them."""
+"""A cluster of two executors of their own, whose Python has the libraries but not this package: it
+is shipped to them.
+"""
 
 from __future__ import annotations
 
@@ -73,11 +75,23 @@ def test_executors_read_captures_with_the_package_that_they_were_sent(tmp_path: 
         "SPARK_LOCAL_DIRS": str(tmp_path),
     }
     command = [str(python), "-c", PROGRAM, str(package), str(captures)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path, timeout=300)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    with dcpinspect.open([captures / name for name in ("rollback.pcap", "snapshots.pcap")]) as recording:
+    with dcpinspect.open(
+        [captures / name for name in ("rollback.pcap", "snapshots.pcap")]
+    ) as recording:
         names = recording.messages(["name"]).read_all()["name"].to_pylist()
     assert found["counts"] == {name: names.count(name) for name in set(names)}
-    assert {place.lstrip("./") for place, _ in found["places"]} == {"dcpinspect.zip/dcpinspect/__init__.py"}  # where each runs
+    assert {place.lstrip("./") for place, _ in found["places"]} == {
+        "dcpinspect.zip/dcpinspect/__init__.py"
+    }  # where each runs
     assert len({task for _, task in found["places"]}) == 2

@@ -1,4 +1,6 @@
-"""A server of Spark Connect on this machine: the pipeline, queries and the data source work through it, with the package as it is there."""
+"""A server of Spark Connect on this machine: the pipeline, queries and the data source work through
+it, with the package as it is there.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-QUERY = "select name, count(*) as count, max(by_seqno) as seqno from messages group by name order by name"
+QUERY = (
+    "select name, count(*) as count, max(by_seqno) as seqno from messages group by name order "
+    "by name"
+)
 READ = """
 import json, sys
 from pyspark.sql import SparkSession
@@ -45,9 +50,21 @@ def server(tmp_path: Path) -> Iterator[str]:
     port = free_port()
     home = Path(pyspark.__file__).parent
     options = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
-    command = [str(home / "bin" / "spark-submit"), "--class", SERVER, "--master", "local[1]", *options]
+    command = [
+        str(home / "bin" / "spark-submit"),
+        "--class",
+        SERVER,
+        "--master",
+        "local[1]",
+        *options,
+    ]
     command += ["--conf", f"spark.connect.grpc.binding.port={port}", "spark-internal"]
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=tmp_path)
         try:
@@ -60,15 +77,32 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 
 def said(*command: str) -> str:
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
 @pytest.mark.spark
-def test_a_server_of_spark_connect_runs_the_pipeline_queries_and_the_data_source(server: str, tmp_path: Path) -> None:
+def test_a_server_of_spark_connect_runs_the_pipeline_queries_and_the_data_source(
+    server: str, tmp_path: Path
+) -> None:
     out = str(tmp_path / "out")
-    summary = json.loads(said("-m", "dcpinspect", "pipeline", "run", str(CAPTURE), "-o", out, "--master", server, "--json"))
+    summary = json.loads(
+        said(
+            "-m",
+            "dcpinspect",
+            "pipeline",
+            "run",
+            str(CAPTURE),
+            "-o",
+            out,
+            "--master",
+            server,
+            "--json",
+        )
+    )
     with dcpinspect.open(CAPTURE) as recording:
         messages = recording.messages(["name", "by_seqno"]).read_all()
     assert summary["rows"]["messages"] == len(messages)

@@ -39,7 +39,9 @@ def store(server: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 def test_captures_in_storage_are_read_as_those_at_paths(store: Store, tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     files = cut(tmp_path / "ring", packets, [150, 320])
-    ring = [store.put(f"ring/{path.name}", path.read_bytes()).replace("s3a:", "s3:") for path in files]
+    ring = [
+        store.put(f"ring/{path.name}", path.read_bytes()).replace("s3a:", "s3:") for path in files
+    ]
     for key in ("ring/notes.txt", "ring/.hidden.pcap", "other/deep/x.pcap"):
         other = store.put(key, b"not a capture").replace("s3a:", "s3:")
     assert list(files_of([f"{store.root}/ring/"], without="")) == ring
@@ -52,13 +54,21 @@ def test_captures_in_storage_are_read_as_those_at_paths(store: Store, tmp_path: 
     assert (done.captures, done.problems) == (1, [])
     done = ran(tmp_path / "out", f"{store.root}/ring")
     assert (done.captures, done.known, done.problems) == (2, 1, [])
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
     without_secrets(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
     wanted = asked({"path": f"{store.root}/ring"})
-    assert sum(len(rows) for part in wanted.parts() for rows in record_batches(wanted, part)) == done.rows["messages"]
+    assert (
+        sum(len(rows) for part in wanted.parts() for rows in record_batches(wanted, part))
+        == done.rows["messages"]
+    )
 
 
-def test_outputs_in_storage_are_as_those_at_paths(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_in_storage_are_as_those_at_paths(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     first, *others = cut(tmp_path / "ring", packets, [150, 320])
     out = f"{store.root}/out"
@@ -72,8 +82,12 @@ def test_outputs_in_storage_are_as_those_at_paths(store: Store, tmp_path: Path, 
         store.put(f"ring/{path.name}", path.read_bytes())
     store.told(rivals=1)
     # the way to its commit is the same for all, and S3 and Azure are slow
-    second: Callable[[], object] = partial(ran, out, f"{store.root}/ring") if store.name == "google" else before.commit
-    with pytest.raises(UsageError, match=r"^[^\n]*: another run has written here since; run it again$"):
+    second: Callable[[], object] = (
+        partial(ran, out, f"{store.root}/ring") if store.name == "google" else before.commit
+    )
+    with pytest.raises(
+        UsageError, match=r"^[^\n]*: another run has written here since; run it again$"
+    ):
         second()
     assert len(store.refused) == 1
     done = ran(out, f"{store.root}/ring")
@@ -88,9 +102,9 @@ def test_outputs_in_storage_are_as_those_at_paths(store: Store, tmp_path: Path, 
     printed = capsys.readouterr()
     assert "✖ bad-stream-range" in printed.out
     folder = Manifest.newest(out).path("runs")
-    assert sorted(DeltaTable(folder, storage_options=options(folder)).to_pyarrow_table()["run"].to_pylist()) == list(
-        range(1, done.batch + 1)
-    )
+    assert sorted(
+        DeltaTable(folder, storage_options=options(folder)).to_pyarrow_table()["run"].to_pylist()
+    ) == list(range(1, done.batch + 1))
     without_secrets([*store.objects("out/").values(), "".join(printed).encode()])
     assert not Path(store.root.partition("/")[0]).exists()
 

@@ -23,13 +23,21 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
         terminal.wait("1 Packets", "161 messages", "HELLO", "Enter Open")
         for width, height in ((80, 24), (200, 50), (120, 36)):
             terminal.resize(width, height)
-            for key, there in (("2", "4 ended"), ("3", "vb"), ("4", "rollback"), ("5", "dcp_mutation"), ("1", "HELLO")):
+            for key, there in (
+                ("2", "4 ended"),
+                ("3", "vb"),
+                ("4", "rollback"),
+                ("5", "dcp_mutation"),
+                ("1", "HELLO"),
+            ):
                 terminal.press(key)
                 assert len(terminal.wait(there, "Enter Open").splitlines()) == height
         terminal.press("q")
         seen = terminal.wait("left with 0", "icanon", "ready$ ")
         assert "1 Packets" not in seen, "the screen from before is back"
-        assert re.search(r"[^-]icanon.*[^-]echo\b", seen, re.DOTALL), "lines are edited and echoed again"
+        assert re.search(r"[^-]icanon.*[^-]echo\b", seen, re.DOTALL), (
+            "lines are edited and echoed again"
+        )
 
 
 def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Path) -> None:
@@ -47,7 +55,9 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         terminal.press("-l", "fg")
         terminal.press("Enter")
         terminal.wait("1 Pkt", "HELLO")
-        terminal.press("2")  # the messages are seen again once the capture is open, and not while this view closes
+        terminal.press(
+            "2"
+        )  # the messages are seen again once the capture is open, and not while this view closes
         terminal.wait_without("HELLO")
         terminal.press("C-o")
         terminal.wait("open a capture", "36 KiB")
@@ -78,12 +88,19 @@ def test_what_is_still_written_is_followed(tmp_path: Path) -> None:
 
 def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Path) -> None:
     with shell(tmp_path) as terminal:
-        typed(terminal, ["tui", "-"], before=f"(cat {ROLLBACK}; sleep 100) | ", behind="; echo left with $?; kill %%")
+        typed(
+            terminal,
+            ["tui", "-"],
+            before=f"(cat {ROLLBACK}; sleep 100) | ",
+            behind="; echo left with $?; kill %%",
+        )
         terminal.wait("161 messages", "HELLO", "live")
         terminal.press("q")
         terminal.wait("161 messages are in no file")
         terminal.press("Escape")
-        terminal.wait_without("are in no file")  # a key right behind it would be taken for one with Alt
+        terminal.wait_without(
+            "are in no file"
+        )  # a key right behind it would be taken for one with Alt
         terminal.press("4")
         terminal.wait("Evidence")
         terminal.press("q")
@@ -96,11 +113,19 @@ def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Pa
 def test_a_fault_gives_the_terminal_back_and_names_a_log(tmp_path: Path) -> None:
     broken = tmp_path / "sitecustomize.py"
     broken.write_text(
-        "import dcpinspect.tui.stats_view as s\ndef fail(*_, **__): raise RuntimeError('sec' + 'ret')\ns.StatsView.take_up = fail\n",
+        (
+            "import dcpinspect.tui.stats_view as s\ndef fail(*_, **__): raise RuntimeError('sec' + "
+            "'ret')\ns.StatsView.take_up = fail\n"
+        ),
         "utf-8",
     )
     with shell(tmp_path) as terminal:
-        typed(terminal, [ROLLBACK], before=f"TMPDIR={tmp_path} PYTHONPATH={tmp_path} ", behind="; echo left with $?")
+        typed(
+            terminal,
+            [ROLLBACK],
+            before=f"TMPDIR={tmp_path} PYTHONPATH={tmp_path} ",
+            behind="; echo left with $?",
+        )
         seen = terminal.wait("left with 70")
         assert "Traceback" not in seen
         assert "a fault of dcpinspect ended the terminal UI" in seen
@@ -116,7 +141,12 @@ def test_messages_on_an_interface_come_while_they_are_looked_at(tmp_path: Path) 
     from tests.cli.test_live import told
 
     with namespaces("livetui") as (namespace,), shell(tmp_path) as terminal:
-        typed(terminal, ["live", "-i", "lo", "--tui"], before=f"ip netns exec {namespace} ", behind="; echo left with $?")
+        typed(
+            terminal,
+            ["live", "-i", "lo", "--tui"],
+            before=f"ip netns exec {namespace} ",
+            behind="; echo left with $?",
+        )
         terminal.wait("live", "0 messages")
         said = told(STORIES["snapshots"](), namespace)
         count = sum(len(talk.c2s) + len(talk.s2c) for talk in said)
@@ -133,7 +163,10 @@ def test_a_limit_of_messages_ends_the_capture_of_the_terminal_ui(tmp_path: Path)
 
     with namespaces("livetui") as (namespace,), shell(tmp_path) as terminal:
         typed(
-            terminal, ["live", "-i", "lo", "--tui", "-a", "messages:5"], before=f"ip netns exec {namespace} ", behind="; echo left with $?"
+            terminal,
+            ["live", "-i", "lo", "--tui", "-a", "messages:5"],
+            before=f"ip netns exec {namespace} ",
+            behind="; echo left with $?",
         )
         terminal.wait("live", "0 messages")
         told(STORIES["snapshots"](), namespace)
@@ -144,7 +177,9 @@ def test_a_limit_of_messages_ends_the_capture_of_the_terminal_ui(tmp_path: Path)
         terminal.wait("packets captured, 0 dropped by the kernel", "left with 0")
 
 
-def test_without_a_terminal_a_capture_alone_says_what_to_use(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_a_capture_alone_says_what_to_use(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     from dcpinspect.cli.main import main
 
     assert shutil.which("tmux")

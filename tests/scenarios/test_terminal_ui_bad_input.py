@@ -1,4 +1,6 @@
-"""Captures that are damaged, hold no DCP, or change while they are looked at: each view says so, and goes on."""
+"""Captures that are damaged, hold no DCP, or change while they are looked at: each view says so,
+and goes on.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,28 @@ from tests.tui.screens import SAMPLES, Keys, follow, play, press, screen, until
 pytestmark = pytest.mark.slow
 
 ROLLBACK = (SAMPLES / "rollback.pcap").read_bytes()
-EVERYWHERE = ("down", "enter", "n", "v", "e", "2", "enter", "3", "enter", "d", "4", "enter", "n", "5", "end", "x", "escape", "M", "1", "c")
+EVERYWHERE = (
+    "down",
+    "enter",
+    "n",
+    "v",
+    "e",
+    "2",
+    "enter",
+    "3",
+    "enter",
+    "d",
+    "4",
+    "enter",
+    "n",
+    "5",
+    "end",
+    "x",
+    "escape",
+    "M",
+    "1",
+    "c",
+)
 """Keys of every view."""
 
 
@@ -42,14 +65,19 @@ BAD = {
     "cut": (ROLLBACK[:-7], "all that is readable was read"),
     "damaged": (broken_header(), "all that is readable was read"),
     "no packets": (ROLLBACK[:24], "no packets"),
-    "other ports": (traffic(443, b"GET / HTTP/1.1\r\n\r\n"), "it has TCP ports 443; try --port 443"),
+    "other ports": (
+        traffic(443, b"GET / HTTP/1.1\r\n\r\n"),
+        "it has TCP ports 443; try --port 443",
+    ),
     "only TLS": (traffic(11210, CLIENT_HELLO), "TLS, which is not decrypted"),
     "not DCP": (traffic(11210, b"\x00" * 100), "no DCP message in the"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_with_a_capture_is_said_and_no_key_fails(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_a_capture_is_said_and_no_key_fails(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content, said = BAD[name]
     path = tmp_path / "a.pcap"
     path.write_bytes(content)
@@ -89,7 +117,9 @@ def test_a_capture_that_changes_while_it_is_open_is_told_in_every_place(
         await press(app, pilot, "end")
         lines = screen(app).splitlines()
         assert sum("a.pcap" in line for line in lines[3:]) > 5, "where its messages were"
-        assert any(line.startswith("──") and "a.pcap" in line for line in lines), "where its fields were"
+        assert any(line.startswith("──") and "a.pcap" in line for line in lines), (
+            "where its fields were"
+        )
         await press(app, pilot, *EVERYWHERE)
         for key in ("v", "y", "x"):
             await press(app, pilot, "1", key, "escape")
@@ -100,7 +130,9 @@ def test_a_capture_that_changes_while_it_is_open_is_told_in_every_place(
 
 
 @pytest.mark.parametrize("change", [gone, shrunk], ids=lambda one: one.__name__)
-def test_a_capture_that_changes_while_it_is_followed_is_told(change: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_capture_that_changes_while_it_is_followed_is_told(
+    change: Callable[[Path], None], tmp_path: Path
+) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(ROLLBACK[:9000])
 
@@ -115,7 +147,11 @@ def test_a_capture_that_changes_while_it_is_followed_is_told(change: Callable[[P
 
 
 def test_a_capture_with_holes_everywhere_shows_what_there_is(tmp_path: Path) -> None:
-    path = capture(tmp_path / "a.pcap", server=b"".join(mutation(number) for number in range(1, 400)), loss=set(range(6, 400, 3)))
+    path = capture(
+        tmp_path / "a.pcap",
+        server=b"".join(mutation(number) for number in range(1, 400)),
+        loss=set(range(6, 400, 3)),
+    )
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         assert 0 < app.inspection.store.rows < 399

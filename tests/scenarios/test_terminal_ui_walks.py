@@ -43,7 +43,8 @@ WALKS = (
             Step(
                 ("colon", *"rollback", "enter"),
                 "`:` `rollback` `Enter`",
-                "The first three of six notes are rollbacks, one for each cause. The first is about vbucket 7. The client rolled back as"
+                "The first three of six notes are rollbacks, one for each cause. The first is "
+                "about vbucket 7. The client rolled back as"
                 " the server asked.",
                 ("· 6", "asked for seqno 60, rolled back to 50", "nothing is left to do"),
             ),
@@ -53,9 +54,24 @@ WALKS = (
                 "The request, with the cursor on its start seqno. It asks from 60.",
                 ("row 99", "start seqno", "from 60"),
             ),
-            Step(("right_square_bracket",), "`]`", "The next message is the answer. It sends the client back to 50.", ("row 100", "to 50")),
-            Step(("v",), "`v`", "On the timeline, `R` marks the rollback seqno. The next stream begins there.", ("vb 7", "R")),
-            Step(("backspace", "backspace"), "`Backspace` twice", "Back to the message, then to the finding.", ("row 99",)),
+            Step(
+                ("right_square_bracket",),
+                "`]`",
+                "The next message is the answer. It sends the client back to 50.",
+                ("row 100", "to 50"),
+            ),
+            Step(
+                ("v",),
+                "`v`",
+                "On the timeline, `R` marks the rollback seqno. The next stream begins there.",
+                ("vb 7", "R"),
+            ),
+            Step(
+                ("backspace", "backspace"),
+                "`Backspace` twice",
+                "Back to the message, then to the finding.",
+                ("row 99",),
+            ),
         ),
     ),
     Walk(
@@ -65,14 +81,16 @@ WALKS = (
             Step(
                 ("colon", *"rollback-loop", "enter"),
                 "`:` `rollback-loop` `Enter`",
-                "The finding of this rule. The client was rolled back four times to 0, and the same items were sent"
+                "The finding of this rule. The client was rolled back four times to 0, and the "
+                "same items were sent"
                 " again. The finding says what to set on the connection.",
                 ("rolled back 4 times to 0", "max_marker_version"),
             ),
             Step(
                 ("v",),
                 "`v`",
-                "On each connection, the client is rolled back to 0 (`R`), starts again, and closes (`C`) before the"
+                "On each connection, the client is rolled back to 0 (`R`), starts again, and "
+                "closes (`C`) before the"
                 " disk snapshot 0–90 is complete.",
                 ("rollback to 0", "disk snapshot 0-90", "connection closed"),
             ),
@@ -83,7 +101,12 @@ WALKS = (
         "orphans.pcap",
         "Some vbuckets went silent. Which ones, and which side forgot them?",
         (
-            Step(("2", "n"), "`2` `n`", "Of nine vbuckets, the first with an error is 42.", ("✖ 42 orphaned", "findings 1 error")),
+            Step(
+                ("2", "n"),
+                "`2` `n`",
+                "Of nine vbuckets, the first with an error is 42.",
+                ("✖ 42 orphaned", "findings 1 error"),
+            ),
             Step(
                 ("enter",),
                 "`Enter`",
@@ -93,7 +116,10 @@ WALKS = (
             Step(
                 ("e",),
                 "`e`",
-                "The finding says that other streams were reopened at once, and this one was not. The client missed the event.",
+                (
+                    "The finding says that other streams were reopened at once, and this one was "
+                    "not. The client missed the event."
+                ),
                 ("orphaned-vbucket",),
             ),
             Step(

@@ -35,70 +35,125 @@ def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_commands_that_read_captures_read_the_plain_text(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_read_captures_read_the_plain_text(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, keys = str(recorded.path), ["--keylog", str(recorded.keylog)]
     assert len(rows(capsys, "read", path, *keys)) == COUNT + 2
-    seqnos = [json.loads(line).get("by_seqno") for line in rows(capsys, "export", path, "-f", "ndjson", "-o", "-", *keys)]
+    seqnos = [
+        json.loads(line).get("by_seqno")
+        for line in rows(capsys, "export", path, "-f", "ndjson", "-o", "-", *keys)
+    ]
     assert seqnos[1:] == list(range(1, COUNT + 1))
     assert any("role-violation" in line for line in rows(capsys, "check", path, *keys))
-    (told,) = [json.loads(line) for line in rows(capsys, "connections", path, "-f", "ndjson", *keys)]
+    (told,) = [
+        json.loads(line) for line in rows(capsys, "connections", path, "-f", "ndjson", *keys)
+    ]
     assert told["tls"].startswith("TLS 1.3, TLS_AES_256_GCM_SHA384: ")
     assert told["tls"].endswith(", 0 lost, 0 refused")
-    assert "50" in rows(capsys, "sql", path, "select count(*) as n from messages where name = 'dcp_mutation'", "-f", "csv", *keys)[-1]
+    assert (
+        "50"
+        in rows(
+            capsys,
+            "sql",
+            path,
+            "select count(*) as n from messages where name = 'dcp_mutation'",
+            "-f",
+            "csv",
+            *keys,
+        )[-1]
+    )
     for command in ("streams", "vbuckets", "gaps", "snapshots", "stats", "io", "info"):
         assert rows(capsys, command, path, *keys)
 
 
-def test_connections_name_what_to_look_for_in_a_key_log(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
-    (told,) = [json.loads(line) for line in rows(capsys, "connections", str(recorded.path), "-f", "ndjson")]
+def test_connections_name_what_to_look_for_in_a_key_log(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (told,) = [
+        json.loads(line) for line in rows(capsys, "connections", str(recorded.path), "-f", "ndjson")
+    ]
     name, random = told["tls"].split("; client random ")
     assert name == "TLS 1.3, TLS_AES_256_GCM_SHA384: not decrypted"
-    assert random in [line.split()[1] for line in recorded.keylog.read_text().splitlines() if line[0] != "#"]
+    assert random in [
+        line.split()[1] for line in recorded.keylog.read_text().splitlines() if line[0] != "#"
+    ]
 
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
-def test_secrets_that_do_not_fit_leave_the_connection_encrypted(version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_that_do_not_fit_leave_the_connection_encrypted(
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     forged = Forged(tmp_path, Tls(version))  # type: ignore[arg-type] # one of the two
     forged.send(1, builders.mutation(1))
     made = forged.finish()
     path, wrong = str(made.path), tmp_path / "wrong.log"
-    wrong.write_text(re.sub("[0-9a-f]{8}$", "00000000", made.keylog.read_text(), flags=re.MULTILINE))
+    wrong.write_text(
+        re.sub("[0-9a-f]{8}$", "00000000", made.keylog.read_text(), flags=re.MULTILINE)
+    )
     told = " ".join(rows(capsys, "info", path, "--keylog", str(wrong)))
     assert "on connection 1, not decrypted: the secrets in the key log           do not fit" in told
     assert "no: TLS is not decrypted; of what is there, 0 % of " in told
-    (link,) = [json.loads(line) for line in rows(capsys, "connections", path, "-f", "ndjson", "--keylog", str(wrong))]
+    (link,) = [
+        json.loads(line)
+        for line in rows(capsys, "connections", path, "-f", "ndjson", "--keylog", str(wrong))
+    ]
     assert ": not decrypted; the secrets in the key log do not fit; client random " in link["tls"]
     assert link["verdict"] == "unknown-capture"
     assert main(["check", path, "--keylog", str(wrong)]) == 2
     said = capsys.readouterr()
-    assert f"· tls-key-unknown: encrypted, and the secrets in the key log do not fit: TLS {version}, " in said.out
-    assert "they carry TLS, which is not decrypted: the secrets in the key log do not fit" in said.err
+    assert (
+        f"· tls-key-unknown: encrypted, and the secrets in the key log do not fit: TLS {version}, "
+        in said.out
+    )
+    assert (
+        "they carry TLS, which is not decrypted: the secrets in the key log do not fit" in said.err
+    )
     with Reading([path], keys=KeyLog([str(wrong)])) as reading:
         list(reading)
         for _, sizes in reading.coverage.sizes:
-            assert sizes.not_decodable.tolist() == sizes.unique.tolist() == [one.not_decodable for one in reading.coverage.directions]
+            assert (
+                sizes.not_decodable.tolist()
+                == sizes.unique.tolist()
+                == [one.not_decodable for one in reading.coverage.directions]
+            )
 
 
-def test_info_tells_what_is_of_tls_itself(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
-    told = {line.split()[0]: line for line in rows(capsys, "info", str(recorded.path), "--keylog", str(recorded.keylog))}
+def test_info_tells_what_is_of_tls_itself(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {
+        line.split()[0]: line
+        for line in rows(capsys, "info", str(recorded.path), "--keylog", str(recorded.keylog))
+    }
     assert "yes: 100 % of " in told["complete"]
     assert "connection 1 decrypted; " in told["TLS"]
     assert told["next"].endswith(f"check {recorded.path} --keylog {recorded.keylog}")
 
 
-def test_other_ports_that_carry_tls_are_told(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_ports_that_carry_tls_are_told(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     forged = Forged(tmp_path, Tls(), port=12_345)
     forged.send(1, builders.mutation(1))
     path = str(forged.finish().path)
     main(["read", path, "--port", "auto"])
-    assert "some carry TLS, which --keylog decrypts with the client's key log" in capsys.readouterr().err
+    assert (
+        "some carry TLS, which --keylog decrypts with the client's key log"
+        in capsys.readouterr().err
+    )
     main(["read", path, "--port", "auto", "--keylog", str(recorded.keylog)])
     assert "some carry TLS, which the key log does not open" in capsys.readouterr().err
 
 
-def test_without_the_key_log_it_says_what_to_do(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_key_log_it_says_what_to_do(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["read", str(recorded.path)]) == 0
-    assert "TLS, which is not decrypted: give the client's key log with --keylog" in capsys.readouterr().err
+    assert (
+        "TLS, which is not decrypted: give the client's key log with --keylog"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_environment_may_name_the_key_log(
@@ -109,37 +164,57 @@ def test_the_environment_may_name_the_key_log(
     assert len(rows(capsys, "read", str(recorded.path), "--keylog", "env")) == COUNT + 2
     monkeypatch.delenv("SSLKEYLOGFILE")
     assert main(["read", str(recorded.path), "--keylog", "env"]) == 2
-    assert "--keylog env: the variable SSLKEYLOGFILE is not set; name the file" in capsys.readouterr().err
+    assert (
+        "--keylog env: the variable SSLKEYLOGFILE is not set; name the file"
+        in capsys.readouterr().err
+    )
 
 
 def test_several_key_logs_may_stand_in_the_config_file(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    recorded: Recorded,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = [line for line in recorded.keylog.read_text().splitlines() if not line.startswith("#")]
     for number, line in enumerate(lines):
         (tmp_path / f"{number}.log").write_text(line + "\n")
     names = [str(tmp_path / f"{number}.log") for number in range(len(lines))]
-    assert len(rows(capsys, "read", str(recorded.path), *(f"--keylog={name}" for name in names))) == COUNT + 2
+    assert (
+        len(rows(capsys, "read", str(recorded.path), *(f"--keylog={name}" for name in names)))
+        == COUNT + 2
+    )
     config = tmp_path / "config.toml"
     config.write_text(f"[read]\nkeylog = {json.dumps(names)}\ntls-search = 10\n")
     monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
     assert len(rows(capsys, "read", str(recorded.path))) == COUNT + 2
     config.write_text('[read]\nkeylog = ["nosuch.log"]\n')
     assert main(["read", str(recorded.path)]) == 2
-    assert capsys.readouterr().err == "dcpinspect: nosuch.log: the key log cannot be read (No such file or directory); check the name\n"
+    assert capsys.readouterr().err == (
+        "dcpinspect: nosuch.log: the key log cannot be read (No such file or directory); check "
+        "the name\n"
+    )
 
 
-def test_damaged_lines_are_told_without_what_they_have(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_lines_are_told_without_what_they_have(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "keys\x1b.log"
     path.write_bytes(b"CLIENT_RANDOM deadbeef\n" + recorded.keylog.read_bytes())
     assert main(["read", str(recorded.path), "--keylog", str(path)]) == 0
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == COUNT + 2
-    assert said.err == f"dcpinspect: {tmp_path}/keys\\x1b.log, line 1: is no line of a key log; the others are used\n"
+    assert said.err == (
+        f"dcpinspect: {tmp_path}/keys\\x1b.log, line 1: is no line of a key log; the others "
+        "are used\n"
+    )
 
 
 def test_connections_that_a_large_key_log_has_too_many_are_told(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    recorded: Recorded,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dcpinspect.transport.tls.keylog.MOST_CONNECTIONS", 3)
     path = tmp_path / "keys.log"
@@ -147,7 +222,10 @@ def test_connections_that_a_large_key_log_has_too_many_are_told(
     path.write_bytes(others.encode() + recorded.keylog.read_bytes())
     assert len(rows(capsys, "read", str(recorded.path), "--keylog", str(path))) == COUNT + 2
     assert main(["read", str(recorded.path), "--keylog", str(path)]) == 0
-    assert capsys.readouterr().err == "dcpinspect: --keylog: has more than 3 connections; the oldest 3 are left out\n"
+    assert (
+        capsys.readouterr().err
+        == "dcpinspect: --keylog: has more than 3 connections; the oldest 3 are left out\n"
+    )
 
 
 @pytest.mark.requires("editcap")
@@ -165,9 +243,23 @@ def test_python_reads_it_too(recorded: Recorded) -> None:
         assert captures.bytes_of(20) == builders.mutation(19, key=b"key-19")
 
 
-def test_no_secret_is_in_what_is_printed(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
-    secrets = [line.split()[2] for line in recorded.keylog.read_text().splitlines() if not line.startswith("#")]
+def test_no_secret_is_in_what_is_printed(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secrets = [
+        line.split()[2]
+        for line in recorded.keylog.read_text().splitlines()
+        if not line.startswith("#")
+    ]
     for command in ("read", "check", "info", "stats"):
-        main([command, str(recorded.path), "--keylog", str(recorded.keylog), *(["--all"] if command == "check" else [])])
+        main(
+            [
+                command,
+                str(recorded.path),
+                "--keylog",
+                str(recorded.keylog),
+                *(["--all"] if command == "check" else []),
+            ]
+        )
         said = capsys.readouterr()
         assert not any(secret in said.out + said.err for secret in secrets)

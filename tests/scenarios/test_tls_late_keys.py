@@ -21,7 +21,9 @@ WAYS = [Tls("1.3"), Tls("1.2", "ECDHE-RSA-AES128-GCM-SHA256")]
 
 
 @pytest.fixture(params=WAYS, ids=lambda tls: tls.version)
-def recorded(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+def recorded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Recorded:
     monkeypatch.setattr(keylog, "AGAIN_S", 0.0)
     forged = Forged(tmp_path, request.param)
     for data in SAID:
@@ -36,7 +38,9 @@ class Followed:
         self.secrets = recorded.keylog.read_text()
         self.keylog = recorded.keylog
         self.keylog.write_text("")
-        self.engine = Engine([str(recorded.path)], ports=DEFAULT_PORTS, keys=KeyLog([str(recorded.keylog)]))
+        self.engine = Engine(
+            [str(recorded.path)], ports=DEFAULT_PORTS, keys=KeyLog([str(recorded.keylog)])
+        )
         self.said: list[bytes] = []
         with open_capture(recorded.path, batch_bytes=4096) as capture:
             self.pieces = list(capture)
@@ -50,7 +54,9 @@ class Followed:
             self.said += [bytes(batch.bytes_of(place)) for place in range(len(batch))]
 
 
-def test_what_came_before_its_secrets_is_read_when_they_come_and_no_packet_follows(recorded: Recorded) -> None:
+def test_what_came_before_its_secrets_is_read_when_they_come_and_no_packet_follows(
+    recorded: Recorded,
+) -> None:
     followed = Followed(recorded)
     followed.feed(slice(5))
     assert followed.said == []
@@ -75,7 +81,9 @@ def test_a_connection_that_is_over_waits_for_its_secrets_too(recorded: Recorded)
 
 def test_secrets_may_come_one_by_one(recorded: Recorded) -> None:
     followed = Followed(recorded)
-    lines = [line for line in followed.secrets.splitlines(keepends=True) if not line.startswith("#")]
+    lines = [
+        line for line in followed.secrets.splitlines(keepends=True) if not line.startswith("#")
+    ]
     for number, line in enumerate(lines):
         followed.feed(slice(3 * number, 3 * number + 3))
         with followed.keylog.open("a") as file:
@@ -96,4 +104,7 @@ def test_what_waits_is_bounded(recorded: Recorded, monkeypatch: pytest.MonkeyPat
     followed.keylog.write_text(followed.secrets)
     followed.take(followed.engine.finish())
     assert followed.said == []
-    assert all(one.tls == 0 and one.unique == one.not_decodable for one in followed.engine.coverage.directions)
+    assert all(
+        one.tls == 0 and one.unique == one.not_decodable
+        for one in followed.engine.coverage.directions
+    )

@@ -1,4 +1,6 @@
-"""Captures that begin inside a TLS connection: how far secrets and record numbers are tried, and what is said of the rest."""
+"""Captures that begin inside a TLS connection: how far secrets and record numbers are tried, and
+what is said of the rest.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def without_key_logs() -> Iterator[None]:
 
 
 def midstream(folder: Path, tls: Tls, numbers: tuple[int, int] = NUMBERS) -> Recorded:
-    """A connection of which the capture has 20 messages of each side, in records from these numbers on, and nothing before."""
+    """A connection of which the capture has 20 messages of each side, in records from these numbers
+    on, and nothing before.
+    """
     forged = Forged(folder, tls)
     begun = len(forged._talk.packets)
     if tls.version == "1.3":
@@ -56,36 +60,55 @@ def ndjson(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_records_are_found_at_any_number(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_are_found_at_any_number(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
     keys = ["--keylog", str(recorded.keylog)]
     rows = ndjson(capsys, "read", str(recorded.path), *keys)
-    assert [row["by_seqno"] for row in rows if row["name"] == "dcp_mutation"] == list(range(1, COUNT + 1))
+    assert [row["by_seqno"] for row in rows if row["name"] == "dcp_mutation"] == list(
+        range(1, COUNT + 1)
+    )
     (link,) = ndjson(capsys, "connections", str(recorded.path), *keys)
-    assert link["tls"] == f"TLS 1.3, TLS_AES_256_GCM_SHA384: {2 * COUNT} records read, 0 lost, 0 refused"
+    assert (
+        link["tls"]
+        == f"TLS 1.3, TLS_AES_256_GCM_SHA384: {2 * COUNT} records read, 0 lost, 0 refused"
+    )
 
 
 def test_what_was_not_tried_is_told(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [str(recorded.path), "--keylog", str(recorded.keylog), "--tls-search"]
-    told = "its records up to number 5,000 were tried with the secrets of 1 connection; a larger --tls-search tries more"
+    told = (
+        "its records up to number 5,000 were tried with the secrets of 1 connection; a larger "
+        "--tls-search tries more"
+    )
     (link,) = ndjson(capsys, "connections", *arguments, "20000")
     assert str(link["tls"]).endswith(told)
-    (finding,) = [one for one in ndjson(capsys, "check", *arguments, "20000") if one["rule"] == "tls-key-unknown"]
+    (finding,) = [
+        one
+        for one in ndjson(capsys, "check", *arguments, "20000")
+        if one["rule"] == "tls-key-unknown"
+    ]
     assert told in str(finding["message"])
     assert len(ndjson(capsys, "read", *arguments, "200000")) == 2 * COUNT
 
 
-def test_one_side_may_be_found_and_not_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_side_may_be_found_and_not_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     recorded = midstream(tmp_path, Tls("1.3", "TLS_AES_256_GCM_SHA384"), (3, 70_000))
     arguments = [str(recorded.path), "--keylog", str(recorded.keylog), "--tls-search", "50000"]
     (link,) = ndjson(capsys, "connections", *arguments)
     assert link["tls"] == (
         "TLS 1.3, TLS_AES_256_GCM_SHA384: 20 records read, 0 lost, 0 refused; "
-        "its records up to number 50,000 were tried with the secrets of one side; a larger --tls-search tries more"
+        "its records up to number 50,000 were tried with the secrets of one side; a larger "
+        "--tls-search tries more"
     )
     assert len(ndjson(capsys, "read", *arguments)) == COUNT
 
 
-def test_a_side_that_is_silent_at_first_is_placed_when_it_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_side_that_is_silent_at_first_is_placed_when_it_speaks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     forged = Forged(tmp_path, Tls())
     begun, forged.numbers = len(forged._talk.packets), [*NUMBERS]
     for seqno in range(1, 400):
@@ -112,7 +135,9 @@ def test_a_side_that_never_has_a_record_is_still_counted(tmp_path: Path) -> None
     assert len(whole) == 399
 
 
-@pytest.mark.parametrize("suite", ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-SHA"])
+@pytest.mark.parametrize(
+    "suite", ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-SHA"]
+)
 @pytest.mark.parametrize("has_keys", [True, False])
 def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
     has_keys: bool, suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -120,9 +145,13 @@ def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
     recorded = midstream(tmp_path, Tls("1.2", suite))
     arguments = [str(recorded.path), *(["--keylog", str(recorded.keylog)] if has_keys else [])]
     if "GCM" in suite:
-        told = "TLS 1.2, its start was not captured, and TLS 1.2 cannot be read without the handshake"
+        told = (
+            "TLS 1.2, its start was not captured, and TLS 1.2 cannot be read without the handshake"
+        )
     else:
-        told = "its start was not captured; if it is TLS 1.2, it cannot be read without the handshake"
+        told = (
+            "its start was not captured; if it is TLS 1.2, it cannot be read without the handshake"
+        )
     rule = "tls-key-unknown" if has_keys else "tls-without-key"
     (finding,) = [one for one in ndjson(capsys, "check", *arguments) if one["rule"] == rule]
     assert told in str(finding["message"])
@@ -130,7 +159,10 @@ def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
     assert told.replace("TLS 1.2, its", "TLS 1.2: not decrypted; its") in str(link["tls"])
     main(["read", *arguments])
     if "GCM" in suite:
-        advice = "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
+        advice = (
+            "TLS 1.2 cannot be read without the handshake; start the capture before the "
+            "client connects"
+        )
     elif has_keys:
         advice = "the key log does not open it; 'dcpinspect connections' says why"
     else:
@@ -143,11 +175,16 @@ def test_many_connections_in_vain_end_the_search(
 ) -> None:
     monkeypatch.setattr(talk, "IN_VAIN", 0)
     (link,) = ndjson(capsys, "connections", str(recorded.path), "--keylog", str(recorded.keylog))
-    assert str(link["tls"]).endswith("no secrets were tried, after too many connections in vain; --port names those that matter")
+    assert str(link["tls"]).endswith(
+        "no secrets were tried, after too many connections in vain; --port names those that matter"
+    )
 
 
 def test_python_bounds_the_search_too(recorded: Recorded) -> None:
     for search, rows in ((1000, 0), (1_000_000, 2 * COUNT)):
         with dcpinspect.open(recorded.path, keylog=recorded.keylog, tls_search=search) as captures:
             assert sum(batch.num_rows for batch in captures.messages()) == rows
-        assert DCPSession(keylog=[str(recorded.keylog)], tls_search=search).engine.keys.search == search
+        assert (
+            DCPSession(keylog=[str(recorded.keylog)], tls_search=search).engine.keys.search
+            == search
+        )

@@ -43,13 +43,17 @@ NO_KEYS = Path(os.devnull)
 
 
 def told(folder: Path, tls: Tls, *, port: int = 11207) -> Recorded:
-    """A client that opens, and a server that streams: small records, then several messages in large ones."""
+    """A client that opens, and a server that streams: small records, then several messages in large
+    ones.
+    """
     folder.mkdir(exist_ok=True)
     forged = Forged(folder, tls, port=port)
     forged.send(0, encode("dcp_open", key=b"reader"))
     for seqno in range(1, COUNT // 2):
         forged.send(1, builders.mutation(seqno, key=b"key-%d" % seqno, value=b"v" * 40 * seqno))
-    large = b"".join(builders.mutation(seqno, value=b"v" * 1000) for seqno in range(COUNT // 2, COUNT))
+    large = b"".join(
+        builders.mutation(seqno, value=b"v" * 1000) for seqno in range(COUNT // 2, COUNT)
+    )
     for start, end in pairwise([*range(0, len(large), 16_000), len(large)]):
         forged.send(1, large[start:end])
     return forged.finish()
@@ -75,13 +79,30 @@ def messages(path: Path, folder: Path, *arguments: str) -> list[str]:
 
 
 def written(recorded: Recorded, target: Path, *arguments: str) -> Path:
-    assert main(["read", str(recorded.path), "--keylog", str(recorded.keylog), "-w", str(target), *arguments]) == 0
+    assert (
+        main(
+            [
+                "read",
+                str(recorded.path),
+                "--keylog",
+                str(recorded.keylog),
+                "-w",
+                str(target),
+                *arguments,
+            ]
+        )
+        == 0
+    )
     return target
 
 
 def secrets_of(recorded: Recorded) -> list[str]:
     """But that of the exporter, which opens no record."""
-    return [line.split()[2] for line in recorded.keylog.read_text().splitlines() if not line.startswith(("#", "EXPORTER"))]
+    return [
+        line.split()[2]
+        for line in recorded.keylog.read_text().splitlines()
+        if not line.startswith(("#", "EXPORTER"))
+    ]
 
 
 def has_secrets(path: Path) -> bool:
@@ -92,10 +113,16 @@ def has_secrets(path: Path) -> bool:
 
 
 @pytest.mark.requires("tshark")
-def test_with_secrets_others_decrypt_the_same_without_a_key_log(recorded: Recorded, tmp_path: Path) -> None:
+def test_with_secrets_others_decrypt_the_same_without_a_key_log(
+    recorded: Recorded, tmp_path: Path
+) -> None:
     path = written(recorded, tmp_path / "x.pcapng", "--with-secrets")
-    assert oracle.messages(path, NO_KEYS) == oracle.messages(recorded.path, recorded.keylog) == COUNT
-    assert messages(path, tmp_path) == messages(recorded.path, tmp_path, "--keylog", str(recorded.keylog))
+    assert (
+        oracle.messages(path, NO_KEYS) == oracle.messages(recorded.path, recorded.keylog) == COUNT
+    )
+    assert messages(path, tmp_path) == messages(
+        recorded.path, tmp_path, "--keylog", str(recorded.keylog)
+    )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -109,16 +136,24 @@ def test_without_them_the_packets_tell_nothing(recorded: Recorded, tmp_path: Pat
 
 
 @pytest.mark.requires("tshark")
-def test_the_first_messages_with_handshakes_are_decrypted_with_the_key_log(recorded: Recorded, tmp_path: Path) -> None:
+def test_the_first_messages_with_handshakes_are_decrypted_with_the_key_log(
+    recorded: Recorded, tmp_path: Path
+) -> None:
     path = written(recorded, tmp_path / "x.pcapng", "--with-handshakes", "-n", "20")
     assert oracle.messages(path, recorded.keylog) == 20
     whole = messages(recorded.path, tmp_path, "--keylog", str(recorded.keylog))
     assert messages(path, tmp_path, "--keylog", str(recorded.keylog)) == whole[:20]
 
 
-@pytest.mark.parametrize("condition", ["by_seqno between 20 and 25", "by_seqno = 45", "by_seqno in (7, 31, 58)"])
-def test_any_messages_with_handshakes_are_decrypted_here(condition: str, recorded: Recorded, tmp_path: Path) -> None:
-    """The packets of whole records are written, and how the connection began: so are other messages that are there, too."""
+@pytest.mark.parametrize(
+    "condition", ["by_seqno between 20 and 25", "by_seqno = 45", "by_seqno in (7, 31, 58)"]
+)
+def test_any_messages_with_handshakes_are_decrypted_here(
+    condition: str, recorded: Recorded, tmp_path: Path
+) -> None:
+    """The packets of whole records are written, and how the connection began: so are other messages
+    that are there, too.
+    """
     path = written(recorded, tmp_path / "x.pcapng", "--with-handshakes", "--filter", condition)
     keys = ["--keylog", str(recorded.keylog)]
     found = messages(path, tmp_path, *keys, "--filter", condition)
@@ -131,7 +166,23 @@ def test_only_the_secrets_of_connections_that_are_written_are_embedded(tmp_path:
     keys = [option for one in both for option in ("--keylog", str(one.keylog))]
     path = tmp_path / "x.pcapng"
     paths = [str(one.path) for one in both]
-    assert main(["read", *paths, *keys, "--port", "11208", "--connection", "2", "-w", str(path), "--with-secrets"]) == 0
+    assert (
+        main(
+            [
+                "read",
+                *paths,
+                *keys,
+                "--port",
+                "11208",
+                "--connection",
+                "2",
+                "-w",
+                str(path),
+                "--with-secrets",
+            ]
+        )
+        == 0
+    )
     data = path.read_text("latin-1")
     assert [any(secret in data for secret in secrets_of(one)) for one in both] == [False, True]
     assert all(secret in data for secret in secrets_of(both[1]))
@@ -147,7 +198,9 @@ def with_its_secrets(recorded: Recorded, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["read", "check"])
-def test_secrets_of_the_capture_are_not_copied_unless_they_are_asked_for(command: str, one: Recorded, tmp_path: Path) -> None:
+def test_secrets_of_the_capture_are_not_copied_unless_they_are_asked_for(
+    command: str, one: Recorded, tmp_path: Path
+) -> None:
     given, path = with_its_secrets(one, tmp_path / "given.pcapng"), tmp_path / "x.pcapng"
     assert has_secrets(given)
     assert len(messages(given, tmp_path)) == COUNT
@@ -165,23 +218,38 @@ def test_secrets_of_a_pipe_are_known_when_it_is_read_again(one: Recorded, tmp_pa
     assert len(messages(path, tmp_path)) > 5
 
 
-# -- plain text -----------------------------------------------------------------------------------------
+# -- plain text
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.requires("tshark")
 def test_decrypted_packets_need_no_keys(recorded: Recorded, tmp_path: Path) -> None:
     path = written(recorded, tmp_path / "x.pcapng", "--decrypted")
-    assert messages(path, tmp_path) == messages(recorded.path, tmp_path, "--keylog", str(recorded.keylog))
+    assert messages(path, tmp_path) == messages(
+        recorded.path, tmp_path, "--keylog", str(recorded.keylog)
+    )
     assert plain_messages(path) == COUNT
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def plain_messages(path: Path) -> int:
     """How many tshark finds, which must find no fault with the packets."""
-    decode = ["-d", "tcp.port==11207,couchbase", "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
+    decode = [
+        "-d",
+        "tcp.port==11207,couchbase",
+        "-o",
+        "tcp.check_checksum:TRUE",
+        "-o",
+        "ip.check_checksum:TRUE",
+    ]
     fields = ["-e", "couchbase.magic", "-e", "tcp.checksum.status", "-e", "ip.checksum.status"]
     command = ["tshark", "-n", "-r", str(path), *decode, "-Y", "couchbase", "-T", "fields", *fields]
-    rows = [line.split("\t") for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()]
+    rows = [
+        line.split("\t")
+        for line in subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+    ]
     assert {tuple(row[1:]) for row in rows} == {("1", "1")}
     return sum(len(row[0].split(",")) for row in rows)
 
@@ -190,7 +258,10 @@ def plain_messages(path: Path) -> int:
 def test_they_say_that_nobody_captured_them(one: Recorded, tmp_path: Path) -> None:
     path = written(one, tmp_path / "x.pcapng", "--decrypted")
     remark = "plain text of a TLS connection, made by dcpinspect: not captured bytes"
-    assert f"Capture comment:     {remark}" in subprocess.run(["capinfos", path], capture_output=True, text=True, check=True).stdout
+    assert (
+        f"Capture comment:     {remark}"
+        in subprocess.run(["capinfos", path], capture_output=True, text=True, check=True).stdout
+    )
     comments = [comment for (comment,) in tshark(path, "frame.comment")]
     assert comments.count(remark) == 2
     assert comments[2] == remark
@@ -207,7 +278,9 @@ DAMAGES: dict[str, Callable[[list[packets.Packet]], list[packets.Packet]]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_of_a_damaged_capture_they_have_the_same_messages(name: str, one: Recorded, tmp_path: Path) -> None:
+def test_of_a_damaged_capture_they_have_the_same_messages(
+    name: str, one: Recorded, tmp_path: Path
+) -> None:
     path = damage.save(tmp_path / "damaged.pcap", DAMAGES[name](damage.taped(one).packets))
     made, keys = tmp_path / "x.pcapng", ["--keylog", str(one.keylog)]
     assert main(["read", str(path), *keys, "-w", str(made), "--decrypted"]) == 0
@@ -218,18 +291,26 @@ def test_of_a_damaged_capture_they_have_the_same_messages(name: str, one: Record
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize("condition", ["by_seqno between 20 and 25", "by_seqno = 45", "by_seqno in (7, 31, 58)"])
-def test_they_have_the_chosen_messages_and_no_others(condition: str, one: Recorded, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "condition", ["by_seqno between 20 and 25", "by_seqno = 45", "by_seqno in (7, 31, 58)"]
+)
+def test_they_have_the_chosen_messages_and_no_others(
+    condition: str, one: Recorded, tmp_path: Path
+) -> None:
     path = written(one, tmp_path / "x.pcapng", "--decrypted", "--filter", condition)
     keys = ["--keylog", str(one.keylog)]
     assert messages(path, tmp_path) == messages(one.path, tmp_path, *keys, "--filter", condition)
 
 
 def test_packets_of_other_connections_stay_as_they_are(one: Recorded, tmp_path: Path) -> None:
-    plain = packets_in(builders.capture(tmp_path / "plain.pcap", server=b"".join(builders.mutations(30))))
+    plain = packets_in(
+        builders.capture(tmp_path / "plain.pcap", server=b"".join(builders.mutations(30)))
+    )
     both, path, keys = tmp_path / "both.pcap", tmp_path / "x.pcapng", ["--keylog", str(one.keylog)]
     mixed = sorted([*plain, *packets_in(one.path)], key=lambda packet: packet[2])
-    both.write_bytes(builders.pcap([builders.Recorded(*packet) for packet in mixed], magic=0xA1B23C4D))
+    both.write_bytes(
+        builders.pcap([builders.Recorded(*packet) for packet in mixed], magic=0xA1B23C4D)
+    )
     assert main(["read", str(both), *keys, "-w", str(path), "--decrypted"]) == 0
     found = packets_in(path)
     with_payload = [packet for packet in plain if len(packet[0]) > 60]
@@ -241,8 +322,22 @@ def test_packets_of_other_connections_stay_as_they_are(one: Recorded, tmp_path: 
 
 def test_what_comes_through_a_pipe_is_decrypted_too(one: Recorded, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    command = [sys.executable, "-m", "dcpinspect", "read", "-", "--keylog", str(one.keylog), "-w", str(path), "--decrypted"]
-    with one.path.open("rb") as capture, subprocess.Popen(["cat"], stdin=capture, stdout=subprocess.PIPE) as pipe:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "read",
+        "-",
+        "--keylog",
+        str(one.keylog),
+        "-w",
+        str(path),
+        "--decrypted",
+    ]
+    with (
+        one.path.open("rb") as capture,
+        subprocess.Popen(["cat"], stdin=capture, stdout=subprocess.PIPE) as pipe,
+    ):
         subprocess.run(command, stdin=pipe.stdout, capture_output=True, check=True)
     assert packets_in(path) == packets_in(written(one, tmp_path / "y.pcapng", "--decrypted"))
 
@@ -257,24 +352,47 @@ def test_redacted_they_have_nothing_private(one: Recorded, tmp_path: Path) -> No
 @pytest.mark.requires("tshark")
 def test_findings_are_comments_on_them(one: Recorded, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    assert main(["check", str(one.path), "--keylog", str(one.keylog), "-w", str(path), "--decrypted"]) in (0, 1)
+    assert main(
+        ["check", str(one.path), "--keylog", str(one.keylog), "-w", str(path), "--decrypted"]
+    ) in (0, 1)
     comments = [comment for (comment,) in tshark(path, "frame.comment")]
     assert any("role-violation" in comment for comment in comments)
-    assert messages(path, tmp_path, "--limit", "5") == messages(one.path, tmp_path, "--keylog", str(one.keylog), "--limit", "5")
+    assert messages(path, tmp_path, "--limit", "5") == messages(
+        one.path, tmp_path, "--keylog", str(one.keylog), "--limit", "5"
+    )
 
 
-# -- what nobody may see ----------------------------------------------------------------------------------
+# -- what nobody may see
+# ----------------------------------------------------------------------------------
 
 
 def outputs(given: Path, keys: list[str], folder: Path) -> Iterator[list[str]]:
     """Commands that write into the folder, or print."""
     path = str(given)
-    yield from (["read", path, *keys, *options] for options in ([], ["-V", "-x"], ["--stats", "--check"], ["-f", "ndjson"]))
-    yield from (["export", path, *keys, "-o", str(folder / f"x.{form}")] for form in ("json", "csv", "parquet", "arrow"))
     yield from (
-        ["check", path, *keys, "--all", *options] for options in ([], ["-f", "json"], ["-f", "sarif"], ["-w", str(folder / "c.pcapng")])
+        ["read", path, *keys, *options]
+        for options in ([], ["-V", "-x"], ["--stats", "--check"], ["-f", "ndjson"])
     )
-    tables = ("info", "stats", "connections", "streams", "snapshots", "gaps", "vbuckets", "io", "follow", "rollbacks")
+    yield from (
+        ["export", path, *keys, "-o", str(folder / f"x.{form}")]
+        for form in ("json", "csv", "parquet", "arrow")
+    )
+    yield from (
+        ["check", path, *keys, "--all", *options]
+        for options in ([], ["-f", "json"], ["-f", "sarif"], ["-w", str(folder / "c.pcapng")])
+    )
+    tables = (
+        "info",
+        "stats",
+        "connections",
+        "streams",
+        "snapshots",
+        "gaps",
+        "vbuckets",
+        "io",
+        "follow",
+        "rollbacks",
+    )
     yield from ([command, path, *keys] for command in tables)
     yield ["timeline", path, *keys, "--vbucket", "7", "--messages"]
     yield ["sql", path, "select * from connections", *keys]
@@ -298,7 +416,10 @@ def spelled(secrets: list[str]) -> list[bytes]:
 
 
 def test_no_output_has_a_secret(
-    one: Recorded, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+    one: Recorded,
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given, folder = with_its_secrets(one, tmp_path / "given.pcapng"), tmp_path / "out"
     folder.mkdir()
@@ -311,7 +432,19 @@ def test_no_output_has_a_secret(
         said = b"".join(capfdbinary.readouterr())
         assert said or "-o" in arguments, arguments
         assert not any(form in said for form in forbidden), arguments
-    command = [sys.executable, "-m", "dcpinspect", "watch", "-", "--save-around", "10s", "--save-to", str(folder), "--summary", "1s"]
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "watch",
+        "-",
+        "--save-around",
+        "10s",
+        "--save-to",
+        str(folder),
+        "--summary",
+        "1s",
+    ]
     with given.open("rb") as file:
         done = subprocess.run(command, stdin=file, capture_output=True, check=False)
     assert b"1 file saved" in done.stderr
@@ -321,7 +454,9 @@ def test_no_output_has_a_secret(
     assert not [path for path in files if any(form in path.read_bytes() for form in forbidden)]
 
 
-def test_no_metric_no_repr_and_no_traceback_has_a_secret(one: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_metric_no_repr_and_no_traceback_has_a_secret(
+    one: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forbidden = spelled(secrets_of(one))
     keys = KeyLog([str(one.keylog)])
     with Reading([str(one.path)], keys=keys) as reading:
@@ -329,7 +464,14 @@ def test_no_metric_no_repr_and_no_traceback_has_a_secret(one: Recorded, monkeypa
         for batch in reading:
             metrics.feed(batch)
         tls = reading.engine.tls
-        said = [repr(metrics.snapshot()), repr(keys), repr(tls), repr(tls.connections), repr(reading.engine.links), tls.text(1)]
+        said = [
+            repr(metrics.snapshot()),
+            repr(keys),
+            repr(tls),
+            repr(tls.connections),
+            repr(reading.engine.links),
+            tls.text(1),
+        ]
     said.append(repr(CaptureFile("x", secrets=[one.keylog.read_bytes()])))
     monkeypatch.setattr(direction.Direction, "_take", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught, Reading([str(one.path)], keys=keys) as reading:

@@ -19,7 +19,9 @@ SUITES = ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256", "ECDHE-RSA-C
 
 
 def recorded(folder: Path, suite: str) -> tuple[list[damage.Packet], Path, list[Message]]:
-    """Packets, key log and messages of a connection that renegotiates twice, between messages of both sides."""
+    """Packets, key log and messages of a connection that renegotiates twice, between messages of
+    both sides.
+    """
     contexts = Contexts(folder, Tls("1.2", suite))
     contexts.server.options |= openssl.ALLOW_CLIENT_RENEGOTIATION
     ends, talk = Ends(contexts), Talk(server_port=PORT)
@@ -50,12 +52,17 @@ def test_what_was_said_before_and_after_is_read(suite: str, tmp_path: Path) -> N
 
 def test_without_the_new_secret_it_ends_there_and_says_so(tmp_path: Path) -> None:
     packets, keylog, said = recorded(tmp_path, SUITES[0])
-    lines = [line for line in keylog.read_text().splitlines(keepends=True) if not line.startswith("#")]
+    lines = [
+        line for line in keylog.read_text().splitlines(keepends=True) if not line.startswith("#")
+    ]
     keylog.write_text("".join(lines[:2]))
     whole, hit, reading = read(save(tmp_path / "x.pcap", packets), keylog)
     assert (Counter(whole), hit) == (Counter(said[:20]), [])
     (link,) = reading.engine.links
-    assert "; its keys were renegotiated 1 time; a new handshake changed its keys, and the key log has no secret of that" in str(link.tls)
+    assert (
+        "; its keys were renegotiated 1 time; a new handshake changed its keys, and the key "
+        "log has no secret of that"
+    ) in str(link.tls)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -19,7 +19,10 @@ COMPRESSED = bytes(cramjam.snappy.compress_raw(b'{"n":1}'))
 def tshark(path: Path, *options: str) -> list[str]:
     """The opcodes that tshark finds."""
     said = subprocess.run(
-        ["tshark", "-r", str(path), *options, "-T", "fields", "-e", "couchbase.opcode"], capture_output=True, text=True, check=False
+        ["tshark", "-r", str(path), *options, "-T", "fields", "-e", "couchbase.opcode"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return said.stdout.replace(",", " ").split()
 
@@ -30,12 +33,22 @@ def compressed(path: Path, messages: int, of_frame: int) -> Path:
     talk.handshake()
     for first in range(0, messages, of_frame):
         data = b"".join(
-            encode("dcp_mutation", opaque=0x14, by_seqno=seqno + 1, cas=1, key=b"k", datatype=3, value=COMPRESSED)
+            encode(
+                "dcp_mutation",
+                opaque=0x14,
+                by_seqno=seqno + 1,
+                cas=1,
+                key=b"k",
+                datatype=3,
+                value=COMPRESSED,
+            )
             for seqno in range(first, min(first + of_frame, messages))
         )
         talk.send(1, data, ACK | PSH)
         talk.send(0)
-    path.write_bytes(pcap(Recorded(packet.data, packet.wire, packet.time_ns) for packet in talk.packets))
+    path.write_bytes(
+        pcap(Recorded(packet.data, packet.wire, packet.time_ns) for packet in talk.packets)
+    )
     return path
 
 

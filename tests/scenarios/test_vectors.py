@@ -11,7 +11,18 @@ from dcpinspect.protocol.xattr import decode_xattrs, encode_xattrs
 from tests.catalogue import each
 from tests.protocol.damage import assert_inside, assert_tiles, off_by_one
 from tests.protocol.reencode import reencode
-from tests.protocol.vectors import ALL, BY_ID, DOCUMENTS, SYNTHETIC, XATTR_SECTION, Vector, find, number, observed, quoted
+from tests.protocol.vectors import (
+    ALL,
+    BY_ID,
+    DOCUMENTS,
+    SYNTHETIC,
+    XATTR_SECTION,
+    Vector,
+    find,
+    number,
+    observed,
+    quoted,
+)
 
 SOUND = tuple(vector for vector in ALL if vector.consistent or vector.corrected)
 """Messages that agree with themselves, some after a correction."""
@@ -36,7 +47,10 @@ PAGE_ERRS = {
     ("kv-collections-01", "key_cid"): "the page shows the first byte of the id's two",
     ("kv-del-with-meta-01", "extra_length"): STALE,
     ("kv-del-with-meta-01", "total_body"): STALE,
-    ("kv-system-event-01", "value"): "the table numbers the parts of the value, in an order that contradicts its own struct",
+    (
+        "kv-system-event-01",
+        "value",
+    ): "the table numbers the parts of the value, in an order that contradicts its own struct",
     ("kv-system-event-01", "value_cont"): "see value",
     ("kv-system-event-01", "value_cont_cont"): "see value",
     ("kv-system-event-01", "value_cont_cont_cont"): "see value",
@@ -50,7 +64,9 @@ PAGE_ERRS = {
     ("kv-externalauthprovider-01", "data"): PROSE,
     ("kv-externalauthprovider-02", "data"): PROSE,
 }
-"""Fields of sound messages where the page, not the reading, is wrong or says something that is no value."""
+"""Fields of sound messages where the page, not the reading, is wrong or says something that is no
+value.
+"""
 
 OFFSETS_ERR = {
     ("kv-prepare-01", "value"): "the table counts one byte too many",
@@ -65,13 +81,18 @@ CONTRADICTORY: dict[str, tuple[set[str], set[str]]] = {
     "kv-externalauthprovider-07": (set(), {"opcode"}),
     "kv-addrm-01": ({"trailing-bytes"}, {"value"}),
     "kv-setrm-01": ({"trailing-bytes"}, {"value"}),
-    "kv-delrm-01": ({"length-mismatch", "trailing-bytes"}, {"op_type", "flags", "expiration", "key"}),
+    "kv-delrm-01": (
+        {"length-mismatch", "trailing-bytes"},
+        {"op_type", "flags", "expiration", "key"},
+    ),
     "kv-get-keys-01": ({"length-mismatch", "trailing-bytes"}, {"count", "key"}),
     "kv-get-keys-02": ({"extras-length"}, {"extra_length", "value"}),
     "kv-get-meta-01": (set(), {"reqextmeta"}),
     "kv-get-meta-02": (set(), {"datatype"}),
 }
-"""Pages that contradict themselves and have no correction: the rules we report, the fields where bytes and table differ."""
+"""Pages that contradict themselves and have no correction: the rules we report, the fields where
+bytes and table differ.
+"""
 
 UNDETECTABLE = {
     "key+1": {
@@ -119,8 +140,9 @@ UNDETECTABLE = {
     "extras+1": {"seed004-14"},
     "framing+1": {"syn-mutation-sid", "syn-set-durability"},
 }
-"""Where another length is another legal message: a byte moves between key and value, a mutation of the
-first specification becomes a current one, a zero after the framing extras is a barrier."""
+"""Where another length is another legal message: a byte moves between key and value, a mutation of
+the first specification becomes a current one, a zero after the framing extras is a barrier.
+"""
 
 
 def _ids(vectors: tuple[Vector, ...]) -> list[str]:
@@ -134,7 +156,9 @@ def _wrong_fields(vector: Vector) -> set[str]:
     for name, expected in vector.expected.items():
         field = find(message, name)
         want = number(expected)
-        if field is None or (number(field.value) != want if want is not None else field.value != quoted(expected)):
+        if field is None or (
+            number(field.value) != want if want is not None else field.value != quoted(expected)
+        ):
             wrong.add(name)
     return wrong
 
@@ -163,18 +187,28 @@ def test_the_fields_of_a_document_example_stand_where_its_table_says(vector: Vec
 
 def _same(expected: Any, seen: Any) -> bool:
     if isinstance(expected, list):
-        return isinstance(seen, list) and len(expected) == len(seen) and all(map(_same, expected, seen))
+        return (
+            isinstance(seen, list)
+            and len(expected) == len(seen)
+            and all(map(_same, expected, seen))
+        )
     if isinstance(expected, dict) and isinstance(seen, dict) and "key" in expected:
         return all(_same(expected[name], seen[name]) for name in expected)
     if isinstance(expected, float):
         return isinstance(seen, float) and abs(expected - seen) < 1
-    return bool(expected == seen or (number(expected) is not None and number(expected) == number(seen)))
+    return bool(
+        expected == seen or (number(expected) is not None and number(expected) == number(seen))
+    )
 
 
 @each("vector", SYNTHETIC)
 def test_a_packed_message_decodes_to_what_was_packed(vector: Vector) -> None:
     message = vector.annotate()
-    wrong = {name: observed(message, name) for name, expected in vector.expected.items() if not _same(expected, observed(message, name))}
+    wrong = {
+        name: observed(message, name)
+        for name, expected in vector.expected.items()
+        if not _same(expected, observed(message, name))
+    }
     assert wrong == {}
 
 
@@ -183,9 +217,14 @@ def test_pages_that_contradict_themselves_are_all_accounted_for() -> None:
 
 
 @pytest.mark.parametrize("name", CONTRADICTORY)
-def test_a_contradictory_page_is_read_by_its_bytes_and_what_does_not_fit_is_reported(name: str) -> None:
+def test_a_contradictory_page_is_read_by_its_bytes_and_what_does_not_fit_is_reported(
+    name: str,
+) -> None:
     vector = BY_ID[name]
-    assert ({problem.rule for problem in vector.annotate().problems}, _wrong_fields(vector)) == CONTRADICTORY[name]
+    assert (
+        {problem.rule for problem in vector.annotate().problems},
+        _wrong_fields(vector),
+    ) == CONTRADICTORY[name]
 
 
 @each("vector", SOUND)
@@ -200,7 +239,9 @@ def test_every_vector_is_used() -> None:
 def test_the_published_xattr_section_decodes_and_encodes_back() -> None:
     value = bytes.fromhex(XATTR_SECTION["hex"])
     section = decode_xattrs(value)
-    assert {pair.key.decode(): pair.value.decode() for pair in section.pairs} == XATTR_SECTION["expected"]
+    assert {pair.key.decode(): pair.value.decode() for pair in section.pairs} == XATTR_SECTION[
+        "expected"
+    ]
     assert encode_xattrs((pair.key, pair.value) for pair in section.pairs) == value
 
 
@@ -208,7 +249,9 @@ def test_the_published_xattr_section_decodes_and_encodes_back() -> None:
 def test_a_message_cut_at_any_byte_says_where_it_ends(vector: Vector) -> None:
     for cut in range(len(vector.data)):
         message = annotate(vector.data[:cut], context=vector.context)
-        assert [problem.offset for problem in message.problems if problem.rule == "truncated"] == [cut], cut
+        assert [problem.offset for problem in message.problems if problem.rule == "truncated"] == [
+            cut
+        ], cut
         assert_tiles(message)
         assert_inside(message, len(vector.data))
 
@@ -217,7 +260,10 @@ def test_a_message_cut_at_any_byte_says_where_it_ends(vector: Vector) -> None:
 def test_bytes_after_a_message_are_reported_and_change_nothing_else(vector: Vector) -> None:
     whole, longer = vector.annotate(), annotate(vector.data + b"\x80", context=vector.context)
     assert longer.fields == whole.fields
-    assert [problem.rule for problem in longer.problems] == [*(problem.rule for problem in whole.problems), "trailing-bytes"]
+    assert [problem.rule for problem in longer.problems] == [
+        *(problem.rule for problem in whole.problems),
+        "trailing-bytes",
+    ]
 
 
 @each("vector", SOUND)
@@ -233,7 +279,9 @@ def test_a_length_off_by_one_is_an_explained_problem(vector: Vector) -> None:
     assert silent == {name for name, vectors in UNDETECTABLE.items() if vector.id in vectors}
 
 
-@pytest.mark.parametrize("name", sorted(UNDETECTABLE["key-1"] - {"kv-sasl-03", "kv-sasl-05", "kv-sasl-07"}))
+@pytest.mark.parametrize(
+    "name", sorted(UNDETECTABLE["key-1"] - {"kv-sasl-03", "kv-sasl-05", "kv-sasl-07"})
+)
 def test_a_key_length_one_short_moves_a_byte_of_the_key_into_the_value(name: str) -> None:
     vector = BY_ID[name]
     data = dict(off_by_one(vector.data))["key-1"]

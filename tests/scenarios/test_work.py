@@ -1,7 +1,8 @@
 """Work grows with the input: twice as much of anything takes twice as long, whoever wrote it.
 
-Steps are counted, not time: lines of this package that run, those of interpreted kernels included. From n to 2 n to 4 n of a thing linear
-work grows twice as much the second time; what goes over all the others for each of them grows four times as much.
+Steps are counted, not time: lines of this package that run, those of interpreted kernels included.
+From n to 2 n to 4 n of a thing linear work grows twice as much the second time; what goes over all
+the others for each of them grows four times as much.
 """
 
 from __future__ import annotations
@@ -42,10 +43,15 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps(path: Path) -> int:
-    """Lines that run while a capture is read, checked and written with all fields, and once more as packets."""
+    """Lines that run while a capture is read, checked and written with all fields, and once more as
+    packets.
+    """
 
     def work() -> None:
-        with Subset(PacketWishes(with_handshakes=True)) as subset, Reading([str(path)], keeper=subset) as reading:
+        with (
+            Subset(PacketWishes(with_handshakes=True)) as subset,
+            Reading([str(path)], keeper=subset) as reading,
+        ):
             subset.follow(reading)
             reading.check()
             for batch in reading:
@@ -91,17 +97,29 @@ def said(client: bytes, server: bytes) -> bytes:
 
 def of_server(*messages: bytes) -> bytes:
     """What a server says on one stream of vbucket 7."""
-    answer = encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}])
+    answer = encode(
+        "dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}]
+    )
     return said(asked([(7, 0x11)]), b"".join((answer, *messages)))
 
 
 def asked(streams: list[tuple[int, int]]) -> bytes:
     """Requests of streams: (vbucket, opaque)."""
-    return b"".join(encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, end_seqno=(1 << 64) - 1) for vbucket, opaque in streams)
+    return b"".join(
+        encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, end_seqno=(1 << 64) - 1)
+        for vbucket, opaque in streams
+    )
 
 
 def marker(start: int, end: int, vbucket: int = 7, opaque: int = 0x11) -> bytes:
-    return encode("dcp_snapshot_marker", vbucket=vbucket, opaque=opaque, start_seqno=start, end_seqno=end, snapshot_type=["memory"])
+    return encode(
+        "dcp_snapshot_marker",
+        vbucket=vbucket,
+        opaque=opaque,
+        start_seqno=start,
+        end_seqno=end,
+        snapshot_type=["memory"],
+    )
 
 
 def streams(opaques: list[tuple[int, int]], log: int = 1) -> bytes:
@@ -121,7 +139,14 @@ def segments(data: bytes, places: list[tuple[int, int]]) -> bytes:
     one = Conversation(server_isn=99)
     one.handshake()
     sent = [
-        Segment(False, 100 + start, 1001, builders.ACK, data[start:end], START_NS + 10_000 * (3 + number))
+        Segment(
+            False,
+            100 + start,
+            1001,
+            builders.ACK,
+            data[start:end],
+            START_NS + 10_000 * (3 + number),
+        )
         for number, (start, end) in enumerate(places)
     ]
     return builders.pcap(builders.recorded([*one.segments, *sent]))
@@ -151,7 +176,10 @@ def fragments(n: int) -> bytes:
     one.stream(False, MUTATION * n, sizes=[len(MUTATION)] * n, ack_every=0)
     for number, packet in enumerate(builders.recorded(one.segments)):
         if number >= 3:
-            packets += [Recorded(data, len(data), packet.time_ns) for data in reversed(pieces(packet.data, 40, number))]
+            packets += [
+                Recorded(data, len(data), packet.time_ns)
+                for data in reversed(pieces(packet.data, 40, number))
+            ]
         else:
             packets.append(packet)
     return builders.pcap(packets)
@@ -163,7 +191,15 @@ def one_datagram(n: int) -> bytes:
     one.handshake()
     one.stream(False, MUTATION * n, ack_every=0)
     *before, packet = builders.recorded(one.segments)
-    return builders.pcap([*before, *(Recorded(data, len(data), packet.time_ns) for data in reversed(pieces(packet.data, 16, 7)))])
+    return builders.pcap(
+        [
+            *before,
+            *(
+                Recorded(data, len(data), packet.time_ns)
+                for data in reversed(pieces(packet.data, 16, 7))
+            ),
+        ]
+    )
 
 
 def pieces(data: bytes, size: int, number: int) -> list[bytes]:
@@ -173,12 +209,25 @@ def pieces(data: bytes, size: int, number: int) -> list[bytes]:
     for at in range(0, len(body), size):
         part = body[at : at + size]
         more = 0x2000 if at + size < len(body) else 0
-        start = header[:2] + struct.pack(">HHH", 20 + len(part), number, more | at // 8) + header[8:10] + b"\0\0" + header[12:]
+        start = (
+            header[:2]
+            + struct.pack(">HHH", 20 + len(part), number, more | at // 8)
+            + header[8:10]
+            + b"\0\0"
+            + header[12:]
+        )
         out.append(link + start + part)
     return out
 
 
-def in_pcapng(*, interfaces: int = 1, options: int = 0, packets: int = 8, sections: int = 1, others: bytes = b"") -> bytes:
+def in_pcapng(
+    *,
+    interfaces: int = 1,
+    options: int = 0,
+    packets: int = 8,
+    sections: int = 1,
+    others: bytes = b"",
+) -> bytes:
     """``others``: blocks of other kinds."""
     one = Conversation()
     one.handshake()
@@ -187,34 +236,59 @@ def in_pcapng(*, interfaces: int = 1, options: int = 0, packets: int = 8, sectio
     comments = struct.pack("<HH4s", 1, 4, b"note") * options
     head = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + comments
     for _ in range(sections):
-        out += [builders.block(0x0A0D0D0A, head), *(builders.interface(name=b"eth%d" % number) for number in range(interfaces))]
+        out += [
+            builders.block(0x0A0D0D0A, head),
+            *(builders.interface(name=b"eth%d" % number) for number in range(interfaces)),
+        ]
         out.append(others)
     recorded = builders.recorded(one.segments)
-    return b"".join(out + [builders.enhanced(packet, number=place % interfaces) for place, packet in enumerate(recorded)])
+    return b"".join(
+        out
+        + [
+            builders.enhanced(packet, number=place % interfaces)
+            for place, packet in enumerate(recorded)
+        ]
+    )
 
 
 def name_records(count: int) -> bytes:
     """Of a name resolution block: addresses with a name each."""
-    records = [struct.pack("<HH", 1, 8) + bytes([10, 1, place >> 8, place & 255]) + b"n%02x" % (place & 255) for place in range(count)]
+    records = [
+        struct.pack("<HH", 1, 8)
+        + bytes([10, 1, place >> 8, place & 255])
+        + b"n%02x" % (place & 255)
+        for place in range(count)
+    ]
     return b"".join(records) + bytes(4)
 
 
 def key_lines(first: int, count: int) -> bytes:
     """Of a key log."""
-    return b"".join(b"CLIENT_RANDOM %064x %096x\n" % (first + place, place) for place in range(count))
+    return b"".join(
+        b"CLIENT_RANDOM %064x %096x\n" % (first + place, place) for place in range(count)
+    )
 
 
 def secrets(lines: bytes) -> bytes:
     """A decryption secrets block."""
-    return builders.block(10, struct.pack("<II", 0x544C534B, len(lines)) + lines + bytes(-len(lines) % 4))
+    return builders.block(
+        10, struct.pack("<II", 0x544C534B, len(lines)) + lines + bytes(-len(lines) % 4)
+    )
 
 
 def tiny_connections(
-    n: int, payload: bytes = b"GET / HTTP/1.0\r\n\r\n", *, more: bytes = b"", handshake: bool = True, close: bool = True
+    n: int,
+    payload: bytes = b"GET / HTTP/1.0\r\n\r\n",
+    *,
+    more: bytes = b"",
+    handshake: bool = True,
+    close: bool = True,
 ) -> bytes:
     made: list[Segment] = []
     for number in range(n):
-        one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
+        one = Conversation(
+            client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number
+        )
         if handshake:
             one.handshake()
         one.stream(True, payload)
@@ -227,10 +301,14 @@ def tiny_connections(
 
 
 def reconnecting(n: int, items: bytes = b"", **answer: Any) -> bytes:
-    """A client that asks for a stream on one connection after the other, and what it is answered."""
+    """A client that asks for a stream on one connection after the other, and what it is
+    answered.
+    """
     made: list[Segment] = []
     for number in range(n):
-        one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
+        one = Conversation(
+            client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number
+        )
         one.handshake()
         one.stream(True, asked([(7, 0x11)]))
         one.stream(False, encode("dcp_stream_req", "response", opaque=0x11, **answer) + items)
@@ -240,30 +318,46 @@ def reconnecting(n: int, items: bytes = b"", **answer: Any) -> bytes:
 
 
 def clients(n: int) -> bytes:
-    """Of one host, each with a name, a connection and a stream. The server tells each the high seqnos."""
+    """Of one host, each with a name, a connection and a stream. The server tells each the high
+    seqnos.
+    """
     made: list[Segment] = []
-    seqnos = encode("get_all_vb_seqnos", "response", opaque=3, seqnos=[{"vbucket": vbucket, "seqno": 9} for vbucket in range(4)])
+    seqnos = encode(
+        "get_all_vb_seqnos",
+        "response",
+        opaque=3,
+        seqnos=[{"vbucket": vbucket, "seqno": 9} for vbucket in range(4)],
+    )
     for number in range(n):
-        one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
+        one = Conversation(
+            client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number
+        )
         one.handshake()
         one.stream(True, encode("dcp_open", opaque=2, flags=["producer"], key=f"client {number}"))
         one.stream(False, encode("dcp_open", "response", opaque=2))
         one.stream(True, encode("get_all_vb_seqnos", opaque=3))
         one.stream(False, seqnos)
         one.stream(True, asked([(number, 0x11)]))
-        one.stream(False, granted(0x11) + marker(0, 1, number) + builders.mutation(1, vbucket=number))
+        one.stream(
+            False, granted(0x11) + marker(0, 1, number) + builders.mutation(1, vbucket=number)
+        )
         made += one.segments
     return builders.pcap(builders.recorded(made))
 
 
 def holed(n: int, *, is_lost: bool) -> bytes:
-    """Values of which a packet is missing, and, if ``is_lost``, the header of the message behind."""
+    """Values of which a packet is missing, and, if ``is_lost``, the header of the message
+    behind.
+    """
     one = Conversation(mss=60_000)
     one.handshake()
     one.stream(True, asked([(7, 0x11)]))
     one.stream(False, granted(0x11) + marker(0, n))
     for place in range(n):
-        sound, broken = (builders.mutation(2 * place + seqno, key=b"key", value=b'"' + b"v" * 200 + b'"') for seqno in (1, 2))
+        sound, broken = (
+            builders.mutation(2 * place + seqno, key=b"key", value=b'"' + b"v" * 200 + b'"')
+            for seqno in (1, 2)
+        )
         end = len(sound) + 30 if is_lost else 200
         one.stream(False, (sound + broken)[:150])
         one.next[False] += end - 150
@@ -275,7 +369,9 @@ ENDLESS = (1 << 64) - 1
 Exchange = tuple[dict[str, Any], bytes]
 
 
-def asking_again(n: int, exchanges: Callable[[int, int], list[Exchange]], vbuckets: int = 1) -> bytes:
+def asking_again(
+    n: int, exchanges: Callable[[int, int], list[Exchange]], vbuckets: int = 1
+) -> bytes:
     """A client that asks for streams on one connection, round after round.
 
     ``exchanges``: by round and vbucket, the fields of each request, and what it is told then.
@@ -300,7 +396,9 @@ def rolled_back(vbucket: int) -> bytes:
 
 
 def granted(vbucket: int, uuid: int = 1) -> bytes:
-    return encode("dcp_stream_req", "response", opaque=vbucket, failover_log=[{"uuid": uuid, "seqno": 0}])
+    return encode(
+        "dcp_stream_req", "response", opaque=vbucket, failover_log=[{"uuid": uuid, "seqno": 0}]
+    )
 
 
 def ended(vbucket: int, reason: int) -> bytes:
@@ -308,7 +406,12 @@ def ended(vbucket: int, reason: int) -> bytes:
 
 
 def from_60(uuid: int) -> dict[str, int]:
-    return {"start_seqno": 60, "vbucket_uuid": uuid, "snapshot_start_seqno": 60, "snapshot_end_seqno": 60}
+    return {
+        "start_seqno": 60,
+        "vbucket_uuid": uuid,
+        "snapshot_start_seqno": 60,
+        "snapshot_end_seqno": 60,
+    }
 
 
 def ignored_rollbacks(_: int, vbucket: int) -> list[Exchange]:
@@ -336,20 +439,32 @@ def unknown_uuids(number: int, vbucket: int) -> list[Exchange]:
 
 
 def loops(number: int, vbucket: int) -> list[Exchange]:
-    return [(from_60(1), rolled_back(vbucket))] * 2 + [({}, granted(vbucket, 0x100 + number) + ended(vbucket, 2))]
+    return [(from_60(1), rolled_back(vbucket))] * 2 + [
+        ({}, granted(vbucket, 0x100 + number) + ended(vbucket, 2))
+    ]
 
 
 def skipping(number: int, vbucket: int) -> list[Exchange]:
     start = 10 * number
-    told = marker(start, start + 1, vbucket, vbucket) + builders.mutation(start + 1, vbucket=vbucket, opaque=vbucket)
-    asked = {"start_seqno": start, "vbucket_uuid": 1, "snapshot_start_seqno": start, "snapshot_end_seqno": start}
+    told = marker(start, start + 1, vbucket, vbucket) + builders.mutation(
+        start + 1, vbucket=vbucket, opaque=vbucket
+    )
+    asked = {
+        "start_seqno": start,
+        "vbucket_uuid": 1,
+        "snapshot_start_seqno": start,
+        "snapshot_end_seqno": start,
+    }
     return [(asked, granted(vbucket) + told + ended(vbucket, 3))]
 
 
 def outside(_: int, vbucket: int) -> list[Exchange]:
     return [
         ({}, granted(vbucket) + marker(0, 10, vbucket, vbucket) + ended(vbucket, 2)),
-        ({**from_60(1), "snapshot_start_seqno": 70, "snapshot_end_seqno": 80}, refused(vbucket, 0x22)),
+        (
+            {**from_60(1), "snapshot_start_seqno": 70, "snapshot_end_seqno": 80},
+            refused(vbucket, 0x22),
+        ),
     ]
 
 
@@ -360,21 +475,42 @@ def orphaned(n: int) -> bytes:
     one.stream(True, asked([(vbucket, vbucket) for vbucket in range(n)]))
     one.stream(False, b"".join(granted(vbucket) + ended(vbucket, 4) for vbucket in range(n)))
     one.stream(True, asked([(vbucket, vbucket) for vbucket in range(0, n, 2)]))
-    one.stream(False, b"".join(granted(vbucket) + marker(0, 1, vbucket, vbucket) for vbucket in range(0, n, 2)))
+    one.stream(
+        False,
+        b"".join(granted(vbucket) + marker(0, 1, vbucket, vbucket) for vbucket in range(0, n, 2)),
+    )
     one.time_ns += 30_000_000_000
-    one.stream(False, b"".join(builders.mutation(1, vbucket=vbucket, opaque=vbucket) for vbucket in range(0, n, 2)))
+    one.stream(
+        False,
+        b"".join(
+            builders.mutation(1, vbucket=vbucket, opaque=vbucket) for vbucket in range(0, n, 2)
+        ),
+    )
     return builders.pcap(builders.recorded(one.segments))
 
 
 def asked_at_once(n: int) -> bytes:
     """Requests of one vbucket, and then what each of them is told."""
-    return said(asked([(7, place) for place in range(n)]), b"".join(rolled_back(place) for place in range(n)))
+    return said(
+        asked([(7, place) for place in range(n)]),
+        b"".join(rolled_back(place) for place in range(n)),
+    )
 
 
 def packets_only(n: int, *ways: int) -> bytes:
-    """Connections of a packet or two without payload: the flags of what the client sends, and of the answer."""
+    """Connections of a packet or two without payload: the flags of what the client sends, and of
+    the answer.
+    """
     made = [
-        Segment(not side, 7 * number, 7 * number + 1, flags, b"", START_NS + number, ("10.0.0.1", 20_000 + number))
+        Segment(
+            not side,
+            7 * number,
+            7 * number + 1,
+            flags,
+            b"",
+            START_NS + number,
+            ("10.0.0.1", 20_000 + number),
+        )
         for number in range(n)
         for side, flags in enumerate(ways)
     ]
@@ -387,7 +523,15 @@ def documents(values: list[bytes], datatype: int) -> bytes:
     return of_server(
         marker(0, len(values)),
         *(
-            builders.message(extras=head, key=b"key", value=value, specific=7, opaque=0x11, cas=1, datatype=datatype)
+            builders.message(
+                extras=head,
+                key=b"key",
+                value=value,
+                specific=7,
+                opaque=0x11,
+                cas=1,
+                datatype=datatype,
+            )
             for head, value in zip(extras, values, strict=True)
         ),
     )
@@ -395,7 +539,9 @@ def documents(values: list[bytes], datatype: int) -> bytes:
 
 def framed_extras(n: int) -> bytes:
     """One message with very many."""
-    return said(encode_parts(0x08, 0x57, framing=b"\x20" * n, extras=bytes(31), key=b"k", opaque=1), b"")
+    return said(
+        encode_parts(0x08, 0x57, framing=b"\x20" * n, extras=bytes(31), key=b"k", opaque=1), b""
+    )
 
 
 def collections(n: int) -> bytes:
@@ -409,22 +555,51 @@ def collections(n: int) -> bytes:
 
 def manifest(n: int) -> bytes:
     scopes = [
-        {"name": f"s{scope}", "uid": f"{8 + scope:x}", "collections": [{"name": f"c{scope}", "uid": f"{8 + scope:x}"}]}
+        {
+            "name": f"s{scope}",
+            "uid": f"{8 + scope:x}",
+            "collections": [{"name": f"c{scope}", "uid": f"{8 + scope:x}"}],
+        }
         for scope in range(n)
     ]
     asked_for = encode("collections_get_manifest", opaque=3)
-    return said(asked_for, encode("collections_get_manifest", "response", opaque=3, value=json.dumps({"uid": "1", "scopes": scopes})))
+    return said(
+        asked_for,
+        encode(
+            "collections_get_manifest",
+            "response",
+            opaque=3,
+            value=json.dumps({"uid": "1", "scopes": scopes}),
+        ),
+    )
 
 
 def stream_ids(n: int) -> bytes:
-    opened = encode("hello", opaque=1, features=[{"feature": 0x12}]) + encode("dcp_control", opaque=2, key="enable_stream_id", value="true")
+    opened = encode("hello", opaque=1, features=[{"feature": 0x12}]) + encode(
+        "dcp_control", opaque=2, key="enable_stream_id", value="true"
+    )
     client = opened + b"".join(
-        encode("dcp_stream_req", vbucket=7, opaque=0x11 + sid, end_seqno=99, value=json.dumps({"sid": 1 + sid, "collections": ["8"]}))
+        encode(
+            "dcp_stream_req",
+            vbucket=7,
+            opaque=0x11 + sid,
+            end_seqno=99,
+            value=json.dumps({"sid": 1 + sid, "collections": ["8"]}),
+        )
         for sid in range(n)
     )
     answers = b"".join(
-        encode("dcp_stream_req", "response", opaque=0x11 + sid, failover_log=[{"uuid": 1, "seqno": 0}])
-        + encode("dcp_snapshot_marker", vbucket=7, opaque=0x11 + sid, start_seqno=0, end_seqno=9, frames=[(2, struct.pack(">H", 1 + sid))])
+        encode(
+            "dcp_stream_req", "response", opaque=0x11 + sid, failover_log=[{"uuid": 1, "seqno": 0}]
+        )
+        + encode(
+            "dcp_snapshot_marker",
+            vbucket=7,
+            opaque=0x11 + sid,
+            start_seqno=0,
+            end_seqno=9,
+            frames=[(2, struct.pack(">H", 1 + sid))],
+        )
         for sid in range(n)
     )
     return said(client, answers)
@@ -500,7 +675,9 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
 
 
 BOUNDED = {
-    "segments in any order": "one goes past others that wait, of which there are MAX_WAITING / NODE_COST at most",
+    "segments in any order": (
+        "one goes past others that wait, of which there are MAX_WAITING / NODE_COST at most"
+    ),
     "streams of one vbucket": "each is compared with some that are near it",
 }
 """Work for each that grows up to a limit, which these captures do not reach."""
@@ -514,7 +691,9 @@ def growth(make: Callable[[int], bytes], n: int, path: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twice_as_many_take_twice_the_work(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     n, make = KINDS[kind]
     if kind.startswith("connections"):
         monkeypatch.setattr(first_bytes, "MANY", 1)  # as when there are very many
@@ -522,18 +701,24 @@ def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path, monkeypatc
     path.write_bytes(make(n))
     steps(path)  # what is made once
     one, two, four = growth(make, n, path)
-    assert four - two <= (2.1 if kind in BOUNDED else 2.03) * (two - one) + 50, f"{one:,}, {two:,}, {four:,} steps"
+    assert four - two <= (2.1 if kind in BOUNDED else 2.03) * (two - one) + 50, (
+        f"{one:,}, {two:,}, {four:,} steps"
+    )
 
 
 CHECKED: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "holes in values": (80, lambda n: holed(n, is_lost=False)),
     "holes that lose headers": (500, lambda n: holed(n, is_lost=True)),
 }
-"""Lines for one more of a kind at most, as ``check`` finds nothing wrong with it, and a capture of so many."""
+"""Lines for one more of a kind at most, as ``check`` finds nothing wrong with it, and a capture of
+so many.
+"""
 
 
 @pytest.mark.parametrize("kind", CHECKED)
-def test_one_more_takes_few_lines_to_check(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_more_takes_few_lines_to_check(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     most, make = CHECKED[kind]
     monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", False)
     path = tmp_path / "x.pcap"

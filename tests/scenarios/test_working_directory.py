@@ -1,4 +1,6 @@
-"""No process that a command starts imports modules from the directory in which the user stands: a capture may lie beside any file."""
+"""No process that a command starts imports modules from the directory in which the user stands: a
+capture may lie beside any file.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,35 @@ COMMANDS = {
 }
 SPARK = {
     "pipeline run": ("pipeline", "run", str(ROLLBACK), "-o", "tables"),
-    "pipeline sql": ("pipeline", "sql", "tables", "select count(*) from messages", "--engine", "spark"),
+    "pipeline sql": (
+        "pipeline",
+        "sql",
+        "tables",
+        "select count(*) from messages",
+        "--engine",
+        "spark",
+    ),
 }
 
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A directory with a module of every name that Python has or that is installed; each leaves a file when it is imported."""
+    """A directory with a module of every name that Python has or that is installed; each leaves a
+    file when it is imported.
+    """
     for name in sorted({*sys.stdlib_module_names, *packages_distributions()}):
         if name.isidentifier():
-            (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path)!r} + '/{name}.imported', 'w').close()\nraise SystemExit(99)\n")
+            (tmp_path / f"{name}.py").write_text(
+                f"open({str(tmp_path)!r} + '/{name}.imported', 'w').close()\nraise SystemExit(99)\n"
+            )
     return tmp_path
 
 
 def ran(folder: Path, arguments: tuple[str, ...]) -> str:
     """Runs a command there; returns what it printed."""
-    done = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert [path.name for path in folder.glob("*.imported")] == []
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr

@@ -1,8 +1,10 @@
-"""A standalone cluster of Spark on this machine, and what happens to a run of the pipeline when parts of it die.
+"""A standalone cluster of Spark on this machine, and what happens to a run of the pipeline when
+parts of it die.
 
-``python -m tests.spark.cluster CAPTURE [STORY…]``: cuts the capture into a ring of files, starts a master and two workers of one core, and
-runs the pipeline there while it kills processes with SIGKILL or stops them for good. It compares the tables with those of a run on this
-machine, prints a line a story, and ends with 1 if the tables of one differ.
+``python -m tests.spark.cluster CAPTURE [STORY…]``: cuts the capture into a ring of files, starts a
+master and two workers of one core, and runs the pipeline there while it kills processes with
+SIGKILL or stops them for good. It compares the tables with those of a run on this machine, prints a
+line a story, and ends with 1 if the tables of one differ.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ from dcpinspect.spark.manifest import Manifest
 from tests.spark.cuts import cut, packets_of
 
 FILES = 16
-MASTER, WORKER, EXECUTOR = "deploy.master.Master", "deploy.worker.Worker", "CoarseGrainedExecutorBackend"
+MASTER, WORKER, EXECUTOR = (
+    "deploy.master.Master",
+    "deploy.worker.Worker",
+    "CoarseGrainedExecutorBackend",
+)
 WAIT_S = 300
 
 
@@ -66,10 +72,17 @@ class Cluster:
 
     def _run(self, what: str, *arguments: str) -> None:
         spark = Path(pyspark.__file__).parent
-        environment = {**os.environ, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(spark),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_NO_DAEMONIZE": "1",
+        }
         with (self.folder / "cluster.log").open("ab") as log:
             command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.{what}", *arguments]
-            self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+            self._processes.append(
+                subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            )
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Those of the cluster that run this, executors too."""
@@ -77,7 +90,9 @@ class Cluster:
         found = []
         for one in psutil.process_iter(["cmdline"]):
             try:
-                if name in " ".join(one.info["cmdline"] or ()) and (one.pid in ours or ours.intersection(up.pid for up in one.parents())):
+                if name in " ".join(one.info["cmdline"] or ()) and (
+                    one.pid in ours or ours.intersection(up.pid for up in one.parents())
+                ):
                     found.append(one)
             except psutil.Error:  # it has ended meanwhile
                 continue
@@ -85,7 +100,11 @@ class Cluster:
 
     def stop(self) -> None:
         for process in self._processes:
-            for one in psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []:
+            for one in (
+                psutil.Process(process.pid).children(recursive=True)
+                if process.poll() is None
+                else []
+            ):
                 one.kill()
             process.kill()
             process.wait()
@@ -111,11 +130,31 @@ def until(what: str, is_so: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def started(ring: Path, out: Path, master: str, *settings: str, python: str = sys.executable) -> subprocess.Popen[bytes]:
+def started(
+    ring: Path, out: Path, master: str, *settings: str, python: str = sys.executable
+) -> subprocess.Popen[bytes]:
     confs = [text for one in ("spark.executor.memory=512m", *settings) for text in ("--conf", one)]
-    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(ring), "-o", str(out), "--master", master, *confs]
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "pipeline",
+        "run",
+        str(ring),
+        "-o",
+        str(out),
+        "--master",
+        master,
+        *confs,
+    ]
     environment = {**os.environ, "PYSPARK_PYTHON": python}
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, env=environment)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=environment,
+    )
 
 
 def ended(process: subprocess.Popen[bytes]) -> None:
@@ -133,14 +172,18 @@ def differences(out: Path, expected: Path) -> list[str]:
     for table in other.table_names:
         if table in ("captures", "bad"):
             continue
-        sources = [f"(from read_parquet({manifest.files(table)!r}, union_by_name = true))" for manifest in (one, other)]
+        sources = [
+            f"(from read_parquet({manifest.files(table)!r}, union_by_name = true))"
+            for manifest in (one, other)
+        ]
         both = (" except all ".join(order) for order in (sources, sources[::-1]))
         if any(duckdb.execute(f"from ({one}) limit 1").fetchall() for one in both):
             found.append(table)
     return found
 
 
-# -- stories: what happens while the run is under way -------------------------------------------------------------------------------------
+# -- stories: what happens while the run is under way
+# -------------------------------------------------------------------------------------
 
 
 def nothing(cluster: Cluster, _: subprocess.Popen[bytes]) -> None:
@@ -194,10 +237,14 @@ def cluster_in(folder: Path, workers: int = 2) -> Iterator[Cluster]:
 
 
 def bare(folder: Path) -> str:
-    """A Python that has all libraries and not this package, if that is installed to be edited (``pip install -e``)."""
+    """A Python that has all libraries and not this package, if that is installed to be edited
+    (``pip install -e``).
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (site,) = (folder / "lib").glob("python*/site-packages")
-    (site / "others.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    (site / "others.pth").write_text(
+        "\n".join(path for path in sys.path if path.endswith("site-packages"))
+    )
     return str(folder / "bin" / "python")
 
 
@@ -207,7 +254,14 @@ def told(story: Callable[[Cluster, subprocess.Popen[bytes]], None], folder: Path
     here.mkdir()
     with cluster_in(here) as cluster:
         python = bare(here / "bare") if story is bare_python else sys.executable
-        run = started(folder / "ring", out, cluster.master, "spark.speculation=true", "spark.speculation.quantile=0.5", python=python)
+        run = started(
+            folder / "ring",
+            out,
+            cluster.master,
+            "spark.speculation=true",
+            "spark.speculation.quantile=0.5",
+            python=python,
+        )
         until("tasks", lambda: cluster.processes("pyspark.daemon") or run.poll() is not None)
         time.sleep(0.5)
         if run.poll() is not None and story not in (nothing, bare_python):

@@ -1,4 +1,6 @@
-"""Captures cut into files at random packets, with packets moved, doubled and lost around the cuts."""
+"""Captures cut into files at random packets, with packets moved, doubled and lost around the
+cuts.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,29 @@ def packets_of(path: Path) -> list[Recorded]:
     with open_capture(path) as capture:
         for batch in capture:
             for offset, size, wire, time_ns, link_type in zip(
-                *(column.tolist() for column in (batch.offset, batch.captured, batch.wire, batch.time_ns, batch.link_type)), strict=True
+                *(
+                    column.tolist()
+                    for column in (
+                        batch.offset,
+                        batch.captured,
+                        batch.wire,
+                        batch.time_ns,
+                        batch.link_type,
+                    )
+                ),
+                strict=True,
             ):
-                found.append(Recorded(batch.data[offset : offset + size].tobytes(), wire, time_ns, link_type))
+                found.append(
+                    Recorded(batch.data[offset : offset + size].tobytes(), wire, time_ns, link_type)
+                )
     return found
 
 
 def written(path: Path, packets: Sequence[Recorded]) -> Path:
     """A capture of these packets."""
-    is_one = len({packet.link_type for packet in packets} | ({ETHERNET} if not packets else set())) == 1
+    is_one = (
+        len({packet.link_type for packet in packets} | ({ETHERNET} if not packets else set())) == 1
+    )
     path.write_bytes(pcap(packets, magic=NANOSECONDS) if is_one else pcapng(packets))
     return path
 
@@ -37,7 +53,10 @@ def cut(folder: Path, packets: Sequence[Recorded], places: Sequence[int]) -> lis
     """The same packets in files that follow each other, a new one from each of these packets on."""
     folder.mkdir(parents=True)
     edges = [0, *sorted(places), len(packets)]
-    return [written(folder / f"ring_{number:05}.pcap", packets[start:end]) for number, (start, end) in enumerate(itertools.pairwise(edges))]
+    return [
+        written(folder / f"ring_{number:05}.pcap", packets[start:end])
+        for number, (start, end) in enumerate(itertools.pairwise(edges))
+    ]
 
 
 def places(rng: random.Random, packets: int, count: int) -> list[int]:
@@ -45,8 +64,12 @@ def places(rng: random.Random, packets: int, count: int) -> list[int]:
     return sorted(rng.choices(range(packets + 1), k=count))
 
 
-def disturbed(rng: random.Random, packets: Sequence[Recorded], places: Sequence[int]) -> list[Recorded]:
-    """The packets with some around each of these places moved, doubled or lost; each file still begins later than the one before."""
+def disturbed(
+    rng: random.Random, packets: Sequence[Recorded], places: Sequence[int]
+) -> list[Recorded]:
+    """The packets with some around each of these places moved, doubled or lost; each file still
+    begins later than the one before.
+    """
     found = list(packets)
     for place in places:
         low, high = max(0, place - 6), min(len(found), place + 6)

@@ -17,4 +17,6 @@ if TYPE_CHECKING:
 def messages(spark: SparkSession, *batches: MessageBatch) -> DataFrame:
     """Batches as one frame, with every column as Spark keeps it."""
     names = [column.name for column in COLUMNS]
-    return spark.createDataFrame(pa.Table.from_batches([message_rows(one, np.arange(len(one)), names) for one in batches]))
+    return spark.createDataFrame(
+        pa.Table.from_batches([message_rows(one, np.arange(len(one)), names) for one in batches])
+    )

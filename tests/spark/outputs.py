@@ -33,7 +33,9 @@ class Here:
 
     processors = 2
 
-    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+    def each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
         """As ``Tasks`` has it, last first."""
         assert what
         assert len(items) == len(sizes)
@@ -56,7 +58,9 @@ def ran(out: Path | str, *captures: Path | str, **options: Any) -> Summary:
 
 
 def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
-    """The tables of an output; messages, snapshots and gaps by their rows. ``cut``: without what depends on how it was cut."""
+    """The tables of an output; messages, snapshots and gaps by their rows. ``cut``: without what
+    depends on how it was cut.
+    """
     manifest = Manifest.newest(out)
     tables = {}
     for name in manifest.tables:
@@ -68,36 +72,56 @@ def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
         for extra in ("connection_id", "capture_point", "duplicate_of"):
             del row[extra]
     messages = sorted(tables["messages"], key=lambda row: row["row"])
-    tables["messages"] = [{"connection": number[row["connection_id"]], **{name: row.get(name) for name in COLUMNS}} for row in messages]
+    tables["messages"] = [
+        {"connection": number[row["connection_id"]], **{name: row.get(name) for name in COLUMNS}}
+        for row in messages
+    ]
     return _comparable(tables, cut=cut)
 
 
-def told(*captures: Path | str, cut: bool, redactor: Redactor | None = None, **options: Any) -> dict[str, list[dict[str, Any]]]:
+def told(
+    *captures: Path | str, cut: bool, redactor: Redactor | None = None, **options: Any
+) -> dict[str, list[dict[str, Any]]]:
     """The tables of a reading in the same form."""
     messages = []
     with Reading([str(one) for one in captures], **options) as reading:
         reading.check(redactor=redactor)
         for batch in reading:
-            rows = message_rows(batch.redacted(redactor), np.arange(len(batch)), ("connection", *COLUMNS))
+            rows = message_rows(
+                batch.redacted(redactor), np.arange(len(batch)), ("connection", *COLUMNS)
+            )
             messages += rows.to_pylist()
-        tables = {name: kept(name, records.arrow()).to_pylist() for name, records in reading.by_name().items()}
+        tables = {
+            name: kept(name, records.arrow()).to_pylist()
+            for name, records in reading.by_name().items()
+        }
     return _comparable({**tables, "messages": messages}, cut=cut)
 
 
-def _comparable(tables: dict[str, list[dict[str, Any]]], *, cut: bool) -> dict[str, list[dict[str, Any]]]:
+def _comparable(
+    tables: dict[str, list[dict[str, Any]]], *, cut: bool
+) -> dict[str, list[dict[str, Any]]]:
     tables["snapshots"].sort(key=lambda row: row["row"])  # each part has its own
-    tables["gaps"].sort(key=lambda row: (row["rows"], row["after_seqno"], row["connection"], row["stream"]))
+    tables["gaps"].sort(
+        key=lambda row: (row["rows"], row["after_seqno"], row["connection"], row["stream"])
+    )
     return {name: [_without_numbers(row, cut=cut) for row in rows] for name, rows in tables.items()}
 
 
 def _without_numbers(value: Any, *, cut: bool) -> Any:
-    """A value without the numbers of rows in it, and without files and frames where these are cut."""
+    """A value without the numbers of rows in it, and without files and frames where these are
+    cut.
+    """
     if isinstance(value, dict):
         gone = {"row", "rows", "file", "files"} | (set(NUMBERED) if cut else set())
         return {
-            key: _without_numbers(json.loads(one) if key == "cases" and isinstance(one, str) else one, cut=cut)
+            key: _without_numbers(
+                json.loads(one) if key == "cases" and isinstance(one, str) else one, cut=cut
+            )
             for key, one in value.items()
-            if key not in gone and not key.endswith("_row") and not (cut and key.endswith(("_frame", "_file")))
+            if key not in gone
+            and not key.endswith("_row")
+            and not (cut and key.endswith(("_frame", "_file")))
         }
     if isinstance(value, str):
         text = _ROW.sub("row N", value)

@@ -34,7 +34,13 @@ def test_bundles_give_a_reading_all_packets_with_their_numbers(tmp_path: Path) -
 
 
 def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
-    work = Work("p", ["x"], [bundled(tmp_path, 0)], part=os.fspath(tmp_path / "a/0"), messages=os.fspath(tmp_path / "b/0"))
+    work = Work(
+        "p",
+        ["x"],
+        [bundled(tmp_path, 0)],
+        part=os.fspath(tmp_path / "a/0"),
+        messages=os.fspath(tmp_path / "b/0"),
+    )
     done = analyse(work)
     part = Part.from_bytes(Path(done.part).read_bytes())
     with Reading([str(SAMPLE)]) as reading:
@@ -45,15 +51,35 @@ def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
         assert ids(reading).tolist() == [0, *first]
     assert part.opened_by.tolist() == first
     assert [Path(path).parent for path in done.messages] == [tmp_path / "b"]
-    assert {one.path for one in done.written} == {done.part, f"{done.part}.few", f"{done.part}.gaps", f"{done.part}.keys", *done.messages}
+    assert {one.path for one in done.written} == {
+        done.part,
+        f"{done.part}.few",
+        f"{done.part}.gaps",
+        f"{done.part}.keys",
+        *done.messages,
+    }
     verify(done.written)
 
 
-def test_tasks_that_share_a_part_write_each_message_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_share_a_part_write_each_message_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scanning, "BATCH_BYTES", 8 << 10)
-    whole = Work("p", ["x"], [bundled(tmp_path, 0)], part=os.fspath(tmp_path / "a/0"), messages=os.fspath(tmp_path / "b/0"), shares=3)
+    whole = Work(
+        "p",
+        ["x"],
+        [bundled(tmp_path, 0)],
+        part=os.fspath(tmp_path / "a/0"),
+        messages=os.fspath(tmp_path / "b/0"),
+        shares=3,
+    )
     done = [analyse(replace(whole, share=share)) for share in range(3)]
     assert [bool(one.part) for one in done] == [False, False, True]
     assert min(done[0].rows, done[1].rows) > done[2].rows > 0
-    rows = [row for one in done for path in one.messages for row in pq.read_table(path)["row"].to_pylist()]
+    rows = [
+        row
+        for one in done
+        for path in one.messages
+        for row in pq.read_table(path)["row"].to_pylist()
+    ]
     assert len(rows) == len(set(rows)) == Part.from_bytes(Path(done[-1].part).read_bytes()).messages

@@ -13,7 +13,12 @@ MAGIC = bytes.fromhex("d4c3b2a1")
 
 
 def arrivals(folder: Path, *names: Path | str) -> Arrivals:
-    return Arrivals([str(one) for one in names or (folder,)], without=str(folder / "out"), settle_s=5, growing_s=60)
+    return Arrivals(
+        [str(one) for one in names or (folder,)],
+        without=str(folder / "out"),
+        settle_s=5,
+        growing_s=60,
+    )
 
 
 def grow(path: Path, text: bytes = MAGIC) -> None:
@@ -64,7 +69,9 @@ def test_only_captures_count_and_each_once_and_no_output(tmp_path: Path) -> None
     (tmp_path / "empty.pcap").touch()
     (tmp_path / "link.pcap").symlink_to(tmp_path / "b.pcap")
     os.mkfifo(tmp_path / "pipe.pcap")
-    found = arrivals(tmp_path, tmp_path, tmp_path / "*.pcap", tmp_path / "b.pcap").ready(time.monotonic())
+    found = arrivals(tmp_path, tmp_path, tmp_path / "*.pcap", tmp_path / "b.pcap").ready(
+        time.monotonic()
+    )
     assert sorted(found) == [str(tmp_path / "a.pcapng"), str(tmp_path / "b.pcap")]
 
 

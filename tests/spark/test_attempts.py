@@ -35,12 +35,16 @@ Result = TypeVar("Result")
 
 
 class Speculating(Here):
-    """Each item is worked on twice at the same time, and a third time by an attempt that ends in the midst of it; the first one counts."""
+    """Each item is worked on twice at the same time, and a third time by an attempt that ends in
+    the midst of it; the first one counts.
+    """
 
     def __init__(self, kill: Callable[[], Iterator[None]]) -> None:
         self._kill = contextmanager(kill)
 
-    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+    def each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
         def one() -> list[Result]:
             return Here().each(what, work, items, sizes)
 
@@ -59,7 +63,9 @@ def files_below(out: Path) -> set[str]:
     }
 
 
-def test_attempts_that_do_not_count_change_nothing_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_that_do_not_count_change_nothing_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     cut(tmp_path / "ring", packets, [150, 300])
 
@@ -68,7 +74,11 @@ def test_attempts_that_do_not_count_change_nothing_and_leave_nothing(tmp_path: P
 
     def kill() -> Iterator[None]:
         with monkeypatch.context() as patch:
-            for where, name in ((MessageFiles, "close"), (BundleWriter, "index"), (Part, "to_bytes")):
+            for where, name in (
+                (MessageFiles, "close"),
+                (BundleWriter, "index"),
+                (Part, "to_bytes"),
+            ):
                 patch.setattr(where, name, killed)
             yield
 
@@ -77,15 +87,28 @@ def test_attempts_that_do_not_count_change_nothing_and_leave_nothing(tmp_path: P
         yield Speculating(kill)
 
     run(Options([str(tmp_path / "ring")], str(tmp_path / "out")), speculating)
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
     manifest = Manifest.newest(tmp_path / "out")
-    named = {os.path.relpath(path, tmp_path / "out") for name in manifest.tables for path in manifest.files(name)}
+    named = {
+        os.path.relpath(path, tmp_path / "out")
+        for name in manifest.tables
+        for path in manifest.files(name)
+    }
     named |= {name for one in manifest.units for name in (one.bundles, f"{one.bundles}.index")}
-    named |= {name for part in manifest.parts for name in (part.file, f"{part.file}.few", f"{part.file}.gaps", f"{part.file}.keys")}
+    named |= {
+        name
+        for part in manifest.parts
+        for name in (part.file, f"{part.file}.few", f"{part.file}.gaps", f"{part.file}.keys")
+    }
     assert files_below(tmp_path / "out") == named
 
 
-def test_a_file_that_changed_after_its_task_ended_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changed_after_its_task_ended_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ring = cut(tmp_path / "ring", packets_of(SAMPLES / "tour.pcapng"), [150])
     run(Options([str(ring[0])], str(tmp_path / "out")), here)
     before = stored(tmp_path / "out", cut=True)

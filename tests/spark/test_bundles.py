@@ -8,7 +8,16 @@ import pytest
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.spark import bundles
-from dcpinspect.spark.bundles import INDEX, Bundled, BundleWriter, group_marks, group_sizes, read_index, read_keys, write_keys
+from dcpinspect.spark.bundles import (
+    INDEX,
+    Bundled,
+    BundleWriter,
+    group_marks,
+    group_sizes,
+    read_index,
+    read_keys,
+    write_keys,
+)
 
 
 def batch(first: int, count: int, seed: int) -> PacketBatch:
@@ -31,7 +40,9 @@ def batch(first: int, count: int, seed: int) -> PacketBatch:
 
 
 @pytest.mark.parametrize("own", [0, 1500, 1 << 20])
-def test_packets_of_any_groups_come_back_as_they_were(own: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_of_any_groups_come_back_as_they_were(
+    own: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bundles, "OWN", own)
     path = os.fspath(tmp_path / "x")
     writer = BundleWriter(path)
@@ -42,10 +53,20 @@ def test_packets_of_any_groups_come_back_as_they_were(own: int, tmp_path: Path, 
         packets = batch(200 * window, 200, window)
         rows = np.sort(rng.choice(200, 150, replace=False))
         of_row = rng.integers(0, window + 1, 150)
-        writer.add(packets, rows, np.array([writer.number(keys[number]) for number in of_row.tolist()]))
+        writer.add(
+            packets, rows, np.array([writer.number(keys[number]) for number in of_row.tolist()])
+        )
         for row, number in zip(rows.tolist(), of_row.tolist(), strict=True):
-            data = packets.data[packets.offset[row] : packets.offset[row] + packets.captured[row]].tobytes()
-            numbers = (200 * window + row, *(int(column[row]) for column in (packets.wire, packets.time_ns, packets.link_type)))
+            data = packets.data[
+                packets.offset[row] : packets.offset[row] + packets.captured[row]
+            ].tobytes()
+            numbers = (
+                200 * window + row,
+                *(
+                    int(column[row])
+                    for column in (packets.wire, packets.time_ns, packets.link_type)
+                ),
+            )
             expected[keys[number]].append((*numbers, data))
     writer.close()
     for chosen in (keys, keys[:1], keys[1:3], [b"gone"]):
@@ -54,13 +75,25 @@ def test_packets_of_any_groups_come_back_as_they_were(own: int, tmp_path: Path, 
             assert one.file == 3
             assert (one.packets - 1000 + 1 == one.frames).all()
             assert (np.diff(one.packets) > 0).all()
-            columns = (one.packets - 1000, one.wire, one.time_ns, one.link_type, one.offset, one.captured)
+            columns = (
+                one.packets - 1000,
+                one.wire,
+                one.time_ns,
+                one.link_type,
+                one.offset,
+                one.captured,
+            )
             found += [
-                (*row[:4], one.data[row[4] : row[4] + row[5]].tobytes()) for row in zip(*map(np.ndarray.tolist, columns), strict=True)
+                (*row[:4], one.data[row[4] : row[4] + row[5]].tobytes())
+                for row in zip(*map(np.ndarray.tolist, columns), strict=True)
             ]
         assert found == sorted(packet for key in chosen for packet in expected.get(key, []))
     sizes = group_sizes(read_index(path))
-    assert sizes == {key: sum(len(packet[4]) for packet in packets) for key, packets in expected.items() if packets}
+    assert sizes == {
+        key: sum(len(packet[4]) for packet in packets)
+        for key, packets in expected.items()
+        if packets
+    }
 
 
 def test_an_abandoned_file_leaves_nothing(tmp_path: Path) -> None:

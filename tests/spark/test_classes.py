@@ -43,14 +43,24 @@ def test_the_second_session_keeps_them_and_the_third_has_them(folder: Path, tmp_
     loaded = tmp_path / "loaded"
 
     def session(options: str = "-XX:TieredStopAtLevel=1") -> str:
-        return subprocess.run([sys.executable, "-c", SESSION, options], stderr=subprocess.PIPE, text=True, timeout=300, check=False).stderr
+        return subprocess.run(
+            [sys.executable, "-c", SESSION, options],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            check=False,
+        ).stderr
 
     SharedClasses(whole_version(), "")  # as the first one leaves it
     assert kinds(folder) == [".used"]
     assert f"Java's classes are kept in {folder}" in session()
     assert kinds(folder) == [".jsa", ".used"]
     assert session(f"-Xlog:class+load:file={loaded}") == ""
-    shared = [line for line in loaded.read_text().split("\n") if "org.apache.spark" in line and "shared objects file (top)" in line]
+    shared = [
+        line
+        for line in loaded.read_text().split("\n")
+        if "org.apache.spark" in line and "shared objects file (top)" in line
+    ]
     assert len(shared) > 1000
 
 
@@ -62,7 +72,9 @@ def whole_version() -> str:
 
 def test_one_session_at_a_time_keeps_them(folder: Path) -> None:
     sessions = [SharedClasses(JAVA, "-Da=b") for _ in range(3)]
-    assert sessions[0].options == sessions[2].options == "-Da=b"  # the first, and one beside the second
+    assert (
+        sessions[0].options == sessions[2].options == "-Da=b"
+    )  # the first, and one beside the second
     assert sessions[1].options.startswith(f'-Da=b -XX:ArchiveClassesAtExit="{folder}/')
     assert kinds(folder) == [".used"]
     sessions[1].release()
@@ -115,7 +127,8 @@ def test_a_folder_in_their_place_does_no_harm(suffix: str, folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("java", "options"), [("", ""), ("Eclipse OpenJ9 VM", ""), (JAVA, "-Xshare:off"), (JAVA, "-XX:SharedArchiveFile=x")]
+    ("java", "options"),
+    [("", ""), ("Eclipse OpenJ9 VM", ""), (JAVA, "-Xshare:off"), (JAVA, "-XX:SharedArchiveFile=x")],
 )
 def test_who_does_not_want_them_has_none(java: str, options: str, folder: Path) -> None:
     assert SharedClasses(java, options).options == options

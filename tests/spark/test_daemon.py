@@ -33,25 +33,32 @@ def test_archives_stay_where_no_pyspark_is_installed(tmp_path: Path) -> None:
 
 def test_archives_are_left_out_where_pyspark_is_found_by_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(HOME.resolve().parent)
-    assert without_archives([*(str(Path(path).resolve()) for path in ZIPS), str(tmp_path / "link")]) == [str(tmp_path / "link")]
+    assert without_archives(
+        [*(str(Path(path).resolve()) for path in ZIPS), str(tmp_path / "link")]
+    ) == [str(tmp_path / "link")]
 
 
 def ran(folder: Path, program: str) -> list[str]:
     """What a program of a user prints, line by line."""
     file = folder / "program.py"
     file.write_text(program)
-    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, str(file)], cwd=folder, capture_output=True, text=True, check=True
+    )
     return done.stdout.splitlines()
 
 
 @pytest.mark.spark
-def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(tmp_path: Path) -> None:
+def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(
+    tmp_path: Path,
+) -> None:
     found = ran(
         tmp_path,
         "from dcpinspect.spark.tasks import spark_tasks\n"
         "def where(_):\n"
         "    import pyspark, sys\n"
-        "    return pyspark.__file__, [path for path in sys.path if path.endswith(('pyspark.zip', '.jar'))]\n"
+        "    return pyspark.__file__, [path for path in sys.path if "
+        "path.endswith(('pyspark.zip', '.jar'))]\n"
         "for _ in range(2):\n"
         "    with spark_tasks('local[1]', {}) as tasks:\n"
         "        print(tasks.each('', where, [1], [1])[0])\n",

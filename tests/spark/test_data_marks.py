@@ -10,7 +10,9 @@ from dcpinspect.spark.data_marks import EVERY, MOST, GroupMarks, Marker, are_sam
 from dcpinspect.transport.headers import CAPTURED, COLUMNS, PAYLOAD, SEQ
 
 
-def marks(stream: bytes, start: int, segments: list[tuple[int, int]], batch: int = 10) -> GroupMarks:
+def marks(
+    stream: bytes, start: int, segments: list[tuple[int, int]], batch: int = 10
+) -> GroupMarks:
     """Of segments of a stream that begins at a sequence number, in batches of so many."""
     marker = Marker()
     for first in range(0, len(segments), batch):
@@ -39,7 +41,10 @@ def test_both_ends_have_the_same_marks_whatever_is_lost_or_late() -> None:
     assert len(whole) == MOST
     other = marks(stream, start, cut(rng, len(stream)), batch=3)
     assert are_same(whole, other)
-    lossy = [marks(stream, start, [one for one in cut(rng, len(stream)) if rng.random() > 0.05]) for _ in range(2)]
+    lossy = [
+        marks(stream, start, [one for one in cut(rng, len(stream)) if rng.random() > 0.05])
+        for _ in range(2)
+    ]
     assert are_same(*lossy)
     late = marks(stream, start, [one for one in cut(rng, len(stream)) if one[0] > 200_000])
     assert are_same(whole, late)

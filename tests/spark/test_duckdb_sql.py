@@ -1,4 +1,6 @@
-"""What DuckDB answers over the tables of a pipeline is what Spark answers, and nothing else is in its reach."""
+"""What DuckDB answers over the tables of a pipeline is what Spark answers, and nothing else is in
+its reach.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,43 @@ if TYPE_CHECKING:
 
 QUERIES = (
     "select name, count(*) n, max(by_seqno) top, min(cas) least from messages group by name",
-    "select connection, vbucket, count(distinct key) n, sum(length) bytes from messages where by_seqno > 5 group by connection, vbucket",
+    (
+        "select connection, vbucket, count(distinct key) n, sum(length) bytes from messages where "
+        "by_seqno > 5 group by connection, vbucket"
+    ),
     "select count(*) n from messages where end_seqno = 18446744073709551615",
-    "select m.row, r.status_name from messages m join messages r on r.request_row = m.row where r.status <> 0",
-    "select capture_point, rule, count(*) n from findings f join connections c on f.connection = c.connection group by all",
+    (
+        "select m.row, r.status_name from messages m join messages r on r.request_row = m.row "
+        "where r.status <> 0"
+    ),
+    (
+        "select capture_point, rule, count(*) n from findings f join connections c on f.connection "
+        "= c.connection group by all"
+    ),
     "select s.vbucket, s.verdict, m.time from streams s join messages m on m.row = s.open_row",
     "select vbucket, cause, sum(width) seqnos from gaps group by all",
-    "select distinct vbucket_uuid from streams where vbucket_uuid like '0x%' order by vbucket_uuid desc limit 3",
+    (
+        "select distinct vbucket_uuid from streams where vbucket_uuid like '0x%' order by "
+        "vbucket_uuid desc limit 3"
+    ),
     "select vbucket, end_seqno, end_seqno_bits from messages where end_seqno is not null",
-    "with top as (select vbucket, max(by_seqno) top from messages group by vbucket) select * from top where top between 2 and 30",
-    "select count(*) n, min(time) a, max(time) z from messages where time < '2030-01-01' and name like 'dcp%' or key is null",
+    (
+        "with top as (select vbucket, max(by_seqno) top from messages group by vbucket) select * "
+        "from top where top between 2 and 30"
+    ),
+    (
+        "select count(*) n, min(time) a, max(time) z from messages where time < '2030-01-01' and "
+        "name like 'dcp%' or key is null"
+    ),
     "select file, state, packets, first_time from captures",
     "select count(*) n from bad",
 )
 FILTERS = (
     "@rollbacks",
-    "by_seqno > 5 and not cas = '0x0000000000000000' and key like 'data%' and vbucket in (417, 5) and time > '2020-01-01'",
+    (
+        "by_seqno > 5 and not cas = '0x0000000000000000' and key like 'data%' and vbucket in (417, "
+        "5) and time > '2020-01-01'"
+    ),
     "end_seqno = 18446744073709551615",
     "datatype = 'json'",
 )
@@ -59,7 +82,9 @@ def answer(text: str, out: Manifest, *, condition: str | None = None) -> Any:
 
 
 def comparable(table: Any) -> list[str]:
-    """Rows in any order, numbers by what they are: engines have sums and averages in types of their own."""
+    """Rows in any order, numbers by what they are: engines have sums and averages in types of their
+    own.
+    """
     return sorted(repr([_plain(value) for value in row.values()]) for row in table.to_pylist())
 
 
@@ -68,7 +93,11 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
-    is_number = not isinstance(value, (str, bytes, bool)) and hasattr(value, "__int__") and math.isfinite(value)
+    is_number = (
+        not isinstance(value, (str, bytes, bool))
+        and hasattr(value, "__int__")
+        and math.isfinite(value)
+    )
     return int(value) if is_number and value == int(value) else value
 
 
@@ -89,7 +118,9 @@ def test_columns_have_the_same_types_in_both(spark: SparkSession, out: Manifest)
     for name in out.table_names:
         text = f"select * from {name} limit 0"  # noqa: S608
         found, wanted = answer(text, out).schema, query.answer(text).schema
-        assert {one.name: _kind(one.type) for one in found} == {one.name: _kind(one.type) for one in wanted}, name
+        assert {one.name: _kind(one.type) for one in found} == {
+            one.name: _kind(one.type) for one in wanted
+        }, name
 
 
 def _kind(kind: Any) -> str:
@@ -110,7 +141,9 @@ def _kind(kind: Any) -> str:
 def test_a_filter_means_the_same_in_both(text: str, spark: SparkSession, out: Manifest) -> None:
     rows = "select row from messages"
     narrow = of_spark.SparkQuery(spark, out, condition=filter_sql(text))
-    assert comparable(answer(rows, out, condition=duck_sql(text))) == comparable(narrow.answer(rows))
+    assert comparable(answer(rows, out, condition=duck_sql(text))) == comparable(
+        narrow.answer(rows)
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,9 +169,18 @@ def test_files_and_the_network_are_out_of_reach(text: str, out: Manifest) -> Non
     assert Path(file).read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ["drop table messages", "create or replace table gaps as select 1", "create table gaps as select 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "drop table messages",
+        "create or replace table gaps as select 1",
+        "create table gaps as select 1",
+    ],
+)
 def test_tables_cannot_be_dropped_or_replaced(text: str, out: Manifest) -> None:
-    with pytest.raises(UsageError, match="query: tables of captures cannot be changed; make one of your own"):
+    with pytest.raises(
+        UsageError, match="query: tables of captures cannot be changed; make one of your own"
+    ):
         answer(text, out)
 
 
@@ -161,5 +203,7 @@ def test_a_file_of_a_table_that_is_gone_is_named_and_said_what_to_do(tmp_path: P
     gone.unlink()
     with pytest.raises(UsageError) as told:
         answer("select count(distinct opaque) from messages", out)
-    assert str(told.value).startswith(f"{tmp_path / 'out'}: cannot be read (IOError: Failed to open local file '{gone}'")
+    assert str(told.value).startswith(
+        f"{tmp_path / 'out'}: cannot be read (IOError: Failed to open local file '{gone}'"
+    )
     assert str(told.value).endswith("; run the pipeline into a new directory")

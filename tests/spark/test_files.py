@@ -12,10 +12,17 @@ def test_files_come_with_their_folders_and_go(tmp_path: Path) -> None:
     path = f"{tmp_path}/a/b/x.arrow"
     assert not files.exists(path)
     assert (files.names_in(f"{tmp_path}/a"), files.below(f"{tmp_path}/a")) == ([], [])
-    with files.created(path) as stream, pa.ipc.new_file(stream, pa.schema([("n", pa.int64())])) as file:
+    with (
+        files.created(path) as stream,
+        pa.ipc.new_file(stream, pa.schema([("n", pa.int64())])) as file,
+    ):
         file.write_table(pa.table({"n": [1, 2]}))
     files.write(f"{tmp_path}/a/y", b"content")
-    assert (files.content(f"{tmp_path}/a/y"), files.size(f"{tmp_path}/a/y"), files.exists(path)) == (b"content", 7, True)
+    assert (
+        files.content(f"{tmp_path}/a/y"),
+        files.size(f"{tmp_path}/a/y"),
+        files.exists(path),
+    ) == (b"content", 7, True)
     assert sorted(files.names_in(f"{tmp_path}/a")) == ["b", "y"]
     assert sorted(files.below(f"{tmp_path}/a")) == ["b/x.arrow", "y"]
     with files.source(path) as source:

@@ -29,7 +29,10 @@ def test_paths_and_what_means_one(name: str, path: str) -> None:
         ("file:///x/a%20b.pcap", "/x/a b.pcap"),
         ("s3a://bucket/x y", "s3://bucket/x y"),
         ("hdfs://node:8020/x", "hdfs://node:8020/x"),
-        ("abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
+        (
+            "abfss://container@account.dfs.core.windows.net/x",
+            "abfss://container@account.dfs.core.windows.net/x",
+        ),
     ],
 )
 def test_storage_that_is_known(name: str, found: str) -> None:
@@ -49,18 +52,38 @@ def test_other_storage_is_refused_without_its_secrets(name: str, shown: str) -> 
     with pytest.raises(UsageError) as raised:
         place(name, "captures are read")
     known = "captures are read at paths, and by URIs of s3, s3a, s3n, gs, abfs, abfss, hdfs, viewfs"
-    assert str(raised.value) == f"{shown}: {known}; mount that storage, and name the path, or file:///PATH"
+    assert (
+        str(raised.value)
+        == f"{shown}: {known}; mount that storage, and name the path, or file:///PATH"
+    )
 
 
-@pytest.mark.parametrize("name", ["s3a://key:secret@bucket/x", "s3a://bucket/x?token=secret", "gs://bucket/a/x?a=1&secret=secret"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "s3a://key:secret@bucket/x",
+        "s3a://bucket/x?token=secret",
+        "gs://bucket/a/x?a=1&secret=secret",
+    ],
+)
 def test_credentials_in_a_name_are_refused_and_not_shown(name: str) -> None:
     with pytest.raises(
-        UsageError, match="captures are read without credentials in the name; put them into the environment or a profile"
+        UsageError,
+        match=(
+            "captures are read without credentials in the name; put them into the environment or "
+            "a profile"
+        ),
     ) as raised:
         place(name, "captures are read")
     assert "secret" not in str(raised.value)
 
 
 def test_key_logs_are_at_paths() -> None:
-    with pytest.raises(UsageError, match=r"s3a://bucket/x: key logs are read at paths that every process sees, and not by URI; mount"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"s3a://bucket/x: key logs are read at paths that every process sees, and not by "
+            r"URI; mount"
+        ),
+    ):
         local_path("s3a://bucket/x", "key logs are read")

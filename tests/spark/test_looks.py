@@ -53,7 +53,10 @@ def test_together_they_have_found_what_one_finds(seed: int, tmp_path: Path) -> N
             reading.is_looking = number + 1 >= edges[-1]
         part = Part.of(reading)
         assert findings(reading, part) != expected
-        paths = [write_looks(os.fspath(tmp_path / str(number)), one.gathered, None) for number, one in enumerate(others)]
+        paths = [
+            write_looks(os.fspath(tmp_path / str(number)), one.gathered, None)
+            for number, one in enumerate(others)
+        ]
         include_looks(part, paths, None)
         assert findings(reading, part) == expected
 
@@ -65,5 +68,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         assert sum(map(len, reading))
         part = Part.of(reading)
     path.write_bytes(part.to_bytes())
-    with pytest.raises(UsageError, match=r"x\.looks: cannot be read \(this is no collector but Part\)"):
+    with pytest.raises(
+        UsageError, match=r"x\.looks: cannot be read \(this is no collector but Part\)"
+    ):
         include_looks(part, [os.fspath(path)], None)

@@ -23,7 +23,9 @@ from dcpinspect.spark.units import Unit
 def state(out: Path) -> Manifest:
     (out / "_manifest").mkdir(parents=True, exist_ok=True)
     unit = Unit("weird\udcff\x1b name", "/x/weird\udcff\x1b name", "p", 5, "h", "t")
-    report = ScanReport(size=5, problems=[(3, "bad"), (None, "worse")], joins=[("00", "01")], left_out={"cut": 2})
+    report = ScanReport(
+        size=5, problems=[(3, "bad"), (None, "worse")], joins=[("00", "01")], left_out={"cut": 2}
+    )
     return Manifest(
         str(out),
         program="1",
@@ -38,12 +40,21 @@ def wrote(out: Path, name: str, rows: int) -> Written:
     """A file of the table bad."""
     path = out / "bad" / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist([{"what": f"{name} {row}"} for row in range(rows)], schema=SCHEMAS["bad"]), path)
+    pq.write_table(
+        pa.Table.from_pylist(
+            [{"what": f"{name} {row}"} for row in range(rows)], schema=SCHEMAS["bad"]
+        ),
+        path,
+    )
     return Written.of(str(path))
 
 
 def with_bad(one: Manifest, *names: str) -> Manifest:
-    return one.with_tables({"bad": WrittenAnew([wrote(Path(one.out), name, 2) for name in names], one.paths("bad"))}, [], None)
+    return one.with_tables(
+        {"bad": WrittenAnew([wrote(Path(one.out), name, 2) for name in names], one.paths("bad"))},
+        [],
+        None,
+    )
 
 
 def what(one: Manifest) -> list[str]:
@@ -54,8 +65,15 @@ def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
     done = with_bad(state(tmp_path), "batch=1/a.parquet", "batch=1/b.parquet").commit()
     assert Manifest.newest(tmp_path) == done
     assert (done.number, done.tables) == (1, {"bad": 0, "messages": 0})
-    assert sorted(done.files("bad")) == [str(tmp_path / "bad/batch=1" / name) for name in ("a.parquet", "b.parquet")]
-    assert what(done) == ["batch=1/a.parquet 0", "batch=1/a.parquet 1", "batch=1/b.parquet 0", "batch=1/b.parquet 1"]
+    assert sorted(done.files("bad")) == [
+        str(tmp_path / "bad/batch=1" / name) for name in ("a.parquet", "b.parquet")
+    ]
+    assert what(done) == [
+        "batch=1/a.parquet 0",
+        "batch=1/a.parquet 1",
+        "batch=1/b.parquet 0",
+        "batch=1/b.parquet 1",
+    ]
 
 
 def test_the_second_of_two_that_commit_is_refused(tmp_path: Path) -> None:
@@ -79,7 +97,10 @@ def test_tables_of_a_run_that_did_not_end_are_not_seen_and_taken_back(tmp_path: 
     again = Manifest.newest(tmp_path).settled()
     assert again.tables == {"bad": 2, "messages": 2}
     again.clean()
-    assert what(with_bad(again, "batch=2/c.parquet").commit()) == ["batch=2/c.parquet 0", "batch=2/c.parquet 1"]
+    assert what(with_bad(again, "batch=2/c.parquet").commit()) == [
+        "batch=2/c.parquet 0",
+        "batch=2/c.parquet 1",
+    ]
     assert not (tmp_path / "bad/batch=2/b.parquet").exists()
     assert what(done) == rows, "who reads the run before can go on"
 
@@ -97,30 +118,64 @@ def test_what_others_make_of_a_table_counts(tmp_path: Path) -> None:
 def test_a_run_removes_old_files_and_commits(tmp_path: Path) -> None:
     with_bad(with_bad(state(tmp_path), "batch=1/a.parquet").commit(), "batch=2/b.parquet").commit()
     assert (tmp_path / "bad/batch=1/a.parquet").exists()
-    DeltaTable(tmp_path / "bad").alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 days"})
+    DeltaTable(tmp_path / "bad").alter.set_table_properties(
+        {"delta.deletedFileRetentionDuration": "interval 0 days"}
+    )
     again = Manifest.newest(tmp_path).settled()
     assert not (tmp_path / "bad/batch=1/a.parquet").exists()
     done = with_bad(again, "batch=3/c.parquet").commit()
-    assert what(Manifest.newest(tmp_path)) == what(done) == ["batch=3/c.parquet 0", "batch=3/c.parquet 1"]
+    assert (
+        what(Manifest.newest(tmp_path))
+        == what(done)
+        == ["batch=3/c.parquet 0", "batch=3/c.parquet 1"]
+    )
 
 
 def test_only_one_run_writes(tmp_path: Path) -> None:
-    with state(tmp_path).locked(), pytest.raises(UsageError, match="another run is writing here"), state(tmp_path).locked():
+    with (
+        state(tmp_path).locked(),
+        pytest.raises(UsageError, match="another run is writing here"),
+        state(tmp_path).locked(),
+    ):
         pass
 
 
 def test_cleaning_leaves_what_is_named_and_what_is_not_ours(tmp_path: Path) -> None:
-    done = with_bad(with_bad(state(tmp_path), "batch=1/a.parquet").commit(), "batch=2/b.parquet").commit()
-    mine = ["raw/batch=1/0.arrow", "raw/batch=1/0.arrow.index", "parts/batch=1/0.part.keys", "gaps/mine", "own"]
-    garbage = ["raw/batch=2/0.arrow", "bad/batch=2/other.parquet", "bad/batch=3/new.parquet", "raw/batch=1/1.arrow.9.tmp"]
+    done = with_bad(
+        with_bad(state(tmp_path), "batch=1/a.parquet").commit(), "batch=2/b.parquet"
+    ).commit()
+    mine = [
+        "raw/batch=1/0.arrow",
+        "raw/batch=1/0.arrow.index",
+        "parts/batch=1/0.part.keys",
+        "gaps/mine",
+        "own",
+    ]
+    garbage = [
+        "raw/batch=2/0.arrow",
+        "bad/batch=2/other.parquet",
+        "bad/batch=3/new.parquet",
+        "raw/batch=1/1.arrow.9.tmp",
+    ]
     for name in (*mine, *garbage):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     done.clean()
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    found = {name for name in found if not name.startswith(("runs/", "bad/_delta_log/", "messages/_delta_log/"))}
+    found = {
+        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()
+    }
+    found = {
+        name
+        for name in found
+        if not name.startswith(("runs/", "bad/_delta_log/", "messages/_delta_log/"))
+    }
     states = {done.state, *(one.state for one in (*done.pieces, *done.part_pieces))}
-    assert found == {*mine, "bad/batch=1/a.parquet", "bad/batch=2/b.parquet", *(f"_manifest/{name}" for name in states)}
+    assert found == {
+        *mine,
+        "bad/batch=1/a.parquet",
+        "bad/batch=2/b.parquet",
+        *(f"_manifest/{name}" for name in states),
+    }
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -135,7 +190,14 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"format": "dcpinspect.pipeline/9"}', '{"format": "dcpinspect.pipeline/2", "units": 3}']
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": "dcpinspect.pipeline/9"}',
+        '{"format": "dcpinspect.pipeline/2", "units": 3}',
+    ],
 )
 def test_a_manifest_that_is_none_is_one_line(content: str, tmp_path: Path) -> None:
     done = state(tmp_path).commit()
@@ -145,16 +207,36 @@ def test_a_manifest_that_is_none_is_one_line(content: str, tmp_path: Path) -> No
     assert "\n" not in str(raised.value)
 
 
-def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(tmp_path: Path) -> None:
+def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(
+    tmp_path: Path,
+) -> None:
     done = state(tmp_path).commit()
     content = json.loads((tmp_path / "_manifest" / done.state).read_bytes())
-    inline = {"units": [asdict(one) for one in done.units], "parts": [asdict(one) for one in done.parts]}
-    (tmp_path / "_manifest" / done.state).write_text(json.dumps({**content, **inline, "pieces": [], "format": "dcpinspect.pipeline/2"}))
+    inline = {
+        "units": [asdict(one) for one in done.units],
+        "parts": [asdict(one) for one in done.parts],
+    }
+    (tmp_path / "_manifest" / done.state).write_text(
+        json.dumps({**content, **inline, "pieces": [], "format": "dcpinspect.pipeline/2"})
+    )
     assert Manifest.at(tmp_path).units == done.units, "as it was before there were pieces"
-    before = {**content, **inline, "pieces": [], "format": "dcpinspect.pipeline/1", "program": "1", "tables": {}}
+    before = {
+        **content,
+        **inline,
+        "pieces": [],
+        "format": "dcpinspect.pipeline/1",
+        "program": "1",
+        "tables": {},
+    }
     (tmp_path / "_manifest" / "7.json").write_text(json.dumps(before))
     shutil.rmtree(tmp_path / "runs")
-    with pytest.raises(UsageError, match="before its tables were Delta tables; run the pipeline again, which takes its packets from there"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            "before its tables were Delta tables; run the pipeline again, which takes its "
+            "packets from there"
+        ),
+    ):
         Manifest.newest(tmp_path)
     found = Manifest.at(tmp_path)
     assert (found.number, found.program, found.tables, len(found.units)) == (7, "", {}, 1)

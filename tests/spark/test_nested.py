@@ -1,4 +1,6 @@
-"""A task that uses tasks: what these are given and find goes through files, and the driver only gets their places."""
+"""A task that uses tasks: what these are given and find goes through files, and the driver only
+gets their places.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Seeing(Here):
         self.steps: list[tuple[str, list[Any]]] = []
         self._then = then
 
-    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+    def each(
+        self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
+    ) -> list[Result]:
         found = super().each(what, work, items, sizes)
         self.steps.append((what, list(found)))
         self._then(len(self.steps))
@@ -43,7 +47,9 @@ def times(number: int, by: int) -> str:
 def twice(first: int, tasks: Tasks, *, sizes: Sequence[int]) -> list[str]:
     """Asks tasks two times, the second time for what depends on the first."""
     once = tasks.each("the first time", partial(times, by=10), [first, first + 1, first + 2], sizes)
-    return tasks.each("the second time", partial(times, by=2), [int(one.split()[1]) for one in once], sizes)
+    return tasks.each(
+        "the second time", partial(times, by=2), [int(one.split()[1]) for one in once], sizes
+    )
 
 
 def first_little(first: int, tasks: Tasks, *, given: str) -> list[int]:
@@ -64,29 +70,47 @@ def refuses(item: UsageError | OutputError, _: Tasks) -> None:
 
 def test_what_inner_tasks_find_comes_back_to_the_work(tmp_path: Path) -> None:
     tasks = Seeing()
-    assert nested(tasks, "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/x/y") == ["marker 80", "marker 100", "marker 120"]
-    assert [what for what, _ in tasks.steps] == ["all", "the first time", "all", "the second time", "all"]
+    assert nested(tasks, "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/x/y") == [
+        "marker 80",
+        "marker 100",
+        "marker 120",
+    ]
+    assert [what for what, _ in tasks.steps] == [
+        "all",
+        "the first time",
+        "all",
+        "the second time",
+        "all",
+    ]
     assert b"marker" not in pickle.dumps(tasks.steps[:-1])
     assert any(b"marker 100" in path.read_bytes() for path in (tmp_path / "x").iterdir())
 
 
 def test_a_little_work_is_done_at_once(tmp_path: Path) -> None:
     tasks = Seeing()
-    assert nested(tasks, "all", partial(twice, sizes=[1, 1, 1]), 4, stem=f"{tmp_path}/x/y") == ["marker 80", "marker 100", "marker 120"]
+    assert nested(tasks, "all", partial(twice, sizes=[1, 1, 1]), 4, stem=f"{tmp_path}/x/y") == [
+        "marker 80",
+        "marker 100",
+        "marker 120",
+    ]
     assert [what for what, _ in tasks.steps] == ["all"]
     assert len(list((tmp_path / "x").iterdir())) == 1, "what it is given"
 
 
 def test_a_little_work_is_done_once(tmp_path: Path) -> None:
     tasks, given = Seeing(), tmp_path / "given"
-    assert nested(tasks, "all", partial(first_little, given=str(given)), 4, stem=f"{tmp_path}/x/y") == [8, 10]
+    assert nested(
+        tasks, "all", partial(first_little, given=str(given)), 4, stem=f"{tmp_path}/x/y"
+    ) == [8, 10]
     assert [what for what, _ in tasks.steps] == ["all", "then", "all"]
     assert given.read_text() == "45"
 
 
 def test_files_are_encrypted_where_the_output_is(tmp_path: Path) -> None:
     salt = Salt.of(str(tmp_path / "out"), None, makes=True)
-    found = nested(Seeing(), "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/out/y", salt=salt)
+    found = nested(
+        Seeing(), "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/out/y", salt=salt
+    )
     assert found == ["marker 80", "marker 100", "marker 120"]
     written = list((tmp_path / "out").iterdir())
     assert len(written) == 1 + 2 * (1 + 3)
@@ -100,7 +124,9 @@ def test_a_file_that_somebody_changed_is_not_unpickled(step: int, tmp_path: Path
             for path in tmp_path.iterdir():
                 path.write_bytes(path.read_bytes()[:-1] + b"!")
 
-    with pytest.raises(UsageError, match="was changed by something else while this ran; run it again"):
+    with pytest.raises(
+        UsageError, match="was changed by something else while this ran; run it again"
+    ):
         nested(Seeing(change), "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/y")
 
 
@@ -114,7 +140,9 @@ def test_a_file_that_is_gone_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [UsageError("what is wrong"), OutputError("the disk is full")])
-def test_errors_for_the_user_come_back_as_they_are(error: UsageError | OutputError, tmp_path: Path) -> None:
+def test_errors_for_the_user_come_back_as_they_are(
+    error: UsageError | OutputError, tmp_path: Path
+) -> None:
     with pytest.raises(type(error), match=str(error)):
         nested(Here(), "all", refuses, error, stem=f"{tmp_path}/y")
 

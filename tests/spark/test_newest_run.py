@@ -1,4 +1,6 @@
-"""The numbers of runs are those of a reading of the same captures, as far as runs count the same."""
+"""The numbers of runs are those of a reading of the same captures, as far as runs count the
+same.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
-NOT_KEPT = ("messages_total", "message_bytes_total", "answer_seconds", "noop_age_seconds", "snapshot_seconds", "snapshot_timestamp_seconds")
+NOT_KEPT = (
+    "messages_total",
+    "message_bytes_total",
+    "answer_seconds",
+    "noop_age_seconds",
+    "snapshot_seconds",
+    "snapshot_timestamp_seconds",
+)
 
 
 def test_numbers_grow_from_run_to_run_to_those_of_a_reading(tmp_path: Path) -> None:
@@ -33,5 +42,11 @@ def test_numbers_grow_from_run_to_run_to_those_of_a_reading(tmp_path: Path) -> N
             expected.feed(batch)
         wanted = expected.snapshot()
     chosen = [name for name in wanted if not name.endswith(NOT_KEPT)]
-    assert {name: sorted(found[name]) for name in chosen} == {name: sorted(wanted[name]) for name in chosen}
-    assert {"dcpinspect_rollbacks_total", "dcpinspect_gaps_total", "dcpinspect_streams_opened_total"} <= set(chosen)
+    assert {name: sorted(found[name]) for name in chosen} == {
+        name: sorted(wanted[name]) for name in chosen
+    }
+    assert {
+        "dcpinspect_rollbacks_total",
+        "dcpinspect_gaps_total",
+        "dcpinspect_streams_opened_total",
+    } <= set(chosen)

@@ -33,18 +33,26 @@ def test_connections_say_where_and_when_they_were_captured(tmp_path: Path) -> No
     assert messages <= {row["connection_id"] for row in rows}
     assert [row["connection_id"] for row in rows] == sorted(row["connection_id"] for row in rows)
     packets = packets_of(SAMPLES / "tour.pcapng")
-    assert [packets[row["connection_id"]].time_ns for row in rows] == [row["first_time_ns"] for row in rows]
+    assert [packets[row["connection_id"]].time_ns for row in rows] == [
+        row["first_time_ns"] for row in rows
+    ]
     assert {row["capture_point"] for row in rows} == {"sample_captures"}
 
 
 def test_a_connection_at_time_0_is_a_copy_of_the_one_that_another_point_has(tmp_path: Path) -> None:
     packets = [replace(packet, time_ns=0) for packet in packets_of(SAMPLES / "rollback.pcap")]
-    ran(tmp_path / "out", *(written(tmp_path / name, packets) for name in ("near.pcap", "far.pcap")), point_rule="stem")
+    ran(
+        tmp_path / "out",
+        *(written(tmp_path / name, packets) for name in ("near.pcap", "far.pcap")),
+        point_rule="stem",
+    )
     rows = table(tmp_path / "out", "connections").to_pylist()
     assert {row["first_time_ns"] for row in rows} == {0}
     originals = {row["client"]: row["connection_id"] for row in rows if row["duplicate_of"] is None}
     assert len(originals) == 2
-    assert {row["client"]: row["duplicate_of"] for row in rows if row["duplicate_of"] is not None} == originals
+    assert {
+        row["client"]: row["duplicate_of"] for row in rows if row["duplicate_of"] is not None
+    } == originals
 
 
 def test_the_end_of_the_newest_file_is_no_damage(tmp_path: Path) -> None:
@@ -53,5 +61,8 @@ def test_the_end_of_the_newest_file_is_no_damage(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-3])
     done = ran(tmp_path / "out", tmp_path / "ring")
     assert (done.damaged, done.quarantined) == (1, 0)
-    assert [row["severity"] for row in problems(Manifest.newest(tmp_path / "out"))] == ["warning", "note"]
+    assert [row["severity"] for row in problems(Manifest.newest(tmp_path / "out"))] == [
+        "warning",
+        "note",
+    ]
     assert table(tmp_path / "out", "captures")["state"].to_pylist() == ["damaged", "ok"]

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.slow
 
 
 def streaming(number: int, left_out: int = 0) -> Told:
-    """Vbuckets 6 to 9, with a gap in each snapshot. ``left_out``: a seqno of vbucket 8 that does not come."""
+    """Vbuckets 6 to 9, with a gap in each snapshot. ``left_out``: a seqno of vbucket 8 that does
+    not come.
+    """
     talk = opened(f"c{number}:1", port=50_000 + number)
     for vbucket in range(6, 10):
         stream = talk.stream(vbucket, log=[(0xABCD, 0)])
@@ -31,7 +33,9 @@ def streaming(number: int, left_out: int = 0) -> Told:
     return talk
 
 
-def test_the_whole_has_gaps_of_streams_that_have_some_in_dispute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_has_gaps_of_streams_that_have_some_in_dispute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     path = tmp_path / "three.pcap"
@@ -53,7 +57,13 @@ def test_shares_are_as_large_as_the_gaps_that_they_read(tmp_path: Path) -> None:
     seen: list[int] = []
 
     class Seeing(Here):
-        def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+        def each(
+            self,
+            what: str,
+            work: Callable[[Item], Result],
+            items: Sequence[Item],
+            sizes: Sequence[int],
+        ) -> list[Result]:
             seen.extend(sizes)
             return super().each(what, work, items, sizes)
 
@@ -61,5 +71,7 @@ def test_shares_are_as_large_as_the_gaps_that_they_read(tmp_path: Path) -> None:
     assert seen
     assert set(seen) == {sum(bounds)}
     Path(f"{manifest.path(manifest.parts[0].file)}{ENDING}").unlink()
-    with pytest.raises(UsageError, match=r"a part cannot be read .*; run the pipeline into a new directory"):
+    with pytest.raises(
+        UsageError, match=r"a part cannot be read .*; run the pipeline into a new directory"
+    ):
         whole(manifest, few=Here())

@@ -1,4 +1,6 @@
-"""Streams of one history are compared by tasks, and the one that puts together is told in what they differ."""
+"""Streams of one history are compared by tasks, and the one that puts together is told in what they
+differ.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.streams.told import Told, capture, opened
 
 
 def streaming(number: int, others: dict[int, str]) -> Told:
-    """Vbuckets 7 and 8 of one history; ``others``: by seqno, keys that differ from those of other clients."""
+    """Vbuckets 7 and 8 of one history; ``others``: by seqno, keys that differ from those of other
+    clients.
+    """
     talk = opened(f"c{number}:1", port=50_000 + number)
     for vbucket in (7, 8):
         stream = talk.stream(vbucket, log=[(0xABCD, 0)])
@@ -24,7 +28,9 @@ def streaming(number: int, others: dict[int, str]) -> Told:
     return talk
 
 
-def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     given: list[FoundEvents] = []
@@ -36,11 +42,19 @@ def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(t
 
     monkeypatch.setattr(together, "_look", watched)
     path = tmp_path / "three.pcap"
-    path.write_bytes(capture(streaming(0, {}), streaming(1, dict.fromkeys(range(3, 15), "other")), streaming(2, {5: "third"})))
+    path.write_bytes(
+        capture(
+            streaming(0, {}),
+            streaming(1, dict.fromkeys(range(3, 15), "other")),
+            streaming(2, {5: "third"}),
+        )
+    )
     done = ran(tmp_path / "out", path)
     assert done.parts == 3
     found = stored(tmp_path / "out", cut=False)
     assert found == told(path, cut=False)
     assert sum(row["rule"] == "diverging-history" for row in found["findings"]) > 0
-    assert [max(len(one.of(stream)) for stream in range(6)) for one in given] == [4]  # those that findings show
+    assert [max(len(one.of(stream)) for stream in range(6)) for one in given] == [
+        4
+    ]  # those that findings show
     assert not list((tmp_path / "out").rglob("*.changes"))

@@ -28,7 +28,9 @@ def test_every_run_is_in_one_piece_and_little_is_written_again() -> None:
         changed = {run, run - 1} if rng.random() < 0.2 else {run}
         before, found = found, divided(found, changed, rows, run, "x")
         assert [batch for piece in found for batch in piece.batches] == list(range(run + 1))
-        assert all(one.run == run for one in found if any(batch in one.batches for batch in changed))
+        assert all(
+            one.run == run for one in found if any(batch in one.batches for batch in changed)
+        )
         assert all(one in before or one.run == run for one in found)
         assert len(found) < 12
         written += sum(rows[batch] for one in found if one.run == run for batch in one.batches)
@@ -37,16 +39,25 @@ def test_every_run_is_in_one_piece_and_little_is_written_again() -> None:
 
 def test_a_piece_has_what_was_written(tmp_path: Path) -> None:
     both = [ManifestPiece(batch, batch, 2, f"{batch}-{batch}-x") for batch in (1, 2)]
-    units = [Read(Unit(name, f"/{name}", "p", 5), ScanReport(), batch, 0) for name, batch in (("weird\udcff", 2), ("a", 1), ("b", 2))]
+    units = [
+        Read(Unit(name, f"/{name}", "p", 5), ScanReport(), batch, 0)
+        for name, batch in (("weird\udcff", 2), ("a", 1), ("b", 2))
+    ]
     for piece in both:
         pieces.write(str(tmp_path), piece, units)
-    assert [(number, one["unit"]["name"]) for number, one in pieces.read(str(tmp_path), both)] == [(1, "a"), (0, "weird\udcff"), (2, "b")]
+    assert [(number, one["unit"]["name"]) for number, one in pieces.read(str(tmp_path), both)] == [
+        (1, "a"),
+        (0, "weird\udcff"),
+        (2, "b"),
+    ]
     (tmp_path / both[0].state).write_bytes(b"none")
     with pytest.raises(ValueError, match="Zstandard"):
         pieces.read(str(tmp_path), both)
 
 
-def test_a_run_writes_the_pieces_that_it_changes_and_their_rows_are_those_of_all(tmp_path: Path) -> None:
+def test_a_run_writes_the_pieces_that_it_changes_and_their_rows_are_those_of_all(
+    tmp_path: Path,
+) -> None:
     packets, out = packets_of(SAMPLES / "tour.pcapng"), tmp_path / "out"
     files = cut(tmp_path / "ring", packets, list(range(50, 440, 50)))
     damaged = files[3].read_bytes()[:-1]

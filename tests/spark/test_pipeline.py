@@ -1,4 +1,6 @@
-"""What a run makes of captures is what a reading of the uncut capture tells, however that was cut."""
+"""What a run makes of captures is what a reading of the uncut capture tells, however that was
+cut.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
-SMALL = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name and path.name not in ("large.pcapng.gz", "any.pcap"))
+SMALL = sorted(
+    path.name
+    for path in SAMPLES.iterdir()
+    if ".pcap" in path.name and path.name not in ("large.pcapng.gz", "any.pcap")
+)
 
 
-def equal(found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[str, Any]]]) -> None:
+def equal(
+    found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[str, Any]]]
+) -> None:
     assert found.keys() == expected.keys()
     for name, rows in expected.items():
         assert found[name] == rows, name
@@ -89,7 +97,9 @@ def test_nor_on_what_happens_around_the_cuts(seed: int, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("seed", first_of(range(4), 2))
 def test_nor_on_who_looks_at_messages(seed: int, tmp_path: Path) -> None:
-    """Messages that are wrong by themselves, found by each of the tasks that share a part, in the first run and in one that goes on."""
+    """Messages that are wrong by themselves, found by each of the tasks that share a part, in the
+    first run and in one that goes on.
+    """
     rng = random.Random(seed)
     packets = faulty(rng, packets_of(SAMPLES / "tour.pcapng"))
     files = cut(tmp_path / "ring", packets, places(rng, len(packets), 3))
@@ -99,16 +109,27 @@ def test_nor_on_who_looks_at_messages(seed: int, tmp_path: Path) -> None:
     ran(tmp_path / "out", tmp_path / "ring")
     now = Manifest.newest(tmp_path / "out")
     assert looks <= {path for part in now.parts for path in part.looks}
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
-    there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.looks")}
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
+    there = {
+        path.relative_to(tmp_path / "out").as_posix()
+        for path in (tmp_path / "out").rglob("*.looks")
+    }
     assert there == {path for part in now.parts for path in part.looks}
 
 
 @pytest.mark.usefixtures("shared")
 def test_a_capture_that_cannot_be_divided_is_scanned_by_one_task(tmp_path: Path) -> None:
     """Packets that carry captures: stretches begin inside of one."""
-    inner = written(tmp_path / "inner.pcap", packets_of(SAMPLES / "tour.pcapng")[:40]).read_bytes()[24:]
-    outer = written(tmp_path / "outer.pcap", [replace(one, data=inner) for one in packets_of(SAMPLES / "tour.pcapng")[:30]])
+    inner = written(tmp_path / "inner.pcap", packets_of(SAMPLES / "tour.pcapng")[:40]).read_bytes()[
+        24:
+    ]
+    outer = written(
+        tmp_path / "outer.pcap",
+        [replace(one, data=inner) for one in packets_of(SAMPLES / "tour.pcapng")[:30]],
+    )
     assert ran(tmp_path / "out", outer).packets == 30
 
 
@@ -116,17 +137,32 @@ def test_a_capture_that_cannot_be_divided_is_scanned_by_one_task(tmp_path: Path)
 @pytest.mark.parametrize(
     "name",
     first_of(
-        ["fragments reversed", "fragments in VXLAN", "MPLS", "IPv6 fragments", "fragments twice", "fragments of VXLAN", "IPv6 in VXLAN"], 4
+        [
+            "fragments reversed",
+            "fragments in VXLAN",
+            "MPLS",
+            "IPv6 fragments",
+            "fragments twice",
+            "fragments of VXLAN",
+            "IPv6 in VXLAN",
+        ],
+        4,
     ),
 )
 def test_nor_in_tunnels_and_fragments(name: str, tmp_path: Path) -> None:
     packets = test_unusual.wrapped(name)
-    compare(tmp_path, packets, list(range(1, len(packets), 3)))  # inside of pairs of fragments, and between them
+    compare(
+        tmp_path, packets, list(range(1, len(packets), 3))
+    )  # inside of pairs of fragments, and between them
 
 
 @pytest.mark.slow
-def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of few packets, groups with bundles of their own, parts of one component each, tables in files and in pieces."""
+def test_nor_on_the_size_of_batches_and_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows of few packets, groups with bundles of their own, parts of one component each, tables
+    in files and in pieces.
+    """
     for module in (temporary, joining):
         monkeypatch.setattr(module, "LARGE", 1)
     monkeypatch.setattr(state, "_AT_ONCE", 2)
@@ -153,12 +189,17 @@ def test_a_second_run_reads_what_is_new_and_what_that_touches(tmp_path: Path) ->
         (later / path.name).rename(path)
         done = ran(tmp_path / "out", tmp_path / "ring")
         assert (done.batch, done.captures, done.known) == (number, 1, number - 1)
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
     assert not list((tmp_path / "out").rglob("*.tmp"))
 
 
 @pytest.mark.slow
-def test_parts_that_nothing_new_touches_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_nothing_new_touches_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     packets = packets_of(SAMPLES / "tour.pcapng")
@@ -172,7 +213,10 @@ def test_parts_that_nothing_new_touches_stay(tmp_path: Path, monkeypatch: pytest
     after = {part.file for part in Manifest.newest(tmp_path / "out").parts}
     assert done.kept_parts == len(before & after) > 0
     assert done.parts == len(after - before) > 0
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
 
 
 @pytest.mark.slow
@@ -181,7 +225,10 @@ def test_a_capture_that_comes_late_is_put_where_it_belongs(tmp_path: Path) -> No
     first, *others = cut(tmp_path / "ring", packets, [150, 320])
     ran(tmp_path / "out", *others)
     ran(tmp_path / "out", first)
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
 
 
 @pytest.mark.slow
@@ -204,12 +251,19 @@ def test_a_file_that_is_being_written_is_read_again_when_it_has_grown(tmp_path: 
     assert found <= 1.2 * done.rows["messages"]
     ran(tmp_path / "at once", growing)
     captures, at_once = (
-        Manifest.newest(tmp_path / name).dataset("captures").to_table().select(["file", "state", "bytes", "packets", "used"]).to_pylist()
+        Manifest.newest(tmp_path / name)
+        .dataset("captures")
+        .to_table()
+        .select(["file", "state", "bytes", "packets", "used"])
+        .to_pylist()
         for name in ("out", "at once")
     )
     assert captures == at_once
     assert [(row["state"], row["packets"]) for row in captures] == [("ok", len(packets))]
-    assert pipeline_info(Manifest.newest(tmp_path / "out"))["points"] == pipeline_info(Manifest.newest(tmp_path / "at once"))["points"]
+    assert (
+        pipeline_info(Manifest.newest(tmp_path / "out"))["points"]
+        == pipeline_info(Manifest.newest(tmp_path / "at once"))["points"]
+    )
     assert expire(Options((), str(tmp_path / "out")), packets[-1].time_ns, here).expired == 0
     assert expire(Options((), str(tmp_path / "out")), packets[-1].time_ns + 1, here).expired == 1
     assert rows_of(Manifest.newest(tmp_path / "out"))["messages"] == 0
@@ -225,7 +279,10 @@ def test_a_ring_that_uses_names_again_loses_nothing(tmp_path: Path) -> None:
     one.write_bytes(newest)  # the ring has begun again
     done = ran(tmp_path / "out", tmp_path / "ring")
     assert (done.captures, done.known) == (1, 1)
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
 
 
 def test_a_file_that_was_renamed_and_a_copy_are_not_counted_twice(tmp_path: Path) -> None:
@@ -238,13 +295,18 @@ def test_a_file_that_was_renamed_and_a_copy_are_not_counted_twice(tmp_path: Path
     one.rename(tmp_path / "ring" / "ring_00009.pcap")
     done = ran(tmp_path / "out", tmp_path / "ring")
     assert (done.captures, done.known, done.copies) == (0, 2, 0)
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", first_of([24, 70_000, 5_000], 2))
 @pytest.mark.parametrize("old", ["gone", "used again", "stays"])
-def test_a_file_that_has_grown_and_has_another_name_now_counts_once(size: int, old: str, tmp_path: Path) -> None:
+def test_a_file_that_has_grown_and_has_another_name_now_counts_once(
+    size: int, old: str, tmp_path: Path
+) -> None:
     """As with a ring whose newest file has a name of its own."""
     packets = packets_of(SAMPLES / "loop.pcap")
     content = written(tmp_path / "whole.pcap", packets).read_bytes()
@@ -264,7 +326,9 @@ def test_a_file_that_has_grown_and_has_another_name_now_counts_once(size: int, o
     equal(stored(tmp_path / "out", cut=True), told(tmp_path / "whole.pcap", cut=True))
 
 
-def test_captures_of_which_nothing_can_be_read_are_rows_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_captures_of_which_nothing_can_be_read_are_rows_and_the_rest_is_read(
+    tmp_path: Path,
+) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     ring = tmp_path / "ring"
     one, _ = cut(ring, packets, [50])
@@ -283,11 +347,17 @@ def test_captures_of_which_nothing_can_be_read_are_rows_and_the_rest_is_read(tmp
         "nowhere.pcap": "there is no such file",
         "pipe.pcap": "is not a file that can be read more than once",
     }
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
     (ring / "nowhere.pcap").unlink()
     (ring / "garbage.pcap").write_bytes(b"other garbage")
     done = ran(tmp_path / "out", ring)
-    assert {one["file"].rpartition("/")[2] for one in done.problems} == {"garbage.pcap", "pipe.pcap"}
+    assert {one["file"].rpartition("/")[2] for one in done.problems} == {
+        "garbage.pcap",
+        "pipe.pcap",
+    }
     with pytest.raises(CaptureError, match=r"pipe.pcap: is not a file"):
         ran(tmp_path / "out", ring, fails=True)
     assert Manifest.newest(tmp_path / "out").number == 2
@@ -306,22 +376,34 @@ def test_a_damaged_capture_is_read_around_the_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_interrupted_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_interrupted_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     one, _ = cut(tmp_path / "ring", packets, [50])
     ran(tmp_path / "out", one)
     before = stored(tmp_path / "out", cut=True)
-    for module, name in ((pipeline, "scan"), (pipeline, "analyse"), (together, "write_tables"), (pipeline, "write_captures")):
+    for module, name in (
+        (pipeline, "scan"),
+        (pipeline, "analyse"),
+        (together, "write_tables"),
+        (pipeline, "write_captures"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 ran(tmp_path / "out", tmp_path / "ring")
         equal(stored(tmp_path / "out", cut=True), before)
     ran(tmp_path / "out", tmp_path / "ring")
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
     ran(tmp_path / "out", tmp_path / "ring")
     assert len(list((tmp_path / "out" / "_manifest").glob("*.json"))) == 1
-    assert {path.parent.name for path in (tmp_path / "out" / "parts").rglob("*.part")} == {"batch=2"}
+    assert {path.parent.name for path in (tmp_path / "out" / "parts").rglob("*.part")} == {
+        "batch=2"
+    }
 
 
 def interrupted(*_: Any, **__: Any) -> None:
@@ -329,7 +411,10 @@ def interrupted(*_: Any, **__: Any) -> None:
 
 
 def test_captures_and_outputs_may_be_written_as_uris_of_files(tmp_path: Path) -> None:
-    done = pipeline.run(pipeline.Options([(SAMPLES / "rollback.pcap").as_uri()], (tmp_path / "an out").as_uri()), here)
+    done = pipeline.run(
+        pipeline.Options([(SAMPLES / "rollback.pcap").as_uri()], (tmp_path / "an out").as_uri()),
+        here,
+    )
     assert done.captures == 1
     assert Manifest.newest((tmp_path / "an out").as_uri()).number == 1
     equal(stored(tmp_path / "an out", cut=False), told(SAMPLES / "rollback.pcap", cut=False))
@@ -337,7 +422,9 @@ def test_captures_and_outputs_may_be_written_as_uris_of_files(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_program_runs_it_in_its_own_session_and_reads_the_tables_of_the_newest_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_program_runs_it_in_its_own_session_and_reads_the_tables_of_the_newest_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     first, _ = cut(tmp_path / "ring", packets, [300])
     before = dict(spark.conf.getAll)
@@ -345,11 +432,18 @@ def test_a_program_runs_it_in_its_own_session_and_reads_the_tables_of_the_newest
     done = dcpinspect.spark.run(spark, [tmp_path / "ring"], tmp_path / "out", find_ports=False)
     assert (done.batch, done.captures, done.known, done.is_whole) == (2, 1, 1, True)
     assert dict(spark.conf.getAll) == before
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
     messages = dcpinspect.spark.table(spark, tmp_path / "out")
     assert messages.count() == done.rows["messages"] == 450
-    assert messages.where(dcpinspect.spark.filter_sql("end_seqno = 18446744073709551615")).count() > 0
-    assert dcpinspect.spark.table(spark, tmp_path / "out", "streams").count() == done.rows["streams"]
+    assert (
+        messages.where(dcpinspect.spark.filter_sql("end_seqno = 18446744073709551615")).count() > 0
+    )
+    assert (
+        dcpinspect.spark.table(spark, tmp_path / "out", "streams").count() == done.rows["streams"]
+    )
     with pytest.raises(UsageError, match="table stream: there is none; did you mean streams"):
         dcpinspect.spark.table(spark, tmp_path / "out", "stream")
 
@@ -359,10 +453,18 @@ def test_what_a_program_asks_for_is_looked_at_first() -> None:
         pipeline.asked("x", "out", None, (), None, (), "skip")
     with pytest.raises(UsageError, match="ports: 70000 is no port"):
         pipeline.asked("x", "out", None, (70_000,), None, (), "keep")
-    with pytest.raises(UsageError, match="keylog /nosuch: every process of Spark reads it; name a file or a folder"):
+    with pytest.raises(
+        UsageError, match="keylog /nosuch: every process of Spark reads it; name a file or a folder"
+    ):
         pipeline.asked("x", "out", None, (), None, "/nosuch", "keep")
     options = pipeline.asked([Path("a"), "b"], Path("out"), "stem", (), True, (), "fail")
-    assert (options.captures, options.out, options.fails, options.extra_ports, options.find_ports) == (["a", "b"], "out", True, None, True)
+    assert (
+        options.captures,
+        options.out,
+        options.fails,
+        options.extra_ports,
+        options.find_ports,
+    ) == (["a", "b"], "out", True, None, True)
 
 
 @pytest.mark.slow
@@ -376,7 +478,9 @@ def test_options_of_the_runs_before_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_connection_captured_at_two_points_counts_where_there_is_more_of_it(tmp_path: Path) -> None:
+def test_a_connection_captured_at_two_points_counts_where_there_is_more_of_it(
+    tmp_path: Path,
+) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     for point, lost in (("a", 40), ("b", 0)):
         (tmp_path / point).mkdir()
@@ -387,10 +491,21 @@ def test_a_connection_captured_at_two_points_counts_where_there_is_more_of_it(tm
     rows = Manifest.newest(tmp_path / "out").dataset("connections").to_table().to_pylist()
     ids = {row["connection_id"]: row for row in rows}
     copies = [row for row in rows if row["duplicate_of"] is not None]
-    assert all(ids[row["duplicate_of"]]["capture_point"] != row["capture_point"] and row["connection"] is None for row in copies)
-    assert all(ids[row["duplicate_of"]][name] == row[name] for row in copies for name in ("client", "server", "first_time_ns"))
+    assert all(
+        ids[row["duplicate_of"]]["capture_point"] != row["capture_point"]
+        and row["connection"] is None
+        for row in copies
+    )
+    assert all(
+        ids[row["duplicate_of"]][name] == row[name]
+        for row in copies
+        for name in ("client", "server", "first_time_ns")
+    )
     assert len(rows) == 2 * len(copies)
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "whole.pcap", packets), cut=True),
+    )
 
 
 def test_points_are_never_mixed(tmp_path: Path) -> None:
@@ -426,13 +541,26 @@ def test_captures_that_are_too_old_leave_and_what_goes_on_begins_later(tmp_path:
     assert expire(Options((), str(tmp_path / "out")), packets[149].time_ns, here).expired == 0
     done = expire(Options((), str(tmp_path / "out")), packets[149].time_ns + 1, here)
     assert (done.expired, done.batch) == (1, 2)
-    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "rest.pcap", packets[150:]), cut=True))
+    equal(
+        stored(tmp_path / "out", cut=True),
+        told(written(tmp_path / "rest.pcap", packets[150:]), cut=True),
+    )
     assert len(raw - {path.name for path in (tmp_path / "out" / "raw").rglob("*.arrow")}) == 1
-    states = Manifest.newest(tmp_path / "out").dataset("captures").to_table().select(["path", "state"]).to_pylist()
-    assert {row["path"]: row["state"] for row in states} == dict(zip(map(str, ring), ("expired", "ok", "ok"), strict=True))
+    states = (
+        Manifest.newest(tmp_path / "out")
+        .dataset("captures")
+        .to_table()
+        .select(["path", "state"])
+        .to_pylist()
+    )
+    assert {row["path"]: row["state"] for row in states} == dict(
+        zip(map(str, ring), ("expired", "ok", "ok"), strict=True)
+    )
     assert ran(tmp_path / "out", tmp_path / "ring").captures == 0
     assert expire(Options((), str(tmp_path / "out")), packets[-1].time_ns + 1, here).expired == 2
-    assert {name: count for name, count in rows_of(Manifest.newest(tmp_path / "out")).items() if count} == {"captures": 3}
+    assert {
+        name: count for name, count in rows_of(Manifest.newest(tmp_path / "out")).items() if count
+    } == {"captures": 3}
 
 
 @pytest.mark.slow
@@ -442,7 +570,9 @@ def test_a_part_that_others_have_compacted_is_replaced_as_any(tmp_path: Path) ->
     ran(tmp_path / "out", first, SAMPLES / "rollback.pcap", point_rule="name:x")
     DeltaTable(tmp_path / "out" / "messages").optimize.z_order(["vbucket"])
     done = ran(tmp_path / "out", tmp_path / "ring")
-    again = ran(tmp_path / "other", tmp_path / "ring", SAMPLES / "rollback.pcap", point_rule="name:x")
+    again = ran(
+        tmp_path / "other", tmp_path / "ring", SAMPLES / "rollback.pcap", point_rule="name:x"
+    )
     assert done.rows["messages"] == again.rows["messages"]
     outs = map(Manifest.newest, (tmp_path / "out", tmp_path / "other"))
     one, two = (sorted(out.dataset("messages").to_table()["time_ns"].to_pylist()) for out in outs)
@@ -454,7 +584,13 @@ def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) 
     before = stored(tmp_path / "out", cut=False)
     manifest = Manifest.newest(tmp_path / "out")
     replace(manifest, program="0.0").commit()
-    with pytest.raises(UsageError, match=r"was written by another build of dcpinspect \(0.0; this is .*\); write 'dcpinspect pipeline run"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"was written by another build of dcpinspect \(0.0; this is .*\); write 'dcpinspect "
+            r"pipeline run"
+        ),
+    ):
         whole(Manifest.newest(tmp_path / "out"))
     done = ran(tmp_path / "out", SAMPLES / "rollback.pcap")
     assert (done.captures, done.known, done.parts) == (0, 1, 1)
@@ -472,12 +608,18 @@ def test_both_ends_are_one_connection_by_what_is_said_on_it(kind: str, tmp_path:
         if kind == "loss at both ends":
             here = [one for one in here if rng.random() > 0.05]
         if kind == "NAT" and point == "b":
-            here = [replace(one, data=one.data.replace(bytes([10, 0, 0, 1]), bytes([172, 16, 9, 9]))) for one in here[:-5]]
+            here = [
+                replace(one, data=one.data.replace(bytes([10, 0, 0, 1]), bytes([172, 16, 9, 9])))
+                for one in here[:-5]
+            ]
         (tmp_path / point).mkdir()
         written(tmp_path / point / "x.pcap", here)
     ran(tmp_path / "out", tmp_path / "a", tmp_path / "b")
     rows = Manifest.newest(tmp_path / "out").dataset("connections").to_table().to_pylist()
-    assert [(row["connection"], row["duplicate_of"]) for row in rows] == [(1, None), (None, rows[0]["connection_id"])]
+    assert [(row["connection"], row["duplicate_of"]) for row in rows] == [
+        (1, None),
+        (None, rows[0]["connection_id"]),
+    ]
     assert rows[0]["capture_point"] != rows[1]["capture_point"]
 
 

@@ -22,13 +22,26 @@ def test_an_output_says_what_is_in_it(tmp_path: Path) -> None:
     assert found["captures"] == {"ok": 1, "damaged": 0, "bad": 1, "expired": 0}
     assert found["tables"] == done.rows
     samples, bad = found["points"]
-    assert (samples["point"], samples["captures"], samples["packets"]) == ("sample_captures", 1, done.packets)
+    assert (samples["point"], samples["captures"], samples["packets"]) == (
+        "sample_captures",
+        1,
+        done.packets,
+    )
     assert samples["first_time"] < samples["last_time"]
-    assert bad == {"point": "bad", "captures": 0, "bytes": 0, "packets": 0, "first_time": None, "last_time": None}
+    assert bad == {
+        "point": "bad",
+        "captures": 0,
+        "bytes": 0,
+        "packets": 0,
+        "first_time": None,
+        "last_time": None,
+    }
     assert [one["severity"] for one in found["problems"]] == ["error"]
 
 
-def test_consumers_are_followed_over_connections_and_findings_are_put_together(tmp_path: Path) -> None:
+def test_consumers_are_followed_over_connections_and_findings_are_put_together(
+    tmp_path: Path,
+) -> None:
     ran(tmp_path / "out", SAMPLES / "loop.pcap")
     found = pipeline_info(Manifest.newest(tmp_path / "out"))
     with Reading([str(SAMPLES / "loop.pcap")]) as reading:
@@ -40,12 +53,16 @@ def test_consumers_are_followed_over_connections_and_findings_are_put_together(t
     findings = [one for one in every if one.effect_of is None]
     assert len(findings) < len(every)
     clients = tables["vbuckets"].values("client")
-    assert {one["client"]: one["vbuckets"] for one in found["consumers"] if one["vbuckets"]} == Counter(clients)
+    assert {
+        one["client"]: one["vbuckets"] for one in found["consumers"] if one["vbuckets"]
+    } == Counter(clients)
     numbers = [number for one in found["consumers"] for number in one["connections"]]
     assert sorted(numbers) == tables["connections"].values("connection")
     assert max(len(one["connections"]) for one in found["consumers"]) > 1
     kinds = Counter((one.severity, one.rule, one.cause) for one in findings)
-    assert {(one["severity"], one["rule"], one["cause"]): one["findings"] for one in found["findings"]} == kinds
+    assert {
+        (one["severity"], one["rule"], one["cause"]): one["findings"] for one in found["findings"]
+    } == kinds
     assert sum(one["count"] for one in found["findings"]) == sum(one.count for one in findings)
 
 
@@ -55,9 +72,14 @@ def test_points_whose_captures_have_all_expired_are_left_out(tmp_path: Path) -> 
         (tmp_path / name).mkdir()
         written(tmp_path / name / "x.pcap", some)
     ran(tmp_path / "out", tmp_path / "early", tmp_path / "late")
-    assert [one["point"] for one in pipeline_info(Manifest.newest(tmp_path / "out"))["points"]] == ["early", "late"]
+    assert [one["point"] for one in pipeline_info(Manifest.newest(tmp_path / "out"))["points"]] == [
+        "early",
+        "late",
+    ]
     expire(Options((), str(tmp_path / "out")), packets[200].time_ns, here)
-    assert [one["point"] for one in pipeline_info(Manifest.newest(tmp_path / "out"))["points"]] == ["late"]
+    assert [one["point"] for one in pipeline_info(Manifest.newest(tmp_path / "out"))["points"]] == [
+        "late"
+    ]
 
 
 def test_a_client_of_two_buckets_is_a_consumer_of_each(tmp_path: Path) -> None:

@@ -27,11 +27,20 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
     whole = gathered(ROLLBACK)
     assert told.verdict == whole.verdict
     assert [one.rule for one in told.causes] == [one.rule for one in whole.causes]
-    assert [one | {"file": None} for one in told.vbuckets.records()] == [one | {"file": None} for one in whole.vbuckets.records()]
+    assert [one | {"file": None} for one in told.vbuckets.records()] == [
+        one | {"file": None} for one in whole.vbuckets.records()
+    ]
     for mine, theirs in zip(told.timelines, whole.timelines, strict=True):
-        assert [story.item_count.sum() for story in mine.streams] == [story.item_count.sum() for story in theirs.streams]
-        assert [story.item_first.tolist() for story in mine.streams] == [story.item_first.tolist() for story in theirs.streams]
-    commands = [{(one.name, one.side): int(one.messages.sum()) for one in page.charts.commands} for page in (told, whole)]
+        assert [story.item_count.sum() for story in mine.streams] == [
+            story.item_count.sum() for story in theirs.streams
+        ]
+        assert [story.item_first.tolist() for story in mine.streams] == [
+            story.item_first.tolist() for story in theirs.streams
+        ]
+    commands = [
+        {(one.name, one.side): int(one.messages.sum()) for one in page.charts.commands}
+        for page in (told, whole)
+    ]
     assert commands[0] == commands[1]
     assert [(name, values.tolist()) for name, values in told.charts.answers] == [
         (name, values.tolist()) for name, values in whole.charts.answers
@@ -48,7 +57,9 @@ def test_numbers_of_64_bits_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "vbucket_uuid             0xa7a7000000000007" in fields
 
 
-def test_the_command_writes_a_page_or_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_page_or_markdown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ran(tmp_path / "out", ROLLBACK)
     assert main(["pipeline", "report", str(tmp_path / "out"), "-o", str(tmp_path / "a.html")]) == 0
     assert "leading-consumer" in (tmp_path / "a.html").read_text()
@@ -57,17 +68,30 @@ def test_the_command_writes_a_page_or_markdown(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("format_", ["html", "markdown"])
-def test_findings_name_packets_because_rows_are_large_numbers(format_: ReportFormat, tmp_path: Path) -> None:
+def test_findings_name_packets_because_rows_are_large_numbers(
+    format_: ReportFormat, tmp_path: Path
+) -> None:
     one, two = cut(tmp_path / "ring", packets_of(ROLLBACK), [90])
     ran(tmp_path / "out", one, two)
     source = of_pipeline(compared(Manifest.newest(tmp_path / "out")))
     text = written(format_, source)
     told = contents(source)
-    findings = text.partition('id="findings"')[2].partition("<section")[0] if format_ == "html" else text.partition("## Vbuckets")[0]
+    findings = (
+        text.partition('id="findings"')[2].partition("<section")[0]
+        if format_ == "html"
+        else text.partition("## Vbuckets")[0]
+    )
     named = {
         (int(number), name)
-        for number, name in re.findall(r"packets? (\d+)[\d, ]* of (\S+?\.pcap)", re.sub(r"\s+", " ", findings.replace("\\", "")))
+        for number, name in re.findall(
+            r"packets? (\d+)[\d, ]* of (\S+?\.pcap)",
+            re.sub(r"\s+", " ", findings.replace("\\", "")),
+        )
     }
     assert named
-    assert named <= {(place.frame, told.files[place.file]) for finding in source.findings for place in finding.places}
+    assert named <= {
+        (place.frame, told.files[place.file])
+        for finding in source.findings
+        for place in finding.places
+    }
     assert not re.search(r"\brows? \d{8}", re.sub(r"<[^>]*>", "", findings))

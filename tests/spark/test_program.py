@@ -20,7 +20,9 @@ def test_parts_depend_on_some_packages_and_tasks_on_all(tmp_path: Path) -> None:
     root = Path(dcpinspect.__file__).parent
     for one in root.rglob("*"):
         if one.is_file() and "__pycache__" not in one.parts:
-            (place := tmp_path / "other" / "dcpinspect" / one.relative_to(root)).parent.mkdir(parents=True, exist_ok=True)
+            (place := tmp_path / "other" / "dcpinspect" / one.relative_to(root)).parent.mkdir(
+                parents=True, exist_ok=True
+            )
             place.write_bytes(one.read_bytes())
     with (tmp_path / "other" / "dcpinspect" / "spark" / "tasks.py").open("a") as file:
         file.write("# changed\n")
@@ -31,6 +33,11 @@ def test_parts_depend_on_some_packages_and_tasks_on_all(tmp_path: Path) -> None:
 
 def said(package: Path, where: Path) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", BOTH], env={"PYTHONPATH": str(package)}, cwd=where, capture_output=True, text=True, check=True
+        [sys.executable, "-c", BOTH],
+        env={"PYTHONPATH": str(package)},
+        cwd=where,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.splitlines()

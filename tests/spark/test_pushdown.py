@@ -1,4 +1,6 @@
-"""Conditions of Spark's, looked at before columns are made, keep all messages that Spark would keep."""
+"""Conditions of Spark's, looked at before columns are made, keep all messages that Spark would
+keep.
+"""
 
 from __future__ import annotations
 

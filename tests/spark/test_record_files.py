@@ -1,4 +1,6 @@
-"""Rows of snapshots and gaps: each part has files of its own, which are written again only where something in them changes."""
+"""Rows of snapshots and gaps: each part has files of its own, which are written again only where
+something in them changes.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_rows_that_others_have_compacted_are_written_again(tmp_path: Path) -> No
     assert found[0] == found[1]
 
 
-def test_a_run_writes_only_what_is_new_of_other_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_writes_only_what_is_new_of_other_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ("connections", "streams", "vbuckets")
     found = []
     for rows in (4, record_files.ROWS):

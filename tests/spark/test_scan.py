@@ -24,15 +24,22 @@ def test_every_packet_is_in_a_bundle_or_counted(name: str, tmp_path: Path) -> No
         for _ in reading:
             pass
     counts = {kind: count for kind, count in reading.coverage.packets.items() if count}
-    assert report.shipped == counts.pop("used", 0) + counts.pop("fragment", 0) + counts.pop("incomplete fragment", 0)
+    assert report.shipped == counts.pop("used", 0) + counts.pop("fragment", 0) + counts.pop(
+        "incomplete fragment", 0
+    )
     assert report.left_out == counts
-    assert report.packets == reading.capture.packets == report.shipped + sum(report.left_out.values())
+    assert (
+        report.packets == reading.capture.packets == report.shipped + sum(report.left_out.values())
+    )
     assert sum(read_index(os.fspath(tmp_path / "x"))["packets"].to_pylist()) == report.shipped
     assert report.size == (SAMPLES / name).stat().st_size
 
 
 def test_other_ports_are_taken_where_all_are_looked_at(tmp_path: Path) -> None:
-    segments = [replace(one, client=swapped(one.client), server=swapped(one.server)) for one in conversation(mutation(1))]
+    segments = [
+        replace(one, client=swapped(one.client), server=swapped(one.server))
+        for one in conversation(mutation(1))
+    ]
     path = os.fspath(written(tmp_path / "a.pcap", recorded(segments)))
     assert scan(path, os.fspath(tmp_path / "x")).left_out == {"not our port": len(segments)}
     assert scan(path, os.fspath(tmp_path / "y"), extra_ports=(4000,)).shipped == len(segments)
@@ -44,7 +51,9 @@ def swapped(end: tuple[str, int]) -> tuple[str, int]:
 
 
 def test_fragments_are_with_their_addresses_and_say_what_they_belong_to(tmp_path: Path) -> None:
-    report = scan(os.fspath(written(tmp_path / "a.pcap", wrapped("fragments"))), os.fspath(tmp_path / "x"))
+    report = scan(
+        os.fspath(written(tmp_path / "a.pcap", wrapped("fragments"))), os.fspath(tmp_path / "x")
+    )
     keys = set(read_index(os.fspath(tmp_path / "x"))["key"].to_pylist())
     assert {len(key) for key in keys} == {32, 36}
     assert {one for one, _ in report.joins} == {key.hex() for key in keys if len(key) == 32}
@@ -52,7 +61,9 @@ def test_fragments_are_with_their_addresses_and_say_what_they_belong_to(tmp_path
 
 
 def test_tunnels_say_between_which_addresses_they_are(tmp_path: Path) -> None:
-    report = scan(os.fspath(written(tmp_path / "a.pcap", wrapped("VXLAN"))), os.fspath(tmp_path / "x"))
+    report = scan(
+        os.fspath(written(tmp_path / "a.pcap", wrapped("VXLAN"))), os.fspath(tmp_path / "x")
+    )
     (key,) = set(read_index(os.fspath(tmp_path / "x"))["key"].to_pylist())
     ((outer, inner),) = report.tunnels
     assert (len(bytes.fromhex(outer)), inner) == (32, key.hex())
@@ -60,14 +71,27 @@ def test_tunnels_say_between_which_addresses_they_are(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(b"garbage")
-    assert scan(os.fspath(tmp_path / "a.pcap"), os.fspath(tmp_path / "x")).error == "is not a capture (begins with 67 61 72 62)"
-    assert scan(os.fspath(tmp_path / "gone"), os.fspath(tmp_path / "x")).error == "there is no such file"
-    assert scan(os.fspath(tmp_path), os.fspath(tmp_path / "x")).error == "is not a file that can be read more than once"
+    assert (
+        scan(os.fspath(tmp_path / "a.pcap"), os.fspath(tmp_path / "x")).error
+        == "is not a capture (begins with 67 61 72 62)"
+    )
+    assert (
+        scan(os.fspath(tmp_path / "gone"), os.fspath(tmp_path / "x")).error
+        == "there is no such file"
+    )
+    assert (
+        scan(os.fspath(tmp_path), os.fspath(tmp_path / "x")).error
+        == "is not a file that can be read more than once"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["a.pcap"]
 
 
 def test_packets_without_an_ip_header_have_no_addresses(tmp_path: Path) -> None:
-    with open_capture(written(tmp_path / "a.pcap", [Recorded(b"\x00" * 12, 12, 0), *recorded(conversation(b"", b""))])) as capture:
+    with open_capture(
+        written(
+            tmp_path / "a.pcap", [Recorded(b"\x00" * 12, 12, 0), *recorded(conversation(b"", b""))]
+        )
+    ) as capture:
         (batch,) = capture
     assert addresses(batch, 0) == b""
     assert len(addresses(batch, 1)) == 32

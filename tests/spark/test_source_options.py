@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.source_options import OPTIONS, SCHEMA, CaptureSlice, asked, spark_type, wants_pushdown
+from dcpinspect.spark.source_options import (
+    OPTIONS,
+    SCHEMA,
+    CaptureSlice,
+    asked,
+    spark_type,
+    wants_pushdown,
+)
 from tests.catalogue import each
 from tests.peers.truth import SAMPLES
 
@@ -22,29 +29,65 @@ TOUR = str(SAMPLES / "tour.pcapng")
     [
         ({"opcode": "1"}, "option opcode: there is none; did you mean opcodes?"),
         ({"header": "true"}, "option header: there is none; there are path, paths, columns"),
-        ({"columns": "vbuket"}, "option columns vbuket: messages have no such column; did you mean vbucket"),
+        (
+            {"columns": "vbuket"},
+            "option columns vbuket: messages have no such column; did you mean vbucket",
+        ),
         ({"columns": " , "}, "option columns: name at least one, as in name,vbucket,by_seqno"),
         ({"columns": "row,ROW"}, "option columns: row is there twice"),
         ({"vbuckets": "5-1"}, "option vbuckets '5-1': '5-1' ends before it begins; write 1-5"),
         ({"connections": "x"}, "option connections 'x': 'x' is no number"),
         ({"max_files_per_trigger": "0"}, "option max_files_per_trigger: 0 is no number above 0"),
         ({"rested": "soon"}, "option rested soon: "),
-        ({"opcodes": "dcp_mutatoin"}, "option opcodes: no command has this name; did you mean dcp_mutation"),
+        (
+            {"opcodes": "dcp_mutatoin"},
+            "option opcodes: no command has this name; did you mean dcp_mutation",
+        ),
         ({"statuses": "okay"}, "option statuses: no status has this name"),
         ({"filter": "vbucket = 'x'"}, "option filter: vbucket is a number"),
-        ({"since": "yesterday"}, "option since: time is a moment: write UTC, as in '2024-04-06 05:34:37.411'"),
+        (
+            {"since": "yesterday"},
+            "option since: time is a moment: write UTC, as in '2024-04-06 05:34:37.411'",
+        ),
         ({"until": "'; --"}, "option until: time is a moment"),
-        ({"port": "11210,http"}, "option port: http is no port; write numbers from 1 to 65535, or auto"),
+        (
+            {"port": "11210,http"},
+            "option port: http is no port; write numbers from 1 to 65535, or auto",
+        ),
         ({"unit": "packet"}, "option unit: packet is not known; write point or file"),
         ({"onError": "ignore"}, "option on_error: ignore is not known; write row, fail or skip"),
-        ({"onError": "row", "columns": "row"}, "option on_error: a row says in the column error what could not be read"),
-        ({"capturePoint": "host"}, "option capture_point: files belong together by their directory (dir)"),
-        ({"path": "ftp://bucket/x.pcap"}, "ftp://bucket/x.pcap: captures are read at paths, and by URIs of s3, s3a, s3n, gs, "),
-        ({"mode": "lenient"}, "option mode: LENIENT is not known; write PERMISSIVE, FAILFAST or DROPMALFORMED"),
-        ({"mode": "failfast", "on_error": "row"}, "option mode: is the same as on_error; give one of the two"),
-        ({"recursiveFileLookup": "false"}, "option recursiveFileLookup: there is none; there are path, paths, columns, "),
+        (
+            {"onError": "row", "columns": "row"},
+            "option on_error: a row says in the column error what could not be read",
+        ),
+        (
+            {"capturePoint": "host"},
+            "option capture_point: files belong together by their directory (dir)",
+        ),
+        (
+            {"path": "ftp://bucket/x.pcap"},
+            "ftp://bucket/x.pcap: captures are read at paths, and by URIs of s3, s3a, s3n, gs, ",
+        ),
+        (
+            {"mode": "lenient"},
+            "option mode: LENIENT is not known; write PERMISSIVE, FAILFAST or DROPMALFORMED",
+        ),
+        (
+            {"mode": "failfast", "on_error": "row"},
+            "option mode: is the same as on_error; give one of the two",
+        ),
+        (
+            {"recursiveFileLookup": "false"},
+            "option recursiveFileLookup: there is none; there are path, paths, columns, ",
+        ),
         ({"modifiedAfter": "later"}, "option modified_after: time is a moment"),
-        ({"columns": "row,_metadata"}, "option columns _metadata: there is none; the columns file, frame and capture_point say where"),
+        (
+            {"columns": "row,_metadata"},
+            (
+                "option columns _metadata: there is none; the columns file, frame and "
+                "capture_point say where"
+            ),
+        ),
         ({"path": ""}, "name captures, as in spark.read"),
     ],
 )
@@ -54,10 +97,15 @@ def test_one_line_says_what_is_wrong(options: dict[str, str], told: str) -> None
 
 
 def test_a_schema_has_columns_of_ours_with_their_types() -> None:
-    found = asked({"path": TOUR}, {"VBucket": "int", "failover_log": "array<struct<uuid:string,seqno:bigint>>"})
+    found = asked(
+        {"path": TOUR},
+        {"VBucket": "int", "failover_log": "array<struct<uuid:string,seqno:bigint>>"},
+    )
     assert found.columns == ("vbucket", "failover_log")
     assert found.schema.names == ["VBucket", "failover_log"]
-    with pytest.raises(UsageError, match="schema: vbucket is int here, and not bigint; cast it in the query"):
+    with pytest.raises(
+        UsageError, match="schema: vbucket is int here, and not bigint; cast it in the query"
+    ):
         asked({"path": TOUR}, {"vbucket": "bigint"})
     with pytest.raises(UsageError, match="schema vbuket: messages have no such column"):
         asked({"path": TOUR}, {"vbuket": "int"})
@@ -72,7 +120,9 @@ def test_usual_answers() -> None:
     assert asked({"path": TOUR, "columns": "row,error"}).on_error == "row"
     for option in ({"on_error": "row"}, {"mode": "permissive"}):
         assert asked({"path": TOUR, **option}).columns == tuple(SCHEMA.names)
-    assert [asked({"path": TOUR, "mode": mode}).on_error for mode in ("FailFast", "dropMalformed")] == ["fail", "skip"]
+    assert [
+        asked({"path": TOUR, "mode": mode}).on_error for mode in ("FailFast", "dropMalformed")
+    ] == ["fail", "skip"]
     assert asked({"path": TOUR, "columns": "row"}).on_error == "fail"
     assert not wants_pushdown({"path": TOUR})
     assert wants_pushdown({"PushDown": "TRUE"})
@@ -82,7 +132,14 @@ def test_usual_answers() -> None:
 
 
 def test_what_is_asked_travels_to_executors() -> None:
-    options = {"path": TOUR, "filter": "vbucket = 5", "keys": "a*", "opcodes": "mutation", "since": "2024-04-06", "port": "auto,9000"}
+    options = {
+        "path": TOUR,
+        "filter": "vbucket = 5",
+        "keys": "a*",
+        "opcodes": "mutation",
+        "since": "2024-04-06",
+        "port": "auto,9000",
+    }
     found = pickle.loads(pickle.dumps(asked(options)))  # noqa: S301 - our own
     assert found.since_ns == 1_712_361_600 * 10**9
     assert (found.extra_ports, found.find_ports) == ((9000,), True)
@@ -95,7 +152,10 @@ def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\xd4\xc3\xb2\xa1")
     one, two = (str(tmp_path / "node1" / name) for name in ("a_1.pcap", "a_2.pcap"))
     three = str(tmp_path / "node2" / "a_1.pcap")
-    assert asked({"path": str(tmp_path)}).parts() == [CaptureSlice("node1", (one, two)), CaptureSlice("node2", (three,))]
+    assert asked({"path": str(tmp_path)}).parts() == [
+        CaptureSlice("node1", (one, two)),
+        CaptureSlice("node2", (three,)),
+    ]
     assert asked({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).parts() == [
         CaptureSlice("node1", (one,)),
         CaptureSlice("node2", (three,)),
@@ -105,14 +165,20 @@ def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
         CaptureSlice("node1", (two,), is_cut=True),
         CaptureSlice("node2", (three,)),
     ]
-    assert asked({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).parts() == [CaptureSlice("node1", (two,))]
+    assert asked({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).parts() == [
+        CaptureSlice("node1", (two,))
+    ]
     os.utime(two, (86_400, 86_400))
-    assert asked({"path": str(tmp_path), "modifiedBefore": "1970-01-03"}).parts() == [CaptureSlice("node1", (two,))]
+    assert asked({"path": str(tmp_path), "modifiedBefore": "1970-01-03"}).parts() == [
+        CaptureSlice("node1", (two,))
+    ]
     assert asked({"path": str(tmp_path), "modifiedAfter": "1970-01-02 00:00:00"}).parts() == [
         CaptureSlice("node1", (one,)),
         CaptureSlice("node2", (three,)),
     ]
-    assert asked({"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}).parts() == [CaptureSlice("all", (one, two, three))]
+    assert asked(
+        {"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}
+    ).parts() == [CaptureSlice("all", (one, two, three))]
     with pytest.raises(UsageError, match="no file matches"):
         asked({"path": str(tmp_path / "*.none")}).parts()
     assert asked({"path": str(tmp_path / "*.none")}).parts(may_be_empty=True) == []

@@ -38,7 +38,9 @@ def test_messages_are_those_of_a_reading() -> None:
 
 
 def test_messages_over_the_border_of_two_files_are_whole(tmp_path: Path) -> None:
-    segments = builders.conversation(server=b"".join(builders.mutation(n, key=b"k%d" % n) for n in range(1, 400)))
+    segments = builders.conversation(
+        server=b"".join(builders.mutation(n, key=b"k%d" % n) for n in range(1, 400))
+    )
     packets = builders.recorded(segments)
     half = len(packets) // 2
     (tmp_path / "ring_1.pcap").write_bytes(builders.pcap(packets[:half]))
@@ -47,10 +49,22 @@ def test_messages_over_the_border_of_two_files_are_whole(tmp_path: Path) -> None
     assert seqnos == list(range(1, 400))
     cut = read(tmp_path, columns="by_seqno,error", opcodes="mutation", unit="file").to_pylist()
     assert sum(row["by_seqno"] is not None for row in cut) == 398
-    assert ["other files of" in row["error"] for row in cut if row["error"] is not None] == [True, True]
-    with pytest.raises(CaptureError, match=r"ring_1\.pcap: \d+ bytes are of messages that begin or end in other files .* with unit=point"):
+    assert ["other files of" in row["error"] for row in cut if row["error"] is not None] == [
+        True,
+        True,
+    ]
+    with pytest.raises(
+        CaptureError,
+        match=(
+            r"ring_1\.pcap: \d+ bytes are of messages that begin or end in other files .* with "
+            r"unit=point"
+        ),
+    ):
         read(tmp_path, columns="by_seqno", unit="file")
-    assert len(read(tmp_path, columns="by_seqno", opcodes="mutation", unit="file", on_error="skip")) == 398
+    assert (
+        len(read(tmp_path, columns="by_seqno", opcodes="mutation", unit="file", on_error="skip"))
+        == 398
+    )
 
 
 def test_a_pipe_is_no_capture_and_holds_nobody_up(tmp_path: Path) -> None:
@@ -67,10 +81,15 @@ def test_options_say_which_messages() -> None:
         row["row"] for row in rows if row["vbucket"] == 417 and row["connection"] == 2
     ]
     moment = np.datetime64(middle, "ns")
-    early, late = (read(TOUR, columns="row", **{bound: str(moment)})["row"].to_pylist() for bound in ("until", "since"))
+    early, late = (
+        read(TOUR, columns="row", **{bound: str(moment)})["row"].to_pylist()
+        for bound in ("until", "since")
+    )
     assert early == [row["row"] for row in rows if row["time_ns"] < middle]
     assert early + late == [row["row"] for row in rows]
-    assert read(TOUR, columns="name", filter="@rollbacks", statuses="rollback")["name"].to_pylist() == ["dcp_stream_req"] * len(
+    assert read(TOUR, columns="name", filter="@rollbacks", statuses="rollback")[
+        "name"
+    ].to_pylist() == ["dcp_stream_req"] * len(
         read(TOUR, columns="name", filter="status_name = 'rollback'")
     )
 
@@ -84,7 +103,10 @@ def test_columns_come_in_the_order_asked_for() -> None:
 def test_batches_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_rows, "ROWS", 100)
     monkeypatch.setattr(source_rows, "BYTES", 4096)
-    path = builders.capture(tmp_path / "a.pcap", server=b"".join(encode("dcp_mutation", key=b"k" * 200, by_seqno=n) for n in range(500)))
+    path = builders.capture(
+        tmp_path / "a.pcap",
+        server=b"".join(encode("dcp_mutation", key=b"k" * 200, by_seqno=n) for n in range(500)),
+    )
     found = asked({"path": str(path), "columns": "row,key"})
     batches = list(source_rows.record_batches(found, found.parts()[0]))
     assert sum(map(len, batches)) == 500
@@ -97,8 +119,16 @@ def test_what_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "b.pcap").write_bytes(b"")
     (tmp_path / "c.pcap").write_bytes(Path(SAMPLES / "rollback.pcap").read_bytes()[:-7])
     table = read(tmp_path, mode="PERMISSIVE")
-    told_of = table.filter(pa.compute.is_valid(table["error"])).select(["file", "error", "row"]).to_pylist()
-    assert [(Path(row["file"]).name, row["row"]) for row in told_of] == [("a.pcap", None), ("b.pcap", None), ("c.pcap", None)]
+    told_of = (
+        table.filter(pa.compute.is_valid(table["error"]))
+        .select(["file", "error", "row"])
+        .to_pylist()
+    )
+    assert [(Path(row["file"]).name, row["row"]) for row in told_of] == [
+        ("a.pcap", None),
+        ("b.pcap", None),
+        ("c.pcap", None),
+    ]
     assert "is not a capture" in told_of[0]["error"]
     assert "is empty" in told_of[1]["error"]
     assert "offset" in told_of[2]["error"]
@@ -108,7 +138,10 @@ def test_what_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
 
 def test_or_the_job_fails_and_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(b"garbage, and a long text of it")
-    with pytest.raises(CaptureError, match=r"a.pcap: is not a capture .*; option on_error=skip leaves out what cannot be read"):
+    with pytest.raises(
+        CaptureError,
+        match=r"a.pcap: is not a capture .*; option on_error=skip leaves out what cannot be read",
+    ):
         read(tmp_path, columns="row")
     (tmp_path / "a.pcap").write_bytes(Path(SAMPLES / "rollback.pcap").read_bytes()[:-7])
     with pytest.raises(CaptureError, match=r"a.pcap, offset \d+: .*; option on_error=skip"):

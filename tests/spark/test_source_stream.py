@@ -1,4 +1,6 @@
-"""``spark.readStream.format("dcp")`` on a real Spark: every message once, over batches and restarts."""
+"""``spark.readStream.format("dcp")`` on a real Spark: every message once, over batches and
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,31 @@ def test_messages_come_once_over_batches_and_restarts(spark: SparkSession, tmp_p
         for path in names:
             path.rename(ring / path.name)
         time.sleep(0.1)
-        reader = spark.readStream.format("dcp").option("columns", "name,vbucket,opaque,time,capture_point")
+        reader = spark.readStream.format("dcp").option(
+            "columns", "name,vbucket,opaque,time,capture_point"
+        )
         reader = reader.option("rested", "50ms").option("maxFilesPerTrigger", "2")
-        writer = reader.load(str(ring)).writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer = (
+            reader.load(str(ring))
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        )
         query = writer.option("path", str(tmp_path / "out")).trigger(availableNow=True).start()
         query.awaitTermination(120)
         assert query.exception() is None
 
     ran(files[0], files[1])
     ran(files[2], files[3])
-    found = [(row.name, row.vbucket, row.opaque, row.time) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
-    whole = spark.read.format("dcp").option("columns", "name,vbucket,opaque,time").load(str(SAMPLES / "rollback.pcap")).collect()
-    assert sorted(found, key=str) == sorted(((row.name, row.vbucket, row.opaque, row.time) for row in whole), key=str)
+    found = [
+        (row.name, row.vbucket, row.opaque, row.time)
+        for row in spark.read.parquet(str(tmp_path / "out")).collect()
+    ]
+    whole = (
+        spark.read.format("dcp")
+        .option("columns", "name,vbucket,opaque,time")
+        .load(str(SAMPLES / "rollback.pcap"))
+        .collect()
+    )
+    assert sorted(found, key=str) == sorted(
+        ((row.name, row.vbucket, row.opaque, row.time) for row in whole), key=str
+    )

@@ -36,7 +36,10 @@ BY_NAME = [
     "key like '_\\_' escape '\\'",
     "key like '__'",
     "key like '%a%_%' or key like '_%t%_:%%e%' or key like '%%%::%:%_%' or not key like '%\\%%%\\'",
-    "key like '%!%!_!!%a%b%' escape '!' or name like 'd%p%_%u%n' or name like 'd%_%m%t%x' or name like '%dcp%m%a%t%'",
+    (
+        "key like '%!%!_!!%a%b%' escape '!' or name like 'd%p%_%u%n' or name like 'd%_%m%t%x' or "
+        "name like '%dcp%m%a%t%'"
+    ),
     "key like 'LINE%' or key like 'line%'",
     "key is null and key_bytes is not null",
     "key_bytes >= x'ff' and key_bytes < x'fffe01' or key_bytes = x''",
@@ -51,7 +54,9 @@ BY_NAME = [
 
 def rows(text: str, messages: MessageBatch) -> list[int]:
     """Those that DuckDB keeps."""
-    found: list[int] = messages.row[FilterRows(parse_filter(text)).rows(messages, np.arange(len(messages)))].tolist()
+    found: list[int] = messages.row[
+        FilterRows(parse_filter(text)).rows(messages, np.arange(len(messages)))
+    ].tolist()
     return found
 
 
@@ -71,22 +76,32 @@ def samples(spark: SparkSession) -> dict[str, MessageBatch]:
 def compare(spark: SparkSession, texts: list[str], samples: dict[str, MessageBatch]) -> None:
     """Every text is a column of one query, so that many are quick."""
     for name, one in samples.items():
-        columns = ", ".join(f"collect_set(CASE WHEN {filter_sql(text)} THEN row END)" for text in texts)
+        columns = ", ".join(
+            f"collect_set(CASE WHEN {filter_sql(text)} THEN row END)" for text in texts
+        )
         found = spark.sql(f"SELECT {columns} FROM {name}").collect()[0]  # noqa: S608 - that is the test
         for text, kept_rows in zip(texts, found, strict=True):
             assert sorted(kept_rows) == rows(text, one), text
 
 
 @pytest.mark.spark
-def test_spark_keeps_the_rows_that_duckdb_keeps(spark: SparkSession, samples: dict[str, MessageBatch]) -> None:
+def test_spark_keeps_the_rows_that_duckdb_keeps(
+    spark: SparkSession, samples: dict[str, MessageBatch]
+) -> None:
     compare(spark, BY_NAME, samples)
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 @settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(st.lists(st.recursive(single().filter(is_in_spark), combined, max_leaves=5), min_size=40, max_size=60))
-def test_whatever_the_filter(spark: SparkSession, samples: dict[str, MessageBatch], cases: list[tuple[str, int, object]]) -> None:
+@given(
+    st.lists(
+        st.recursive(single().filter(is_in_spark), combined, max_leaves=5), min_size=40, max_size=60
+    )
+)
+def test_whatever_the_filter(
+    spark: SparkSession, samples: dict[str, MessageBatch], cases: list[tuple[str, int, object]]
+) -> None:
     compare(spark, [text for text, _, _ in cases], samples)
 
 
@@ -106,11 +121,21 @@ def test_no_function_or_setting_of_spark_is_in_a_filter(spark: SparkSession) -> 
     assert len(functions) > 400
     assert len(settings) > 100
     for name in functions:
-        for text in (f"{name}(key)", f"{name}('/etc/passwd') = 'x'", f"key = {name}('x')", f"exists (from {name}(1))"):
+        for text in (
+            f"{name}(key)",
+            f"{name}('/etc/passwd') = 'x'",
+            f"key = {name}('x')",
+            f"exists (from {name}(1))",
+        ):
             with pytest.raises(PlacedError):
                 filter_sql(text)
     for name in settings:
-        for text in (f"set {name} = 1", f"`{name}` = 1", f"key = ${{{name}}}", f"row = 1; set {name} = 1"):
+        for text in (
+            f"set {name} = 1",
+            f"`{name}` = 1",
+            f"key = ${{{name}}}",
+            f"row = 1; set {name} = 1",
+        ):
             with pytest.raises(PlacedError):
                 filter_sql(text)
         assert "${" not in filter_sql(f"key = '${{{name}}}'")
@@ -122,11 +147,18 @@ def test_nothing_that_was_written_is_taken_for_sql() -> None:
 
 
 def test_other_tables_have_their_own_columns() -> None:
-    assert filter_sql("requested_end = 18446744073709551615 and file = 'a.pcap'", "streams").startswith("(`requested_end` = 1844")
+    assert filter_sql(
+        "requested_end = 18446744073709551615 and file = 'a.pcap'", "streams"
+    ).startswith("(`requested_end` = 1844")
     with pytest.raises(PlacedError, match="no column is called by_seqno"):
         filter_sql("by_seqno = 1", "streams")
     for name in ("relative_ns > 5", "collection = 'produce.fruit'"):
-        with pytest.raises(UsageError, match=f"the tables of Spark and of pipelines have no column {name.split()[0]}"):
+        with pytest.raises(
+            UsageError,
+            match=f"the tables of Spark and of pipelines have no column {name.split()[0]}",
+        ):
             filter_sql(name)
-    with pytest.raises(UsageError, match=re.escape("table stream: there is none; did you mean streams?")):
+    with pytest.raises(
+        UsageError, match=re.escape("table stream: there is none; did you mean streams?")
+    ):
         filter_sql("true", "stream")

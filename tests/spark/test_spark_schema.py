@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
-from dcpinspect.spark.spark_schema import COLUMNS, TABLES, ddl, kept, message_rows, table_schema, whole_numbers
+from dcpinspect.spark.spark_schema import (
+    COLUMNS,
+    TABLES,
+    ddl,
+    kept,
+    message_rows,
+    table_schema,
+    whole_numbers,
+)
 from dcpinspect.tables.arrow import record_batch, type_of
 from tests.peers.truth import SAMPLES
 from tests.tables.build import batch
@@ -33,7 +41,10 @@ def told(path: Path) -> dict[str, Any]:
         reading.check()
         batches = list(reading)
         messages = [record_batch(one, np.arange(len(one)), NAMES) for one in batches]
-        return {"messages": pa.Table.from_batches(messages), **{name: records.arrow() for name, records in reading.by_name().items()}}
+        return {
+            "messages": pa.Table.from_batches(messages),
+            **{name: records.arrow() for name, records in reading.by_name().items()},
+        }
 
 
 def as_written(value: Any, kind: Any, *, hex_: bool = False) -> Any:
@@ -55,7 +66,9 @@ def expected(name: str, table: Any) -> dict[str, list[Any]]:
     columns = {field.name: [None] * len(table) for field in table_schema(name)}
     for field in table.schema:
         is_hex = whole_numbers(name).get(field.name) == "hex64"
-        columns[field.name] = [as_written(value, field.type, hex_=is_hex) for value in table[field.name].to_pylist()]
+        columns[field.name] = [
+            as_written(value, field.type, hex_=is_hex) for value in table[field.name].to_pylist()
+        ]
     return columns
 
 
@@ -75,35 +88,74 @@ def test_messages_are_kept_as_quickly_as_they_are_made_and_the_same() -> None:
         for one in reading:
             rows = np.arange(len(one))[::2]
             found = pa.Table.from_batches([message_rows(one, rows, NAMES)])
-            assert found.equals(kept("messages", pa.Table.from_batches([record_batch(one, rows, NAMES)])))
+            assert found.equals(
+                kept("messages", pa.Table.from_batches([record_batch(one, rows, NAMES)]))
+            )
 
 
 def test_the_greatest_numbers_of_a_message_keep_their_bits() -> None:
     one = batch(
-        encode("dcp_stream_req", vbucket=7, cas=2**63, vbucket_uuid=TOP, end_seqno=TOP, start_seqno=2**63 - 1),
-        encode("dcp_mutation", vbucket=0xFFFF, opaque=0xFFFF_FFFF, cas=TOP, by_seqno=2**63, key=b"\xff"),
+        encode(
+            "dcp_stream_req",
+            vbucket=7,
+            cas=2**63,
+            vbucket_uuid=TOP,
+            end_seqno=TOP,
+            start_seqno=2**63 - 1,
+        ),
+        encode(
+            "dcp_mutation", vbucket=0xFFFF, opaque=0xFFFF_FFFF, cas=TOP, by_seqno=2**63, key=b"\xff"
+        ),
     )
-    columns = ["cas", "start_seqno", "end_seqno", "vbucket_uuid", "by_seqno", "vbucket", "opaque", "magic", "key", "key_bytes"]
+    columns = [
+        "cas",
+        "start_seqno",
+        "end_seqno",
+        "vbucket_uuid",
+        "by_seqno",
+        "vbucket",
+        "opaque",
+        "magic",
+        "key",
+        "key_bytes",
+    ]
     assert message_rows(one, np.arange(2), columns).to_pylist() == [
-        dict(zip(columns, (-(2**63), 2**63 - 1, -1, -1, None, 7, 0, 0x80, None, None), strict=True)),
-        dict(zip(columns, (-1, None, None, None, -(2**63), 0xFFFF, 0xFFFF_FFFF, 0x80, None, b"\xff"), strict=True)),
+        dict(
+            zip(columns, (-(2**63), 2**63 - 1, -1, -1, None, 7, 0, 0x80, None, None), strict=True)
+        ),
+        dict(
+            zip(
+                columns,
+                (-1, None, None, None, -(2**63), 0xFFFF, 0xFFFF_FFFF, 0x80, None, b"\xff"),
+                strict=True,
+            )
+        ),
     ]
 
 
 @given(st.lists(U64), st.integers(0, 3))
 def test_any_64_bits_come_back(values: list[int | None], skip: int) -> None:
-    wanted = [value if value is None else value - 2**64 if value >= 2**63 else value for value in values][skip:]
+    wanted = [
+        value if value is None else value - 2**64 if value >= 2**63 else value for value in values
+    ][skip:]
     numbers = pa.array(values, pa.uint64())[skip:]
-    texts = pa.array([value if value is None else f"0x{value:016x}" for value in values], pa.string())[skip:]
+    texts = pa.array(
+        [value if value is None else f"0x{value:016x}" for value in values], pa.string()
+    )[skip:]
     table = pa.table({"by_seqno": numbers, "cas": texts})
     found = kept("messages", table)
     assert found["by_seqno"].to_pylist() == found["cas"].to_pylist() == wanted
-    assert found["by_seqno"].cast(pa.int64()).combine_chunks().view(pa.uint64()).to_pylist() == numbers.to_pylist()
+    assert (
+        found["by_seqno"].cast(pa.int64()).combine_chunks().view(pa.uint64()).to_pylist()
+        == numbers.to_pylist()
+    )
 
 
 @given(st.lists(st.one_of(st.none(), st.lists(U64))))
 def test_so_do_those_within_lists(values: list[list[int | None] | None]) -> None:
-    found = kept("findings", pa.table({"seqnos": pa.array(values, pa.list_(pa.uint64()))}))["seqnos"].to_pylist()
+    found = kept("findings", pa.table({"seqnos": pa.array(values, pa.list_(pa.uint64()))}))[
+        "seqnos"
+    ].to_pylist()
     assert found == [as_written(value, pa.list_(pa.uint64())) for value in values]
 
 
@@ -111,8 +163,12 @@ def test_every_column_says_which_of_its_numbers_are_bits() -> None:
     assert whole_numbers("messages")["cas"] == "hex64"
     assert whole_numbers("streams")["requested_end"] == "u64"
     for name in TABLES:
-        assert all(table_schema(name).field(column).type == pa.int64() for column in whole_numbers(name))
-    assert {column for column in NAMES if type_of(column) == pa.uint64()} <= set(whole_numbers("messages"))
+        assert all(
+            table_schema(name).field(column).type == pa.int64() for column in whole_numbers(name)
+        )
+    assert {column for column in NAMES if type_of(column) == pa.uint64()} <= set(
+        whole_numbers("messages")
+    )
 
 
 @pytest.mark.spark
@@ -123,7 +179,9 @@ def test_spark_takes_every_table_and_gives_it_back(spark: SparkSession) -> None:
     tables = {name: kept(name, table) for name, table in told(SAMPLES / "tour.pcapng").items()}
     longest = max(map(len, tables.values()))
     columns = {  # side by side, so that it is one job
-        f"{name} {column}": pa.concat_arrays([*table[column].chunks, pa.nulls(longest - len(table), table[column].type)])
+        f"{name} {column}": pa.concat_arrays(
+            [*table[column].chunks, pa.nulls(longest - len(table), table[column].type)]
+        )
         for name, table in tables.items()
         for column in table.column_names
     }

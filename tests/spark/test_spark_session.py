@@ -41,14 +41,21 @@ def java(folder: Path, prints: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_java_that_is_too_old_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_is_too_old_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     java(tmp_path, 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(UsageError, match=r"Spark needs Java 17 or newer, and .*/bin/java is Java 11; install a headless JRE"):
+    with pytest.raises(
+        UsageError,
+        match=r"Spark needs Java 17 or newer, and .*/bin/java is Java 11; install a headless JRE",
+    ):
         check_installed()
 
 
-def test_a_java_that_says_nothing_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_says_nothing_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     java(tmp_path, "what \x1b do you want")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UsageError, match=r"does not say its version \(what \\x1b do you want\)"):
@@ -59,16 +66,24 @@ def test_no_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert java_program() is None
-    with pytest.raises(UsageError, match="Spark needs Java 17 or newer, and there is none; install"):
+    with pytest.raises(
+        UsageError, match="Spark needs Java 17 or newer, and there is none; install"
+    ):
         check_installed()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # which has none
-    with pytest.raises(UsageError, match=r"JAVA_HOME is .* which has no bin.java; correct it, or unset it"):
+    with pytest.raises(
+        UsageError, match=r"JAVA_HOME is .* which has no bin.java; correct it, or unset it"
+    ):
         check_installed()
 
 
 def test_no_pyspark_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
-    with pytest.raises(UsageError, match=r"the pipeline needs pyspark; install dcpinspect\[spark\]"):
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "pyspark" else name
+    )
+    with pytest.raises(
+        UsageError, match=r"the pipeline needs pyspark; install dcpinspect\[spark\]"
+    ):
         check_installed()
 
 
@@ -85,7 +100,9 @@ def test_what_a_task_raises_is_one_line(spark: SparkSession) -> None:
     def fail(item: int) -> int:
         raise OSError(28, "No space left on device", f"/out/{item}")
 
-    with pytest.raises(sessions.SparkFailedError, match=r"a job of Spark failed: .*No space left on device") as raised:
+    with pytest.raises(
+        sessions.SparkFailedError, match=r"a job of Spark failed: .*No space left on device"
+    ) as raised:
         SparkTasks(spark, lambda *_: None).each("failing", fail, [1], [1])
     assert "\n" not in str(raised.value)
 
@@ -94,12 +111,17 @@ def test_a_failure_to_start_python_names_what_that_python_said() -> None:
     said = (
         "An error occurred while calling o84.getResult.\n"
         ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
-        "Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0: org.apache.spark.SparkException: \n"
-        "Error from python worker:\n  /venv/bin/python: No module named pyspark.daemon; 'pyspark' is not a package\n"
+        "Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Lost "
+        "task 0.0: org.apache.spark.SparkException: \n"
+        "Error from python worker:\n  /venv/bin/python: No module named pyspark.daemon; "
+        "'pyspark' is not a package\n"
         "PYTHONPATH was:\n  /mine\n"
         "Caused by: org.apache.spark.SparkException: \n"
     )
-    assert sessions._cause(RuntimeError(said)) == "/venv/bin/python: No module named pyspark.daemon; 'pyspark' is not a package"
+    assert (
+        sessions._cause(RuntimeError(said))
+        == "/venv/bin/python: No module named pyspark.daemon; 'pyspark' is not a package"
+    )
 
 
 @pytest.mark.slow
@@ -120,7 +142,13 @@ def test_java_that_is_killed_is_one_line() -> None:
         except DcpInspectError as error:
             print(error)
     """
-    done = subprocess.run([sys.executable, "-c", dedent(script)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     told = "Java ended while Spark ran; something killed it, as Linux does if memory is short\n"
     assert (done.stdout, done.stderr) == (told, "")
 

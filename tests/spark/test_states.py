@@ -1,4 +1,6 @@
-"""Connections that go on in new captures are gone on with; what they tell is what one reading of everything tells."""
+"""Connections that go on in new captures are gone on with; what they tell is what one reading of
+everything tells.
+"""
 
 from __future__ import annotations
 
@@ -51,23 +53,34 @@ def states_of(out: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("sample", "files"), [("tour.pcapng", 10), ("lossy.pcap", 3)])
-def test_files_added_singly_tell_what_one_reading_tells_and_each_message_is_found_once(sample: str, files: int, tmp_path: Path) -> None:
+def test_files_added_singly_tell_what_one_reading_tells_and_each_message_is_found_once(
+    sample: str, files: int, tmp_path: Path
+) -> None:
     packets = packets_of(SAMPLES / sample)
-    ring = cut(tmp_path / "ring", packets, [len(packets) * number // files for number in range(1, files)])
+    ring = cut(
+        tmp_path / "ring", packets, [len(packets) * number // files for number in range(1, files)]
+    )
     found = list(added(tmp_path / "out", ring, range(files + 1)))
-    assert stored(tmp_path / "out", cut=True) == told(written(tmp_path / "whole.pcap", packets), cut=True)
+    assert stored(tmp_path / "out", cut=True) == told(
+        written(tmp_path / "whole.pcap", packets), cut=True
+    )
     assert sum(found) <= 1.2 * messages(tmp_path / "out")
 
 
 @pytest.mark.parametrize("seed", first_of(range(4), 2))
 def test_cut_anywhere_and_disturbed_and_added_in_any_portions(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    packets = packets_of(SAMPLES / rng.choice(["capture-loss.pcap", "rollback.pcap", "snapshots.pcap", "tour.pcapng"]))
+    packets = packets_of(
+        SAMPLES
+        / rng.choice(["capture-loss.pcap", "rollback.pcap", "snapshots.pcap", "tour.pcapng"])
+    )
     at = places(rng, len(packets), 9)
     packets = disturbed(rng, packets, at)
     ring = cut(tmp_path / "ring", packets, at)
     list(added(tmp_path / "out", ring, [0, *sorted(rng.sample(range(1, 10), 3)), 10]))
-    assert stored(tmp_path / "out", cut=True) == told(written(tmp_path / "whole.pcap", packets), cut=True)
+    assert stored(tmp_path / "out", cut=True) == told(
+        written(tmp_path / "whole.pcap", packets), cut=True
+    )
 
 
 def test_files_that_grow_between_runs_and_one_that_comes_late(tmp_path: Path) -> None:
@@ -90,7 +103,9 @@ def test_fragments_that_a_later_capture_puts_together(tmp_path: Path) -> None:
     packets = test_unusual.wrapped("fragments of VXLAN")
     ring = cut(tmp_path / "ring", packets, [len(packets) * number // 4 for number in range(1, 4)])
     list(added(tmp_path / "out", ring, range(5)))
-    assert stored(tmp_path / "out", cut=True) == told(written(tmp_path / "whole.pcap", packets), cut=True)
+    assert stored(tmp_path / "out", cut=True) == told(
+        written(tmp_path / "whole.pcap", packets), cut=True
+    )
 
 
 def test_what_comes_late_or_leaves_is_followed_from_the_first_packet(tmp_path: Path) -> None:
@@ -100,12 +115,16 @@ def test_what_comes_late_or_leaves_is_followed_from_the_first_packet(tmp_path: P
     ran(out, one, two)
     assert states_of(out)
     assert ran(out, four).messages < messages(out)
-    assert {str(path.relative_to(out)) for path in (out / "parts").rglob("*.state")} >= {*states_of(out)}
+    assert {str(path.relative_to(out)) for path in (out / "parts").rglob("*.state")} >= {
+        *states_of(out)
+    }
     assert ran(out, three).messages == messages(out)  # it belongs before the last one
     assert stored(out, cut=True) == told(written(tmp_path / "whole.pcap", packets), cut=True)
     expire(Options((), str(out)), packets[99].time_ns + 1, here)
     assert stored(out, cut=True) == told(written(tmp_path / "rest.pcap", packets[100:]), cut=True)
-    assert {str(path.relative_to(out)) for path in (out / "parts").rglob("*.state")} == {*states_of(out)}
+    assert {str(path.relative_to(out)) for path in (out / "parts").rglob("*.state")} == {
+        *states_of(out)
+    }
 
 
 @pytest.mark.parametrize("kind", ["damaged", "of others", "gone", "whole"])
@@ -132,13 +151,18 @@ def test_states_of_redacted_outputs_are_encrypted(tmp_path: Path) -> None:
     one, two = cut(tmp_path / "ring", packets, [60])
     salted: dict[str, Any] = {"redacts": True, "salt_file": str(tmp_path / "salt")}
     ran(tmp_path / "out", one, **salted)
-    assert all(is_sealed(io.BytesIO((tmp_path / "out" / name).read_bytes())) for name in states_of(tmp_path / "out"))
+    assert all(
+        is_sealed(io.BytesIO((tmp_path / "out" / name).read_bytes()))
+        for name in states_of(tmp_path / "out")
+    )
     assert ran(tmp_path / "out", one, two, **salted).messages < messages(tmp_path / "out")
     ran(tmp_path / "at once", one, two, **salted)
     assert stored(tmp_path / "out", cut=True) == stored(tmp_path / "at once", cut=True)
 
 
-def test_a_run_that_fails_leaves_the_state_of_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_leaves_the_state_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     one, two = cut(tmp_path / "ring", packets, [60])
     out = tmp_path / "out"
@@ -146,7 +170,9 @@ def test_a_run_that_fails_leaves_the_state_of_the_one_before(tmp_path: Path, mon
     before = states_of(out)
     with monkeypatch.context() as patch:
         patch.setattr(states, "mark_of", lambda _: 1 / 0)
-        patch.setattr("dcpinspect.spark.analysis.mark_of", lambda _: 1 / 0)  # after its files are written
+        patch.setattr(
+            "dcpinspect.spark.analysis.mark_of", lambda _: 1 / 0
+        )  # after its files are written
         with pytest.raises(ZeroDivisionError):
             ran(out, one, two)
     assert states_of(out) == before

@@ -28,7 +28,10 @@ def test_connections_are_apart_unless_fragments_are_between_their_addresses() ->
 
 def test_fragments_belong_with_what_was_found_in_them() -> None:
     a, b = pair(1, 2, 7), pair(3, 4, 7)
-    assert groups(a, b, wild(8, 9), joins=[(wild(8, 9), b)]) == {frozenset({a}), frozenset({b, wild(8, 9)})}
+    assert groups(a, b, wild(8, 9), joins=[(wild(8, 9), b)]) == {
+        frozenset({a}),
+        frozenset({b, wild(8, 9)}),
+    }
     assert groups(a, b, joins=[(wild(8, 9), b)]) == {frozenset({a}), frozenset({b})}
 
 
@@ -38,7 +41,10 @@ def test_fragments_without_addresses_may_belong_anywhere() -> None:
 
 def test_components_do_not_depend_on_the_order_in_which_groups_come() -> None:
     rng = random.Random(1)
-    keys = [pair(rng.randrange(5), rng.randrange(5), port) for port in range(40)] + [wild(1, 2), wild(3, 3)]
+    keys = [pair(rng.randrange(5), rng.randrange(5), port) for port in range(40)] + [
+        wild(1, 2),
+        wild(3, 3),
+    ]
     expected = components(keys)
     for _ in range(5):
         rng.shuffle(keys)
@@ -56,8 +62,15 @@ def test_parts_are_balanced_and_hold_everything_once() -> None:
 
 
 def test_connections_at_several_points_are_copies_but_where_there_is_most_of_them() -> None:
-    seen = [Seen("a", b"x", {1, 2}, 10), Seen("b", b"x", {2, 3}, 30), Seen("c", b"x", {9}, 5), Seen("d", b"x", (), 99)]
-    assert copies([*seen, Seen("a", b"y", {7}, 4), Seen("b", b"y", {7}, 4), Seen("a", b"z", {7}, 4)]) == {
+    seen = [
+        Seen("a", b"x", {1, 2}, 10),
+        Seen("b", b"x", {2, 3}, 30),
+        Seen("c", b"x", {9}, 5),
+        Seen("d", b"x", (), 99),
+    ]
+    assert copies(
+        [*seen, Seen("a", b"y", {7}, 4), Seen("b", b"y", {7}, 4), Seen("a", b"z", {7}, 4)]
+    ) == {
         "a": {b"x": ("b", b"x")},
         "b": {b"y": ("a", b"y")},
     }

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def test_items_share_tasks_of_about_equal_size() -> None:
     assert packed([], 4) == []
-    assert sorted(number for task in packed([LEAST_BYTES] * 10, 4) for number in task) == list(range(10))
+    assert sorted(number for task in packed([LEAST_BYTES] * 10, 4) for number in task) == list(
+        range(10)
+    )
     assert len(packed([LEAST_BYTES] * 10, 4)) == 4
     assert len(packed([1 << 30] * 3, 2)) == 3
 
@@ -26,7 +28,9 @@ def test_little_work_is_one_task() -> None:
 
 
 @pytest.mark.spark
-def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(spark: SparkSession) -> None:
+def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(
+    spark: SparkSession,
+) -> None:
     seen: list[tuple[str, int, int]] = []
     tasks = SparkTasks(spark, lambda *step: seen.append(step))
 
@@ -41,7 +45,15 @@ def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(spa
 
 
 @pytest.mark.spark
-def test_executors_of_another_build_are_one_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executors_of_another_build_are_one_line(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(program, "build", lambda: "0.0 other")  # executors do not see it
-    with pytest.raises(UsageError, match=r"have another build of dcpinspect \(.*; this is 0.0 other\); install the same one on all"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"have another build of dcpinspect \(.*; this is 0.0 other\); install the same one "
+            r"on all"
+        ),
+    ):
         SparkTasks(spark).each("squaring", abs, [1], [1])

@@ -1,4 +1,6 @@
-"""A task puts the parts together: the driver has no streams, and the tables are those of one reading."""
+"""A task puts the parts together: the driver has no streams, and the tables are those of one
+reading.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +33,32 @@ SAMPLES = Path(__file__).parents[2] / "sample_captures"
 def test_a_task_that_asks_others_writes_the_tables_of_a_reading(
     kind: str, redacts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which gaps are in dispute, the events around them, and in what streams of one history differ."""
+    """Which gaps are in dispute, the events around them, and in what streams of one history
+    differ.
+    """
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     monkeypatch.setattr(nested, "is_little", lambda _: False)
     tasks = Seeing()
     talks = [with_gaps(0), with_gaps(1, 12), with_gaps(2)]
     if kind == "keys":
-        talks = [with_other_keys(0, {}), with_other_keys(1, dict.fromkeys(range(3, 15), "other")), with_other_keys(2, {5: "third"})]
+        talks = [
+            with_other_keys(0, {}),
+            with_other_keys(1, dict.fromkeys(range(3, 15), "other")),
+            with_other_keys(2, {5: "third"}),
+        ]
     path = tmp_path / "three.pcap"
     path.write_bytes(capture(*talks))
-    pipeline.run(pipeline.Options([str(path)], str(tmp_path / "out"), redacts=redacts), lambda: nullcontext(tasks))
+    pipeline.run(
+        pipeline.Options([str(path)], str(tmp_path / "out"), redacts=redacts),
+        lambda: nullcontext(tasks),
+    )
     steps = [what for what, _ in tasks.steps if what.startswith("comparing")]
     assert steps == [*(["comparing gaps"] if kind == "gaps" else []), *["comparing streams"] * 3]
     redactor = Manifest.newest(tmp_path / "out").with_salt(None).salt
-    assert stored(tmp_path / "out", cut=False) == told(path, cut=False, redactor=redactor.redactor() if redactor else None)
+    assert stored(tmp_path / "out", cut=False) == told(
+        path, cut=False, redactor=redactor.redactor() if redactor else None
+    )
     assert not list((tmp_path / "out" / "parts").rglob("together*"))
 
 
@@ -60,7 +73,9 @@ def test_a_caller_that_wants_the_whole_gets_it_and_the_same_tables(tmp_path: Pat
 
 
 @pytest.mark.spark
-def test_the_driver_puts_nothing_together(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_puts_nothing_together(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuses(*_: Any, **__: Any) -> None:
         pytest.fail("the driver has all streams")
 

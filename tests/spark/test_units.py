@@ -15,7 +15,14 @@ PCAP = bytes.fromhex("d4c3b2a1") + b"\0" * 20
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("node1/ring_1.pcap", "node1/ring_2.pcap.gz", "node2/no-ending", "node2/notes.txt", "node2/.hidden.pcap", "out/x.pcap"):
+    for name in (
+        "node1/ring_1.pcap",
+        "node1/ring_2.pcap.gz",
+        "node2/no-ending",
+        "node2/notes.txt",
+        "node2/.hidden.pcap",
+        "out/x.pcap",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"text" if name.endswith("txt") else PCAP)
     return tmp_path
@@ -23,18 +30,31 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_directory_gives_its_captures_by_name_or_by_how_they_begin(folder: Path) -> None:
     found = list(files_of([str(folder)], without=str(folder / "out")))
-    assert [os.path.relpath(path, folder) for path in found] == ["node1/ring_1.pcap", "node1/ring_2.pcap.gz", "node2/no-ending"]
+    assert [os.path.relpath(path, folder) for path in found] == [
+        "node1/ring_1.pcap",
+        "node1/ring_2.pcap.gz",
+        "node2/no-ending",
+    ]
 
 
 def test_no_file_comes_twice_and_what_is_named_comes_whatever_it_is(folder: Path) -> None:
     (folder / "link.pcap").symlink_to(folder / "node1" / "ring_1.pcap")
-    names = [str(folder / "node2" / "notes.txt"), str(folder / "node1" / "*.pcap"), str(folder / "link.pcap")]
+    names = [
+        str(folder / "node2" / "notes.txt"),
+        str(folder / "node1" / "*.pcap"),
+        str(folder / "link.pcap"),
+    ]
     assert list(files_of(names, without="")) == [names[0], str(folder / "node1" / "ring_1.pcap")]
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("-", "a pipeline reads files"), ("nosuch", "is missing"), ("*.nosuch", "no file matches"), ("", "an empty name: is missing")],
+    [
+        ("-", "a pipeline reads files"),
+        ("nosuch", "is missing"),
+        ("*.nosuch", "no file matches"),
+        ("", "an empty name: is missing"),
+    ],
 )
 def test_what_is_not_there_is_told(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
@@ -46,9 +66,14 @@ def test_an_empty_directory_is_told(tmp_path: Path) -> None:
         files_of([str(tmp_path)], without="")
 
 
-@pytest.mark.parametrize(("rule", "points"), [("dir", {"node1", "node2"}), ("name:all", {"all"}), ("stem", {"ring", "no-ending"})])
+@pytest.mark.parametrize(
+    ("rule", "points"),
+    [("dir", {"node1", "node2"}), ("name:all", {"all"}), ("stem", {"ring", "no-ending"})],
+)
 def test_points(folder: Path, rule: str, points: set[str]) -> None:
-    units, known = units_of(files_of([str(folder / "node1"), str(folder / "node2")], without=""), check_rule(rule), {})
+    units, known = units_of(
+        files_of([str(folder / "node1"), str(folder / "node2")], without=""), check_rule(rule), {}
+    )
     assert {unit.point for unit in units} == set(known.values()) == points
     with pytest.raises(UsageError, match="--capture-point x: files belong together"):
         check_rule("x")
@@ -59,7 +84,10 @@ def test_points_of_one_name_are_told_apart(tmp_path: Path) -> None:
     for path in paths:
         path.parent.mkdir(parents=True)
         path.write_bytes(PCAP)
-    assert [unit.point for unit in units_of({str(path): "" for path in paths}, "dir", {})[0]] == ["ring", "west/ring"]
+    assert [unit.point for unit in units_of({str(path): "" for path in paths}, "dir", {})[0]] == [
+        "ring",
+        "west/ring",
+    ]
 
 
 def test_a_unit_is_its_bytes_and_knows_what_continues_it(tmp_path: Path) -> None:
@@ -99,8 +127,14 @@ def named(*names: tuple[str, int | None]) -> list[tuple[Unit, int | None]]:
     ("units", "order"),
     [
         ((("r_10", 30), ("r_9", 20), ("r_2", 10)), ["r_2", "r_9", "r_10"]),
-        ((("r_1", 30), ("r_2", 10), ("r_3", 20)), ["r_2", "r_3", "r_1"]),  # a ring that has begun again
-        ((("r_1", 11), ("r_2", 10), ("r_3", 12)), ["r_1", "r_2", "r_3"]),  # a clock that was set does not order files
+        (
+            (("r_1", 30), ("r_2", 10), ("r_3", 20)),
+            ["r_2", "r_3", "r_1"],
+        ),  # a ring that has begun again
+        (
+            (("r_1", 11), ("r_2", 10), ("r_3", 12)),
+            ["r_1", "r_2", "r_3"],
+        ),  # a clock that was set does not order files
         ((("b", 1), ("a", 2), ("c", None)), ["b", "a", "c"]),
     ],
 )

@@ -29,7 +29,9 @@ def test_the_greatest_numbers_are_the_greatest(spark: SparkSession) -> None:
         encode("dcp_mutation", by_seqno=5, cas=5, key=b"c"),
         encode("noop"),
     )
-    shown = readable(frames.messages(spark, one).selectExpr("by_seqno", "cas", "key", "1 AS `more``or less`"))
+    shown = readable(
+        frames.messages(spark, one).selectExpr("by_seqno", "cas", "key", "1 AS `more``or less`")
+    )
     assert shown.columns == ["by_seqno", "cas", "key", "more`or less", "by_seqno_bits", "cas_bits"]
     assert [tuple(row) for row in shown.orderBy(shown.by_seqno.desc_nulls_last()).collect()] == [
         (TOP, "0xffffffffffffffff", "a", 1, -1, -1),
@@ -44,7 +46,12 @@ def test_the_greatest_numbers_are_the_greatest(spark: SparkSession) -> None:
 def test_a_table_says_what_it_says_elsewhere(spark: SparkSession, name: str) -> None:
     table = told(SAMPLES / "rollback.pcap")[name]
     shown = readable(spark.createDataFrame(kept(name, table)), name).toArrow()
-    wanted = pa.table({column: table[column] if column in table.column_names else pa.nulls(len(table)) for column in columns_of(name)})
+    wanted = pa.table(
+        {
+            column: table[column] if column in table.column_names else pa.nulls(len(table))
+            for column in columns_of(name)
+        }
+    )
     assert shown.select(wanted.column_names).to_pydict() == wanted.to_pydict()
 
 

@@ -34,7 +34,8 @@ def test_parts_are_put_together_as_a_reading_would_tell(tmp_path: Path) -> None:
         for _ in again:
             pass
     words = [  # parts number rows in their own way
-        [(one.rule, re.sub(r"\brow \d+", "row", one.message), one.count) for one in found] for found in (told, again.findings())
+        [(one.rule, re.sub(r"\brow \d+", "row", one.message), one.count) for one in found]
+        for found in (told, again.findings())
     ]
     assert words[0] == words[1]
 
@@ -65,7 +66,13 @@ def test_parts_that_are_gone_or_none_are_one_line(tmp_path: Path) -> None:
     ):
         (damaged,) = [Path(path)] if Path(path).is_file() else Path(path).glob("*.parquet")
         damaged.write_bytes(damaged.read_bytes()[:20])
-        with pytest.raises(UsageError, match=rf"^{re.escape(path)}: cannot be read \(.*\); run the pipeline into a new directory$"):
+        with pytest.raises(
+            UsageError,
+            match=(
+                rf"^{re.escape(path)}: cannot be read \(.*\); run the pipeline into a new "
+                r"directory$"
+            ),
+        ):
             ask()
     Path(manifest.path(part.file)).unlink()
     with pytest.raises(UsageError, match="cannot be read"):

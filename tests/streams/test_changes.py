@@ -1,4 +1,6 @@
-"""Events as records: the key that is shown of one, and what of it tells whether another is the same."""
+"""Events as records: the key that is shown of one, and what of it tells whether another is the
+same.
+"""
 
 from __future__ import annotations
 

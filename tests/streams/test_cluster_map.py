@@ -12,11 +12,15 @@ from dcpinspect.streams.cluster_map import ClusterMaps, active_nodes
 
 
 def cluster_map(servers: list[str], chains: list[list[int]]) -> bytes:
-    return json.dumps({"rev": 7, "vBucketServerMap": {"serverList": servers, "vBucketMap": chains}}).encode()
+    return json.dumps(
+        {"rev": 7, "vBucketServerMap": {"serverList": servers, "vBucketMap": chains}}
+    ).encode()
 
 
 def test_the_first_of_a_chain_has_the_vbucket_active() -> None:
-    assert active_nodes(cluster_map(["$HOST:11210", "b:11210"], [[0, 1], [1, 0], [-1, 0], [1]])) == {
+    assert active_nodes(
+        cluster_map(["$HOST:11210", "b:11210"], [[0, 1], [1, 0], [-1, 0], [1]])
+    ) == {
         0: "$HOST:11210",
         1: "b:11210",
         3: "b:11210",
@@ -24,16 +28,33 @@ def test_the_first_of_a_chain_has_the_vbucket_active() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"{", b"[]", b"{}", b'{"vBucketServerMap": 3}', cluster_map(["a"], [[]]), b"[" * 100_000, b'{"vBucketServerMap": {}}']
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"vBucketServerMap": 3}',
+        cluster_map(["a"], [[]]),
+        b"[" * 100_000,
+        b'{"vBucketServerMap": {}}',
+    ],
 )
 def test_what_is_no_map_lists_nothing(text: bytes) -> None:
     assert active_nodes(text) == {}
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
 def test_whatever_stands_there_is_no_exception(value: object) -> None:
     active_nodes(json.dumps({"vBucketServerMap": value}).encode())
-    active_nodes(json.dumps({"vBucketServerMap": {"serverList": value, "vBucketMap": value}}).encode())
+    active_nodes(
+        json.dumps({"vBucketServerMap": {"serverList": value, "vBucketMap": value}}).encode()
+    )
 
 
 def test_a_map_that_is_longer_than_any_lists_nothing() -> None:

@@ -23,7 +23,11 @@ MANIFEST = {
     "uid": "3",
     "scopes": [
         {"name": "_default", "uid": "0", "collections": [{"name": "_default", "uid": "0"}]},
-        {"name": "produce", "uid": "8", "collections": [{"name": "fruit", "uid": "8"}, {"name": "leek", "uid": "1f"}]},
+        {
+            "name": "produce",
+            "uid": "8",
+            "collections": [{"name": "fruit", "uid": "8"}, {"name": "leek", "uid": "1f"}],
+        },
     ],
 }
 
@@ -32,13 +36,21 @@ def messages(*talks: Told, sizes: Sequence[int] = ()) -> list[dict[str, Any]]:
     """The rows of a reading whose packets come in batches of these sizes."""
     engine = Engine(["told.pcap"], ports=(PORT,))
     made = [*(engine.feed(part) for part in batches(packets(*talks), sizes)), engine.finish()]
-    tables = [record_batch(batch, np.arange(len(batch)), COLUMNS).to_pylist() for batch in made if batch is not None]
+    tables = [
+        record_batch(batch, np.arange(len(batch)), COLUMNS).to_pylist()
+        for batch in made
+        if batch is not None
+    ]
     return [row for table in tables for row in table]
 
 
 def named(*talks: Told, sizes: Sequence[int] = ()) -> list[tuple[str, str]]:
     """Key and collection of the mutations."""
-    return [(row["key"], row["collection"]) for row in messages(*talks, sizes=sizes) if row["name"] == "dcp_mutation"]
+    return [
+        (row["key"], row["collection"])
+        for row in messages(*talks, sizes=sizes)
+        if row["name"] == "dcp_mutation"
+    ]
 
 
 def streaming(*, bucket: str = "", port: int = 50_000) -> Told:
@@ -78,12 +90,16 @@ def test_system_events_name_what_comes_behind_them() -> None:
 
 
 @pytest.mark.parametrize("version", ["v0", "v1", "v2"])
-def test_system_events_are_not_explained_field_by_field_for_their_names(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_events_are_not_explained_field_by_field_for_their_names(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(MessageBatch, "annotate")
     talk = streaming()
     stream = talk.stream(7)
     stream.snapshot(0, 99, "memory")
-    stream.system_event(1, "begin-collection", "fruit", version=version, manifest_uid=3, scope_id=0, collection_id=9)
+    stream.system_event(
+        1, "begin-collection", "fruit", version=version, manifest_uid=3, scope_id=0, collection_id=9
+    )
     stream.mutation(2, "k", collection=9)
     assert named(talk) == [("k", "_default.fruit")]
     assert tables(talk).tracker.conversation.of(1).manifest.collections[9].name == "fruit"
@@ -93,8 +109,12 @@ def test_a_system_event_has_the_name_that_it_tells() -> None:
     talk = streaming()
     stream = talk.stream(7)
     stream.system_event(1, "create-scope", "produce", version="v2", manifest_uid=2, scope_id=8)
-    stream.system_event(2, "begin-collection", "fruit", version="v2", manifest_uid=3, scope_id=8, collection_id=9)
-    stream.system_event(3, "end-collection", version="v2", manifest_uid=4, scope_id=8, collection_id=9)
+    stream.system_event(
+        2, "begin-collection", "fruit", version="v2", manifest_uid=3, scope_id=8, collection_id=9
+    )
+    stream.system_event(
+        3, "end-collection", version="v2", manifest_uid=4, scope_id=8, collection_id=9
+    )
     told = [row["collection"] for row in messages(talk) if row["name"] == "dcp_system_event"]
     assert told == [None, "produce.fruit", "produce.fruit"]
 
@@ -114,7 +134,9 @@ def test_a_manifest_names_collections_by_hexadecimal_ids(*, is_compressed: bool)
 
 def test_a_manifest_that_was_set_names_them_when_it_is_accepted() -> None:
     talk = streaming()
-    talk.ask("collections_set_manifest", status=4, value=json.dumps(MANIFEST).replace("fruit", "refused"))
+    talk.ask(
+        "collections_set_manifest", status=4, value=json.dumps(MANIFEST).replace("fruit", "refused")
+    )
     talk.ask("collections_set_manifest", value=json.dumps(MANIFEST))
     talk.stream(7).mutation(1, "a", collection=8)
     assert named(talk) == [("a", "produce.fruit")]
@@ -136,7 +158,12 @@ def test_ids_that_were_asked_for_by_name_have_it(place: str) -> None:
     stream.mutation(4, "b", collection=8)
     stream.mutation(5, "c", collection=10)
     stream.mutation(6, "d", collection=9)
-    assert named(talk) == [("a", "produce.fruit"), ("b", "produce.fruit"), ("c", "produce.leek"), ("d", "?0x9")]
+    assert named(talk) == [
+        ("a", "produce.fruit"),
+        ("b", "produce.fruit"),
+        ("c", "produce.leek"),
+        ("d", "?0x9"),
+    ]
 
 
 def test_a_scope_that_was_asked_for_by_name_has_it() -> None:
@@ -148,15 +175,27 @@ def test_a_scope_that_was_asked_for_by_name_has_it() -> None:
     assert named(talk) == [("a", "produce.fruit")]
 
 
-def test_what_one_connection_is_told_of_a_bucket_is_so_on_others_of_that_bucket_and_server() -> None:
-    told, same, other, none = streaming(bucket="shop"), streaming(bucket="shop"), streaming(bucket="else"), streaming()
+def test_what_one_connection_is_told_of_a_bucket_is_so_on_others_of_that_bucket_and_server() -> (
+    None
+):
+    told, same, other, none = (
+        streaming(bucket="shop"),
+        streaming(bucket="shop"),
+        streaming(bucket="else"),
+        streaming(),
+    )
     elsewhere = streaming(bucket="shop")
     elsewhere.server = "node2"
     ask_for_manifest(told)
     for number, talk in enumerate((same, other, none, elsewhere)):
         talk.port = 50_001 + number
         talk.stream(7).mutation(1, f"{number}", collection=8)
-    assert named(told, same, other, none, elsewhere) == [("0", "produce.fruit"), ("1", "?0x8"), ("2", "?0x8"), ("3", "?0x8")]
+    assert named(told, same, other, none, elsewhere) == [
+        ("0", "produce.fruit"),
+        ("1", "?0x8"),
+        ("2", "?0x8"),
+        ("3", "?0x8"),
+    ]
 
 
 def test_another_bucket_on_the_same_connection_has_other_names() -> None:
@@ -194,7 +233,14 @@ def test_names_do_not_depend_on_how_packets_come() -> None:
         stream = talk.stream(7)
         for seqno in range(1, 40, 4):
             stream.mutation(seqno, f"a{seqno}", collection=8 + seqno // 8)
-            stream.system_event(seqno + 1, "begin-collection", f"c{seqno}", manifest_uid=3, scope_id=8, collection_id=8 + seqno // 8)
+            stream.system_event(
+                seqno + 1,
+                "begin-collection",
+                f"c{seqno}",
+                manifest_uid=3,
+                scope_id=8,
+                collection_id=8 + seqno // 8,
+            )
             stream.mutation(seqno + 2, f"b{seqno}", collection=8 + seqno // 8)
     whole = messages(one, other)
     assert len({row["collection"] for row in whole}) > 10
@@ -208,7 +254,15 @@ def test_names_do_not_depend_on_how_packets_come() -> None:
         [],
         {"scopes": 7},
         {"scopes": [{"uid": "8", "name": 5, "collections": [{"uid": "8", "name": "x"}]}]},
-        {"scopes": [{"uid": "8", "name": "s", "collections": [{"uid": "8", "name": None}, {"uid": "zz", "name": "x"}, 4]}]},
+        {
+            "scopes": [
+                {
+                    "uid": "8",
+                    "name": "s",
+                    "collections": [{"uid": "8", "name": None}, {"uid": "zz", "name": "x"}, 4],
+                }
+            ]
+        },
     ],
 )
 def test_answers_that_are_no_manifest_name_nothing(manifest: object) -> None:
@@ -227,6 +281,10 @@ def test_a_recording_names_every_message_as_a_reading_does(tmp_path: Path) -> No
     path = tmp_path / "told.pcap"
     path.write_bytes(capture(talk))
     with dcpinspect.open(path) as recording:
-        rows = recording.messages(columns=["row", "collection"], filter="name = 'dcp_mutation'").read_all().to_pylist()
+        rows = (
+            recording.messages(columns=["row", "collection"], filter="name = 'dcp_mutation'")
+            .read_all()
+            .to_pylist()
+        )
         told = [recording.annotate(row["row"]).to_dict()["collection"] for row in rows]
     assert [row["collection"] for row in rows] == told == ["?0x8", "produce.fruit"]

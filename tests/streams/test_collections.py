@@ -25,8 +25,19 @@ def streaming() -> tuple[Told, Stream]:
 def test_collections_come_are_changed_and_go() -> None:
     talk, stream = streaming()
     stream.system_event(1, "create-scope", "shop", manifest_uid=2, scope_id=8)
-    stream.system_event(2, "begin-collection", "orders", manifest_uid=3, scope_id=8, collection_id=9)
-    stream.system_event(3, "begin-collection", "users", version="v1", manifest_uid=4, scope_id=8, collection_id=10, max_ttl=60)
+    stream.system_event(
+        2, "begin-collection", "orders", manifest_uid=3, scope_id=8, collection_id=9
+    )
+    stream.system_event(
+        3,
+        "begin-collection",
+        "users",
+        version="v1",
+        manifest_uid=4,
+        scope_id=8,
+        collection_id=10,
+        max_ttl=60,
+    )
     stream.system_event(4, "end-collection", manifest_uid=5, collection_id=10)
     stream.system_event(5, "end-collection", manifest_uid=6, collection_id=11)
     found = manifest(talk)
@@ -42,32 +53,72 @@ def test_flatbuffers_tell_of_history() -> None:
     talk, stream = streaming()
     for seqno, history in ((1, 1), (2, 0)):
         stream.system_event(
-            seqno, "begin-collection", f"c{seqno}", version="v2", manifest_uid=seqno, scope_id=0, collection_id=8 + seqno, history=history
+            seqno,
+            "begin-collection",
+            f"c{seqno}",
+            version="v2",
+            manifest_uid=seqno,
+            scope_id=0,
+            collection_id=8 + seqno,
+            history=history,
         )
     found = manifest(talk)
     assert [one.keeps_history for one in found.collections.values()] == [True, False]
     assert found.lacks_history
-    stream.system_event(3, "modify-collection", "c2", version="v2", manifest_uid=3, scope_id=0, collection_id=10, history=1)
+    stream.system_event(
+        3,
+        "modify-collection",
+        "c2",
+        version="v2",
+        manifest_uid=3,
+        scope_id=0,
+        collection_id=10,
+        history=1,
+    )
     assert not manifest(talk).lacks_history
 
 
 def test_a_manifest_that_was_asked_for() -> None:
     talk = opened()
     scopes = [
-        {"name": "_default", "uid": "0", "collections": [{"name": "_default", "uid": "0", "history": False}]},
-        {"name": "shop", "uid": "1f", "collections": [{"name": "orders", "uid": "2a", "maxTTL": 5}, {"name": "?", "uid": "zz"}, 3]},
+        {
+            "name": "_default",
+            "uid": "0",
+            "collections": [{"name": "_default", "uid": "0", "history": False}],
+        },
+        {
+            "name": "shop",
+            "uid": "1f",
+            "collections": [
+                {"name": "orders", "uid": "2a", "maxTTL": 5},
+                {"name": "?", "uid": "zz"},
+                3,
+            ],
+        },
         {"name": "no uid"},
         7,
     ]
-    talk.ask("collections_get_manifest", {"value": json.dumps({"uid": "c3", "scopes": scopes}), "datatype": 1})
+    talk.ask(
+        "collections_get_manifest",
+        {"value": json.dumps({"uid": "c3", "scopes": scopes}), "datatype": 1},
+    )
     found = manifest(talk)
     assert (found.uid, found.scopes) == (0xC3, {0: "_default", 0x1F: "shop"})
-    assert found.collections == {0: Collection("_default", 0, keeps_history=False), 0x2A: Collection("orders", 0x1F)}
+    assert found.collections == {
+        0: Collection("_default", 0, keeps_history=False),
+        0x2A: Collection("orders", 0x1F),
+    }
 
 
 def test_answers_that_are_no_manifest_are_left_alone() -> None:
     talk = opened()
-    for value in ("", "[]", "{", '{"uid": 5, "scopes": {}}', '{"scopes": [{"uid": "0", "name": 5, "collections": [{"uid": "1"}]}]}'):
+    for value in (
+        "",
+        "[]",
+        "{",
+        '{"uid": 5, "scopes": {}}',
+        '{"scopes": [{"uid": "0", "name": 5, "collections": [{"uid": "1"}]}]}',
+    ):
         talk.ask("collections_get_manifest", {"value": value})
     assert manifest(talk) == Manifest()
 
@@ -77,7 +128,14 @@ def test_many_vbuckets_telling_the_same_and_collections_without_end_are_bounded(
     talk = Told("x")
     stream = Stream(talk, 7, 1)
     for seqno in range(9000):
-        stream.system_event(seqno, "begin-collection", "c", manifest_uid=1, scope_id=0, collection_id=8 + seqno % 6000)
+        stream.system_event(
+            seqno,
+            "begin-collection",
+            "c",
+            manifest_uid=1,
+            scope_id=0,
+            collection_id=8 + seqno % 6000,
+        )
     conversation.feed(batch(*(event.data for event in talk.events if isinstance(event, Send))))
     found = conversation.of(1).manifest
     assert len(found.collections) == 4096
@@ -89,7 +147,9 @@ def test_what_a_request_names() -> None:
     assert named_collections(None) is None
     assert named_collections({"scope": "8"}) is None
     assert named_collections({"collections": "8"}) is None
-    assert named_collections({"collections": ["8", "1F", 8, None, "x", "-1", "1_0", "f" * 9, "f" * 5000]}) == frozenset({8, 0x1F})
+    assert named_collections(
+        {"collections": ["8", "1F", 8, None, "x", "-1", "1_0", "f" * 9, "f" * 5000]}
+    ) == frozenset({8, 0x1F})
 
 
 def history(*, told: bool, bucket: str = "") -> Told:
@@ -100,7 +160,16 @@ def history(*, told: bool, bucket: str = "") -> Told:
     talk.open("cdc:1", "producer")
     stream = talk.stream(7)
     stream.snapshot(0, 1, "memory")
-    stream.system_event(1, "begin-collection", "c", version="v2", manifest_uid=1, scope_id=0, collection_id=9, history=int(not told))
+    stream.system_event(
+        1,
+        "begin-collection",
+        "c",
+        version="v2",
+        manifest_uid=1,
+        scope_id=0,
+        collection_id=9,
+        history=int(not told),
+    )
     stream.snapshot(2, 9, "memory", "history")
     stream.mutation(2, "a")
     stream.mutation(9, "b")

@@ -15,7 +15,13 @@ def connection(talk: Told) -> Record:
 
 def test_identity_comes_from_hello_open_and_select_bucket() -> None:
     talk = Told("x")
-    talk.hello('{"a":"gocbcore/10.3","i":"1/2"}', "JSON", "Collections", "SNAPPY", granted=["JSON", "Collections"])
+    talk.hello(
+        '{"a":"gocbcore/10.3","i":"1/2"}',
+        "JSON",
+        "Collections",
+        "SNAPPY",
+        granted=["JSON", "Collections"],
+    )
     talk.select_bucket("travel")
     talk.open("kafka:77", "producer")
     found = connection(talk)
@@ -50,7 +56,13 @@ def test_without_an_open_who_streams_tells_the_role() -> None:
     talk.begin()
     stream.snapshot(0, 5, "memory")
     found = connection(talk)
-    assert (found["role"], found["name"], found["features"], found["window_bytes"], found["starts"]) == (
+    assert (
+        found["role"],
+        found["name"],
+        found["features"],
+        found["window_bytes"],
+        found["starts"],
+    ) == (
         "producer",
         None,
         None,
@@ -86,9 +98,16 @@ def test_flow_control_counts_the_messages_of_streams_from_the_control_on() -> No
     talk.noop()
     stream.prepare(1, "k", {})
     stream.commit(1, 2, "k")
-    counted = 24 + 31 + 2 + 2 + 2 + 24 + 16 + 2  # header, extras, key with collection, value; two more for a prepare
+    counted = (
+        24 + 31 + 2 + 2 + 2 + 24 + 16 + 2
+    )  # header, extras, key with collection, value; two more for a prepare
     found = connection(talk)
-    assert (found["window_bytes"], found["counted_bytes"], found["acked_bytes"], found["outstanding_bytes"]) == (1000, counted, 0, counted)
+    assert (
+        found["window_bytes"],
+        found["counted_bytes"],
+        found["acked_bytes"],
+        found["outstanding_bytes"],
+    ) == (1000, counted, 0, counted)
     talk.counted = 60
     talk.acknowledge()
     found = connection(talk)
@@ -114,7 +133,9 @@ def test_flow_control_counts_the_state_that_a_takeover_sets() -> None:
     assert tables(talk).vbuckets[0]["bytes"] == 44 + 25
 
 
-@pytest.mark.parametrize(("window", "expected"), [("44", "starved-by-flow-control"), ("45", "streaming")])
+@pytest.mark.parametrize(
+    ("window", "expected"), [("44", "starved-by-flow-control"), ("45", "streaming")]
+)
 def test_a_window_is_full_when_every_byte_of_it_is_used(window: str, expected: str) -> None:
     talk = opened(connection_buffer_size=window)
     talk.stream(7).snapshot(0, 1, "memory")
@@ -136,7 +157,9 @@ def test_a_window_is_not_known_where_the_answer_to_it_may_be_lost() -> None:
 def test_a_window_is_not_known_where_another_may_have_been_asked_for(is_last: bool) -> None:
     talk = opened(connection_buffer_size="1000")
     with talk.lost():
-        talk.send("client", encode("dcp_control", opaque=9, key="connection_buffer_size", value="2000"))
+        talk.send(
+            "client", encode("dcp_control", opaque=9, key="connection_buffer_size", value="2000")
+        )
     if not is_last:
         talk.send("client", encode("noop", opaque=1))
     talk.close()

@@ -1,4 +1,6 @@
-"""Keys that come twice, prepares and their ends, collections: what is a fault, what only looks like it, and what is not remembered."""
+"""Keys that come twice, prepares and their ends, collections: what is a fault, what only looks like
+it, and what is not remembered.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def test_what_is_outside_of_a_snapshot_is_not_in_it_twice() -> None:
     assert tables(talk).anomalies == ["seqno-outside-snapshot"] * 3
 
 
-@pytest.mark.parametrize("kinds", [("memory", "history", "may-duplicate-keys"), ("disk", "checkpoint", "may-duplicate-keys")])
+@pytest.mark.parametrize(
+    "kinds",
+    [("memory", "history", "may-duplicate-keys"), ("disk", "checkpoint", "may-duplicate-keys")],
+)
 def test_where_keys_may_repeat_they_may(kinds: tuple[str, ...]) -> None:
     talk, stream = started(0, 3, *kinds)
     again(stream)
@@ -119,7 +124,11 @@ def test_a_prepare_and_its_commit_are_no_duplicate() -> None:
         lambda stream: stream.abort(4, 9, "k"),
         lambda stream: (stream.prepare(3, "k", {}), stream.commit(4, 9, "k")),
         lambda stream: (stream.prepare(4, "l", {}), stream.commit(4, 9, "k")),
-        lambda stream: (stream.prepare(4, "k", {}), stream.abort(4, 8, "k"), stream.commit(4, 9, "k")),
+        lambda stream: (
+            stream.prepare(4, "k", {}),
+            stream.abort(4, 8, "k"),
+            stream.commit(4, 9, "k"),
+        ),
     ],
 )
 def test_the_end_of_a_prepare_that_did_not_come(completed: Callable[[Stream], None]) -> None:
@@ -128,7 +137,9 @@ def test_the_end_of_a_prepare_that_did_not_come(completed: Callable[[Stream], No
     assert tables(talk).anomalies == ["commit-without-prepare"]
 
 
-@pytest.mark.parametrize("kind", ["disk", "resumed", "earlier on disk", "from latest", "lost", "begun"])
+@pytest.mark.parametrize(
+    "kind", ["disk", "resumed", "earlier on disk", "from latest", "lost", "begun"]
+)
 def test_prepares_that_the_stream_need_not_have_shown(kind: str) -> None:
     talk = opened(enable_sync_writes="true")
     start = 5 if kind == "resumed" else 0
@@ -182,7 +193,9 @@ def test_changes_without_a_cas_are_not_compared() -> None:
 
 
 def begun(stream: Stream, seqno: int, collection: int, uid: int) -> None:
-    stream.system_event(seqno, "begin-collection", "orders", manifest_uid=uid, collection_id=collection)
+    stream.system_event(
+        seqno, "begin-collection", "orders", manifest_uid=uid, collection_id=collection
+    )
 
 
 def test_a_collection_that_began_is_known_until_its_end() -> None:
@@ -278,7 +291,9 @@ def entries_of(contents: Contents) -> list[tuple[int, int, int]]:
     return sorted((int(row[0]), int(row[1]), int(row[4])) for row in known)
 
 
-def followed(captured: Sequence[Packet], share: Share, hashed_by: tuple[int, int], most: int = MOST) -> tuple[Contents, Streams]:
+def followed(
+    captured: Sequence[Packet], share: Share, hashed_by: tuple[int, int], most: int = MOST
+) -> tuple[Contents, Streams]:
     """What a tracker knows of the keys of these vbuckets."""
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
     tracker.contents = contents = Contents(most, share=share, hashed_by=hashed_by)
@@ -307,7 +322,9 @@ def test_what_readings_of_some_vbuckets_know_is_together_what_one_knows() -> Non
     assert entries_of(Contents.joined(travelled, streams, ALL)) == entries_of(whole)
     for number in range(4):
         expected, _ = followed(captured, Share(number, 4), hashed_by)
-        assert entries_of(Contents.joined(travelled, streams, Share(number, 4))) == entries_of(expected)
+        assert entries_of(Contents.joined(travelled, streams, Share(number, 4))) == entries_of(
+            expected
+        )
 
 
 def test_together_no_more_is_remembered_than_by_one() -> None:
@@ -317,7 +334,9 @@ def test_together_no_more_is_remembered_than_by_one() -> None:
     assert sum(map(len, map(entries_of, shares))) > 256
     joined = Contents.joined(shares, streams, ALL)
     assert 100 < len(entries_of(joined)) <= 256
-    assert joined.__getstate__()["marks"][0] >= max(one.__getstate__()["marks"][0] for one in shares)
+    assert joined.__getstate__()["marks"][0] >= max(
+        one.__getstate__()["marks"][0] for one in shares
+    )
 
 
 def test_what_was_hashed_by_other_secrets_or_is_of_other_streams_is_refused() -> None:

@@ -8,28 +8,40 @@ from dcpinspect.streams.contracts import ALL
 from tests.streams.told import opened, tables
 
 KEYS = {
-    "gap": "connection vbucket sid stream after_seqno before_seqno width cause evidence rows first_time last_time",
+    "gap": (
+        "connection vbucket sid stream after_seqno before_seqno width cause evidence rows "
+        "first_time last_time"
+    ),
     "snapshot": (
-        "connection vbucket sid stream index start_seqno end_seqno type flags layout convention items first_seqno last_seqno"
-        " max_visible_seqno high_completed_seqno purge_seqno high_prepared_seqno state row time until_time"
+        "connection vbucket sid stream index start_seqno end_seqno type flags layout "
+        "convention items first_seqno last_seqno"
+        " max_visible_seqno high_completed_seqno purge_seqno high_prepared_seqno state row "
+        "time until_time"
     ),
     "stream": (
-        "connection vbucket sid stream opaque requested_start requested_end vbucket_uuid snapshot_start snapshot_end request_flags filter"
-        " collections answer status rollback_seqno failover_log verdict end_reason items first_seqno last_seqno snapshots"
+        "connection vbucket sid stream opaque requested_start requested_end vbucket_uuid "
+        "snapshot_start snapshot_end request_flags filter"
+        " collections answer status rollback_seqno failover_log verdict end_reason items "
+        "first_seqno last_seqno snapshots"
         " gaps gap_seqnos open_row end_row"
         " first_time last_time"
     ),
     "connection": (
-        "connection copy_of client server name agent role bucket features controls window_bytes outstanding_bytes counted_bytes acked_bytes"
-        " noop_interval_s verdict closed_by starts tls holes skipped_bytes streams first_time last_time"
+        "connection copy_of client server name agent role bucket features controls "
+        "window_bytes outstanding_bytes counted_bytes acked_bytes"
+        " noop_interval_s verdict closed_by starts tls holes skipped_bytes streams first_time "
+        "last_time"
     ),
     "rollback": (
-        "connection vbucket sid stream client requested_start snapshot_start snapshot_end vbucket_uuid request_flags rollback_seqno"
-        " failover_log purge_seqno cause explanation resume_start resume_uuid resume_snapshot_start resume_snapshot_end request_row"
+        "connection vbucket sid stream client requested_start snapshot_start snapshot_end "
+        "vbucket_uuid request_flags rollback_seqno"
+        " failover_log purge_seqno cause explanation resume_start resume_uuid "
+        "resume_snapshot_start resume_snapshot_end request_row"
         " answer_row log_row time"
     ),
     "vbucket": (
-        "client vbucket verdict connections streams requested_end first_seqno last_seqno high_seqno behind items bytes gaps"
+        "client vbucket verdict connections streams requested_end first_seqno last_seqno "
+        "high_seqno behind items bytes gaps"
         " gap_seqnos snapshots rollbacks"
         " findings first_time last_time"
     ),

@@ -14,5 +14,9 @@ def test_a_filter_is_kept_once() -> None:
 
 def test_a_failover_log_is_kept_once_and_only_when_it_is_one() -> None:
     conversation = Conversation()
-    assert (conversation.log_of(bytes(16)), conversation.log_of(bytes(32)), conversation.log_of(bytes(16))) == (0, 1, 0)
+    assert (
+        conversation.log_of(bytes(16)),
+        conversation.log_of(bytes(32)),
+        conversation.log_of(bytes(16)),
+    ) == (0, 1, 0)
     assert conversation.log_of(b"") == conversation.log_of(bytes(15)) == -1

@@ -20,7 +20,14 @@ from tests.captures import field, real_server
 from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, translated, written
 
 BASE = "t00-base"
-RECORDED = ("6.0.5-dcp1", "6.6.5-dcp", "durability", "name-clash-dup", "replication-60-66", "v85-oso")
+RECORDED = (
+    "6.0.5-dcp1",
+    "6.6.5-dcp",
+    "durability",
+    "name-clash-dup",
+    "replication-60-66",
+    "v85-oso",
+)
 
 
 def copies_of(folder: Path, packets: Iterable[Recorded]) -> dict[int, Copy]:
@@ -32,7 +39,9 @@ def copies_of(folder: Path, packets: Iterable[Recorded]) -> dict[int, Copy]:
 
 
 @pytest.mark.parametrize(("doubled", "by"), [(translated, TRANSLATION), (passed_on, PROXY)])
-def test_a_conversation_that_a_capture_shows_twice_is_known(doubled: Doubled, by: str, tmp_path: Path) -> None:
+def test_a_conversation_that_a_capture_shows_twice_is_known(
+    doubled: Doubled, by: str, tmp_path: Path
+) -> None:
     found = copies_of(tmp_path, doubled(packets_of(field(BASE))))
     assert {number: (copy.of, copy.by) for number, copy in found.items()} == {2: (1, by)}
     assert 0 < found[2].delay_ns < 1_000_000
@@ -41,27 +50,36 @@ def test_a_conversation_that_a_capture_shows_twice_is_known(doubled: Doubled, by
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("doubled", [translated, passed_on])
-def test_a_recording_of_a_real_server_says_the_same_when_its_packets_come_twice(name: str, doubled: Doubled, tmp_path: Path) -> None:
+def test_a_recording_of_a_real_server_says_the_same_when_its_packets_come_twice(
+    name: str, doubled: Doubled, tmp_path: Path
+) -> None:
     packets = packets_of(real_server(name))
     assert said_of(written(tmp_path, doubled(packets))) == said_of(written(tmp_path, packets))
     assert copies_of(tmp_path, packets) == {}
 
 
 @pytest.mark.parametrize("name", ["q01-syn-unanswered", "q02-syn-refused", "q05-tls-to-plain-port"])
-def test_connections_without_messages_are_known_by_their_handshakes(name: str, tmp_path: Path) -> None:
+def test_connections_without_messages_are_known_by_their_handshakes(
+    name: str, tmp_path: Path
+) -> None:
     packets = packets_of(field(name))
     assert said_of(written(tmp_path, translated(packets))) == said_of(written(tmp_path, packets))
 
 
 def test_three_copies_are_one_conversation(tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
-    thrice = sorted([*translated(packets), *translated(packets, host=b"\xac\x11\0\2", delay_ns=50_000)], key=lambda one: one.time_ns)
+    thrice = sorted(
+        [*translated(packets), *translated(packets, host=b"\xac\x11\0\2", delay_ns=50_000)],
+        key=lambda one: one.time_ns,
+    )
     assert {copy.of for copy in copies_of(tmp_path, thrice).values()} == {1}
 
 
 def test_translation_may_change_the_port_of_the_client_too(tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
-    both = sorted([*packets, *shifted(packets, by_ns=9_000, port=77, shift=0)], key=lambda one: one.time_ns)
+    both = sorted(
+        [*packets, *shifted(packets, by_ns=9_000, port=77, shift=0)], key=lambda one: one.time_ns
+    )
     assert [copy.by for copy in copies_of(tmp_path, both).values()] == [TRANSLATION]
 
 
@@ -85,15 +103,22 @@ def test_the_more_complete_of_two_copies_counts(doubled: Doubled, tmp_path: Path
 
 def test_each_of_two_copies_that_lacks_bytes_is_told(tmp_path: Path) -> None:
     packets = translated(packets_of(field(BASE)))
-    says = [packet.data for packet in packets if tcp_of(packet).payload]  # each of them twice, one after the other
+    says = [
+        packet.data for packet in packets if tcp_of(packet).payload
+    ]  # each of them twice, one after the other
     lost = {says[60], says[95]}
-    (copy,) = copies_of(tmp_path, [packet for packet in packets if packet.data not in lost]).values()
+    (copy,) = copies_of(
+        tmp_path, [packet for packet in packets if packet.data not in lost]
+    ).values()
     assert copy.both_lack
 
 
 def test_a_copy_whose_packets_were_cut_is_known(tmp_path: Path) -> None:
     packets = passed_on(packets_of(field(BASE)))
-    cut = [replace(one, data=one.data[:128]) if tcp_of(one).to_server() is False else one for one in packets]
+    cut = [
+        replace(one, data=one.data[:128]) if tcp_of(one).to_server() is False else one
+        for one in packets
+    ]
     assert [copy.by for copy in copies_of(tmp_path, cut).values()] == [PROXY]
 
 
@@ -104,9 +129,17 @@ def test_a_leg_in_tls_and_a_plain_one_are_one_conversation(tmp_path: Path) -> No
     with Reading([str(real_server("tls13"))], keys=keys) as reading:
         for batch in reading:
             for row, (connection, direction, time_ns) in enumerate(
-                zip(batch.connection.tolist(), batch.direction.tolist(), batch.time_ns.tolist(), strict=True)
+                zip(
+                    batch.connection.tolist(),
+                    batch.direction.tolist(),
+                    batch.time_ns.tolist(),
+                    strict=True,
+                )
             ):
-                wire = plain.setdefault(connection, Conversation(client=("10.1.1.1", 40_000 + connection), step_ns=0, mss=1 << 15))
+                wire = plain.setdefault(
+                    connection,
+                    Conversation(client=("10.1.1.1", 40_000 + connection), step_ns=0, mss=1 << 15),
+                )
                 wire.time_ns = time_ns + (-1000 if direction else 1000)
                 if not wire.segments:
                     wire.handshake()
@@ -118,38 +151,68 @@ def test_a_leg_in_tls_and_a_plain_one_are_one_conversation(tmp_path: Path) -> No
             pass
         assert reading.tracker is not None
         found = reading.tracker.copies.among(reading.links)
-    assert {(one.of, one.by) for one in found.values()} == {(number, PROXY) for number in range(1, 2 * len(plain), 2)}
+    assert {(one.of, one.by) for one in found.values()} == {
+        (number, PROXY) for number in range(1, 2 * len(plain), 2)
+    }
 
 
-# -- what is no copy ------------------------------------------------------------------------------------------------------------------
+# -- what is no copy
+# --------------------------------------------------------------------------------------------------
 
 
-def shifted(packets: Sequence[Recorded], *, by_ns: int, port: int, shift: int = 0x1234567) -> list[Recorded]:
+def shifted(
+    packets: Sequence[Recorded], *, by_ns: int, port: int, shift: int = 0x1234567
+) -> list[Recorded]:
     """The conversation of another client, which says and hears the same bytes so much later."""
     found = []
     for packet in packets:
         one = tcp_of(packet)
-        ports = (one.source + port, one.target) if one.to_server() else (one.source, one.target + port)
+        ports = (
+            (one.source + port, one.target) if one.to_server() else (one.source, one.target + port)
+        )
         ack = one.ack + shift if one.ack else 0
-        found.append(replace(one, source=ports[0], target=ports[1], seq=one.seq + shift, ack=ack).recorded(packet.time_ns + by_ns))
+        found.append(
+            replace(one, source=ports[0], target=ports[1], seq=one.seq + shift, ack=ack).recorded(
+                packet.time_ns + by_ns
+            )
+        )
     return found
 
 
 @pytest.mark.parametrize(
-    ("by_ns", "shift"), [(0, 5), (700, 5), (20_000, 5), (1_000_000, 5), (50_000_000, 5), (0, 0), (1_000_000, 0), (50_000_000, 0)]
+    ("by_ns", "shift"),
+    [
+        (0, 5),
+        (700, 5),
+        (20_000, 5),
+        (1_000_000, 5),
+        (50_000_000, 5),
+        (0, 0),
+        (1_000_000, 0),
+        (50_000_000, 0),
+    ],
 )
-def test_two_clients_that_say_the_same_at_the_same_time_are_two(by_ns: int, shift: int, tmp_path: Path) -> None:
+def test_two_clients_that_say_the_same_at_the_same_time_are_two(
+    by_ns: int, shift: int, tmp_path: Path
+) -> None:
     packets = packets_of(field(BASE))
-    both = sorted([*packets, *shifted(packets, by_ns=by_ns, port=77, shift=shift)], key=lambda one: one.time_ns)
+    both = sorted(
+        [*packets, *shifted(packets, by_ns=by_ns, port=77, shift=shift)],
+        key=lambda one: one.time_ns,
+    )
     assert copies_of(tmp_path, both) == {}
 
 
-def test_a_firewall_that_changes_sequence_numbers_only_shows_one_conversation_in_two_networks(tmp_path: Path) -> None:
+def test_a_firewall_that_changes_sequence_numbers_only_shows_one_conversation_in_two_networks(
+    tmp_path: Path,
+) -> None:
     packets, behind = packets_of(field(BASE)), []
     for packet in packets:
         one = tcp_of(packet)
         seq, ack = one.seq + 0x61234567, one.ack + 0x61234567 if one.ack else 0
-        changed = replace(one, seq=seq, ack=ack, link=one.link[:12] + b"\x81\x00\x00\x14" + one.link[12:])
+        changed = replace(
+            one, seq=seq, ack=ack, link=one.link[:12] + b"\x81\x00\x00\x14" + one.link[12:]
+        )
         behind.append(changed.recorded(packet.time_ns + (9_000 if one.to_server() else -9_000)))
     both = sorted([*packets, *behind], key=lambda one: one.time_ns)
     assert [copy.by for copy in copies_of(tmp_path, both).values()] == [PROXY]
@@ -160,7 +223,10 @@ def test_a_client_that_connects_again_and_repeats_itself_is_no_copy(tmp_path: Pa
     packets = packets_of(field(BASE))
     by_ns = packets[-1].time_ns - packets[0].time_ns + 5_000_000
     assert copies_of(tmp_path, [*packets, *shifted(packets, by_ns=by_ns, port=77)]) == {}
-    assert copies_of(tmp_path, [*packets, *shifted(packets, by_ns=by_ns, port=0, shift=0x71234567)]) == {}
+    assert (
+        copies_of(tmp_path, [*packets, *shifted(packets, by_ns=by_ns, port=0, shift=0x71234567)])
+        == {}
+    )
 
 
 def test_connections_that_differ_after_the_same_start_are_no_copies(tmp_path: Path) -> None:
@@ -170,7 +236,9 @@ def test_connections_that_differ_after_the_same_start_are_no_copies(tmp_path: Pa
         one = tcp_of(packet)
         other = one.payload[:-1] + bytes((one.payload[-1] ^ 1,)) if one.payload else b""
         is_second = place > len(packets) // 2 and max(one.source, one.target) > 43_211 + 1000
-        changed.append(replace(one, payload=other).recorded(packet.time_ns) if is_second else packet)
+        changed.append(
+            replace(one, payload=other).recorded(packet.time_ns) if is_second else packet
+        )
     assert copies_of(tmp_path, changed) == {}
 
 
@@ -188,7 +256,9 @@ def test_copies_do_not_depend_on_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(copies, "MOST_PAIRS", 200)  # each of them takes milliseconds
     path = tmp_path / "noops.pcap"
     floods.make(path, floods.KINDS["noop"](), 1_000)
@@ -197,11 +267,15 @@ def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(t
             pass
         assert reading.tracker is not None
         assert len(reading.links) > copies.MOST_PAIRS
-        assert len(reading.tracker.copies.among(reading.links)) <= copies.MOST_PAIRS  # each of the many took a comparison before
+        assert (
+            len(reading.tracker.copies.among(reading.links)) <= copies.MOST_PAIRS
+        )  # each of the many took a comparison before
 
 
 def test_messages_that_differ_only_in_their_first_words_are_sampled_too(tmp_path: Path) -> None:
-    """A client that closes 1,024 streams with one opaque: many headers that agree in all but the vbucket."""
+    """A client that closes 1,024 streams with one opaque: many headers that agree in all but the
+    vbucket.
+    """
     requests = b"".join(encode("dcp_close_stream", vbucket=vbucket) for vbucket in range(1024))
     sample = copies.Copies()
     with Reading([str(builders.capture(tmp_path / "x.pcap", client=requests))]) as reading:

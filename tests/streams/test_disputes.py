@@ -22,15 +22,22 @@ LOG = [(0xABCD, 0)]
 
 
 def pair(
-    *, mine: dict[str, Any] | None = None, names: Sequence[str] = ("shows", "lacks"), controls: dict[str, str] | None = None
+    *,
+    mine: dict[str, Any] | None = None,
+    names: Sequence[str] = ("shows", "lacks"),
+    controls: dict[str, str] | None = None,
 ) -> tuple[tuple[Told, Stream], tuple[Told, Stream]]:
-    """Two clients, each with a stream of vbucket 7: one that shows what there is, with sync writes, and one that lacks something."""
+    """Two clients, each with a stream of vbucket 7: one that shows what there is, with sync writes,
+    and one that lacks something.
+    """
     shows = opened(f"{names[0]}:1", "include-delete-times", port=50_000, enable_sync_writes="true")
     lacks = opened(f"{names[1]}:1", "include-delete-times", port=50_001, **(controls or {}))
     return (shows, shows.stream(7, log=LOG)), (lacks, lacks.stream(7, log=LOG, **(mine or {})))
 
 
-def changes(stream: Stream, end: int, *kinds: str, start: int = 0, without: Sequence[int] = ()) -> None:
+def changes(
+    stream: Stream, end: int, *kinds: str, start: int = 0, without: Sequence[int] = ()
+) -> None:
     """A snapshot of mutations, each of another key, except for some seqnos."""
     stream.snapshot(start, end, *(kinds or ("memory", "checkpoint")))
     for seqno in range(max(start, 1), end + 1):
@@ -40,7 +47,11 @@ def changes(stream: Stream, end: int, *kinds: str, start: int = 0, without: Sequ
 
 def gap(*talks: Told, **options: Any) -> dict[str, Any]:
     """The one gap on the last connection."""
-    found = [record for record in Seen(packets(*talks), **options).gaps if record["connection"] == len(talks)]
+    found = [
+        record
+        for record in Seen(packets(*talks), **options).gaps
+        if record["connection"] == len(talks)
+    ]
     assert len(found) == 1, found
     return found[0]
 
@@ -71,7 +82,10 @@ def test_of_a_run_that_holds_more_than_what_is_invisible_both_causes_are_told() 
     found = gap(one, two)
     assert (found["cause"], found["evidence"]) == (
         "filtered",
-        "connection 1 was sent 2 in row 11, which this client may not see; the other seqnos are left out like it, or de-duplicated",
+        (
+            "connection 1 was sent 2 in row 11, which this client may not see; the other seqnos "
+            "are left out like it, or de-duplicated"
+        ),
     )
 
 
@@ -84,7 +98,9 @@ def old_client() -> tuple[Told, Stream]:
 
 
 @pytest.mark.parametrize(("without", "cause"), [([2, 3], "invisible"), ([1, 2, 3], "filtered")])
-def test_documents_of_other_collections_are_not_for_who_has_no_collections(without: list[int], cause: str) -> None:
+def test_documents_of_other_collections_are_not_for_who_has_no_collections(
+    without: list[int], cause: str
+) -> None:
     (one, shows), _ = pair()
     two, lacks = old_client()
     shows.snapshot(0, 4, "memory", "checkpoint")
@@ -93,11 +109,17 @@ def test_documents_of_other_collections_are_not_for_who_has_no_collections(witho
     changes(lacks, 4, without=without)
     found = gap(one, two)
     assert found["cause"] == cause
-    assert found["evidence"].startswith("connection 1 was sent 2 in row 11, which this client may not see")
+    assert found["evidence"].startswith(
+        "connection 1 was sent 2 in row 11, which this client may not see"
+    )
 
 
-def completed(*ends: str, kind: str = "disk", marker: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The gap of a client with sync writes, in a snapshot from disk, where another one was sent a prepare."""
+def completed(
+    *ends: str, kind: str = "disk", marker: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The gap of a client with sync writes, in a snapshot from disk, where another one was sent a
+    prepare.
+    """
     (one, shows), (two, lacks) = pair(controls={"enable_sync_writes": "true"})
     shows.snapshot(0, 4, "memory", "checkpoint")
     shows.mutation(1, "a")
@@ -120,7 +142,10 @@ def test_a_prepare_that_was_completed_may_be_left_out_from_disk(end: str) -> Non
     found = completed(end)
     assert (found["cause"], found["evidence"]) == (
         "invisible",
-        "connection 1 was sent 2 in row 11, a prepare that was completed, which a snapshot from disk may leave out",
+        (
+            "connection 1 was sent 2 in row 11, a prepare that was completed, which a snapshot "
+            "from disk may leave out"
+        ),
     )
 
 
@@ -143,7 +168,10 @@ def test_a_deletion_that_a_snapshot_from_disk_lacks_may_be_purged() -> None:
     shows.mutation(3, "c")
     changes(lacks, 3, "disk", "checkpoint", without=[2])
     found = gap(one, two)
-    assert found["evidence"] == "connection 1 was sent 2 in row 11, a deletion, which compaction may have purged"
+    assert (
+        found["evidence"]
+        == "connection 1 was sent 2 in row 11, a deletion, which compaction may have purged"
+    )
     assert found["cause"] == "deduplicated"
 
 
@@ -157,7 +185,10 @@ def test_documents_of_a_collection_that_ends_in_the_snapshot_are_said_to_be_of_i
     lacks.mutation(3, "k3")
     lacks.system_event(4, "end-collection", manifest_uid=2, scope_id=0, collection_id=8)
     found = gap(one, two)
-    assert found["evidence"] == "connection 1 was sent 2 in row 11, of a collection that ends in this snapshot"
+    assert (
+        found["evidence"]
+        == "connection 1 was sent 2 in row 11, of a collection that ends in this snapshot"
+    )
     assert found["cause"] == "deduplicated"
 
 
@@ -222,13 +253,16 @@ def test_a_document_that_another_stream_got_and_this_one_never_is_missing() -> N
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (3, 5, "unexplained")
     assert found["evidence"] == (
-        "connection 1 was sent 4 in row 14, and this stream got neither that nor a later version before the snapshot was complete"
+        "connection 1 was sent 4 in row 14, and this stream got neither that nor a later "
+        "version before the snapshot was complete"
     )
     assert found["rows"][0] == 14
 
 
 @pytest.mark.parametrize("kinds", [("memory", "checkpoint"), ("disk", "checkpoint")])
-def test_it_is_missing_in_a_backfill_where_the_other_snapshot_reaches_as_far(kinds: tuple[str, ...]) -> None:
+def test_it_is_missing_in_a_backfill_where_the_other_snapshot_reaches_as_far(
+    kinds: tuple[str, ...],
+) -> None:
     (one, shows), (two, lacks) = pair()
     changes(shows, 6, *kinds)
     changes(lacks, 6, *kinds, without=[4])
@@ -261,7 +295,9 @@ def something_of_the_snapshot_was_lost(_: Stream, lacks: Stream) -> None:
 
 
 @pytest.mark.parametrize("says", [a_later_version_came, the_snapshot_is_not_complete])
-def test_it_is_not_missing_while_a_later_version_may_stand_for_it(says: Callable[[Stream, Stream], None]) -> None:
+def test_it_is_not_missing_while_a_later_version_may_stand_for_it(
+    says: Callable[[Stream, Stream], None],
+) -> None:
     (one, shows), (two, lacks) = pair()
     later_marker(shows)
     says(shows, lacks)
@@ -288,7 +324,9 @@ def test_a_document_whose_deletion_was_purged_is_not_missing() -> None:
 
 
 @pytest.mark.parametrize("removes", [Stream.deletion, Stream.expiration])
-def test_a_deletion_that_was_purged_is_not_missing(removes: Callable[[Stream, int, str], None]) -> None:
+def test_a_deletion_that_was_purged_is_not_missing(
+    removes: Callable[[Stream, int, str], None],
+) -> None:
     (one, shows), (two, lacks) = pair()
     shows.snapshot(0, 3, "disk", "checkpoint")
     shows.mutation(1, "k1")
@@ -345,7 +383,10 @@ def test_a_collection_of_which_anything_came_in_the_snapshot_is_one_that_its_use
         for seqno in seqnos:
             stream.mutation(seqno, f"k{seqno}", collection=0 if seqno == 5 else 8)
     found = [one for one in tables(one, two).gaps if one["connection"] == 2]
-    assert [(gap["after_seqno"], gap["cause"]) for gap in found] == [(1, "deduplicated"), (3, "unexplained")]
+    assert [(gap["after_seqno"], gap["cause"]) for gap in found] == [
+        (1, "deduplicated"),
+        (3, "unexplained"),
+    ]
 
 
 def test_another_branch_tells_nothing() -> None:
@@ -368,7 +409,9 @@ def test_what_nobody_can_look_up_is_said_not_to_be_compared() -> None:
 
 
 def both(first: int, last: int, without: Sequence[int]) -> tuple[Told, Stream, Stream]:
-    """One connection that shows a vbucket twice, under two stream-ids: the second lacks some seqnos."""
+    """One connection that shows a vbucket twice, under two stream-ids: the second lacks some
+    seqnos.
+    """
     talk = opened(enable_stream_id="true")
     shows, lacks = (talk.stream(7, log=LOG, value={"sid": sid}) for sid in (1, 2))
     for start in range(first, last, 10):
@@ -378,8 +421,12 @@ def both(first: int, last: int, without: Sequence[int]) -> tuple[Told, Stream, S
 
 
 def told_of(gaps: list[dict[str, Any]]) -> dict[int, tuple[str, bool]]:
-    """Cause of each gap by the seqno before it, and whether it says that streams were not compared."""
-    return {one["after_seqno"]: (one["cause"], one["evidence"].endswith("not compared")) for one in gaps}
+    """Cause of each gap by the seqno before it, and whether it says that streams were not
+    compared.
+    """
+    return {
+        one["after_seqno"]: (one["cause"], one["evidence"].endswith("not compared")) for one in gaps
+    }
 
 
 def test_what_was_told_before_it_had_to_be_forgotten_stays_told() -> None:
@@ -413,11 +460,17 @@ def looked_for(seen: Seen) -> list[EventQuery]:
 
 
 @pytest.mark.slow
-def test_more_events_than_memory_allows_are_compared_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_events_than_memory_allows_are_compared_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     talk = opened(enable_stream_id="true")
     for vbucket in (7, 8, 9, 30):
         for sid in (1, 2):
-            changes(talk.stream(vbucket, log=LOG, value={"sid": sid}), 30, without=[] if sid == 1 else [5])
+            changes(
+                talk.stream(vbucket, log=LOG, value={"sid": sid}),
+                30,
+                without=[] if sid == 1 else [5],
+            )
     captured = packets(talk)
     seen = Seen(captured, remembers=False)
     (wanted,) = looked_for(seen)
@@ -430,17 +483,24 @@ def test_more_events_than_memory_allows_are_compared_in_turns(monkeypatch: pytes
         seen.tracker.compare(again(captured, turns))
         looks.append(len(turns))
         gaps = seen.tracker.tables(seen.links).gaps.records()
-        assert {one["cause"] for one in gaps} == ({"unexplained"} if most >= count // 4 else {"deduplicated"})
+        assert {one["cause"] for one in gaps} == (
+            {"unexplained"} if most >= count // 4 else {"deduplicated"}
+        )
     assert looks == [1, 2, 4, 2]
 
 
-def again(captured: Sequence[Packet], turns: list[int] | None = None) -> Callable[[EventQuery], FoundEvents]:
+def again(
+    captured: Sequence[Packet], turns: list[int] | None = None
+) -> Callable[[EventQuery], FoundEvents]:
     """Reads packets once more; ``turns`` gets a number each time."""
 
     def look(wanted: EventQuery) -> FoundEvents:
         shown = FoundEvents(wanted)
         engine = Engine(["told.pcap"], ports=(PORT,))
-        for batch in [*(engine.feed(part) for part in batches(captured, [5] * 500)), engine.finish()]:
+        for batch in [
+            *(engine.feed(part) for part in batches(captured, [5] * 500)),
+            engine.finish(),
+        ]:
             if batch is not None:
                 shown.feed(batch)
         if turns is not None:
@@ -471,7 +531,9 @@ def test_streams_that_agree_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(("later", "cause"), [(False, "unexplained"), (True, "deduplicated")])
-def test_a_change_in_history_is_the_latest_of_its_key_only_if_no_other_follows(later: bool, cause: str) -> None:
+def test_a_change_in_history_is_the_latest_of_its_key_only_if_no_other_follows(
+    later: bool, cause: str
+) -> None:
     (one, shows), (two, lacks) = pair()
     shows.snapshot(0, 5, "disk", "checkpoint", "history")
     shows.mutation(1, "a")
@@ -520,7 +582,11 @@ def test_where_a_message_cannot_be_read_what_another_stream_shows_does_not_count
     hidden(shows, "memory", "checkpoint")
     lacks.snapshot(0, 4, "memory", "checkpoint")
     lacks.mutation(1, "k1")
-    two.send("server", bytes.fromhex("8057000013000007" + "00000013" + f"{lacks.opaque:08x}" + "00" * 8) + bytes(19))
+    two.send(
+        "server",
+        bytes.fromhex("8057000013000007" + "00000013" + f"{lacks.opaque:08x}" + "00" * 8)
+        + bytes(19),
+    )
     lacks.mutation(4, "k4")
     assert gap(one, two)["cause"] == "capture-loss"
 
@@ -570,13 +636,16 @@ def test_another_vbucket_tells_nothing_even_if_its_branch_has_the_same_uuid() ->
 
 
 def test_of_what_several_streams_tell_the_worst_counts_whoever_tells_it_first() -> None:
-    nobody_knows, nothing, something = (disputes.Comparison(cause, 1) for cause in (-1, w.INVISIBLE, w.UNEXPLAINED))
+    nobody_knows, nothing, something = (
+        disputes.Comparison(cause, 1) for cause in (-1, w.INVISIBLE, w.UNEXPLAINED)
+    )
     for less, more in ((nobody_knows, nothing), (nobody_knows, something), (nothing, something)):
         assert less.or_rather(more) is more
         assert more.or_rather(less) is more
 
 
-# -- a snapshot here that several span there ------------------------------------------------------------------------------
+# -- a snapshot here that several span there
+# ------------------------------------------------------------------------------
 
 
 def in_three(stream: Stream, *last: str) -> None:
@@ -613,14 +682,17 @@ NOT_MISSING = {"deduplicated", "oso"}
 
 
 @LACKING
-def test_it_is_missing_in_a_first_snapshot_that_several_snapshots_there_span(lacks_it: Callable[[Stream], None]) -> None:
+def test_it_is_missing_in_a_first_snapshot_that_several_snapshots_there_span(
+    lacks_it: Callable[[Stream], None],
+) -> None:
     (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
     in_three(shows)
     lacks_it(lacks)
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (4, 6, "unexplained")
     assert found["evidence"] == (
-        "connection 1 was sent 5 in row 15, and this stream got neither that nor a later version before the snapshot was complete"
+        "connection 1 was sent 5 in row 15, and this stream got neither that nor a later "
+        "version before the snapshot was complete"
     )
     assert found["rows"][0] == 15
 
@@ -667,7 +739,9 @@ def lost_a_later_snapshot(stream: Stream) -> None:
 
 
 @LACKING
-@pytest.mark.parametrize("knows", [ends_below, is_not_complete, may_lack_a_purged_deletion, lost_a_later_snapshot])
+@pytest.mark.parametrize(
+    "knows", [ends_below, is_not_complete, may_lack_a_purged_deletion, lost_a_later_snapshot]
+)
 def test_it_is_not_missing_where_the_other_stream_does_not_know_that_no_later_one_came(
     lacks_it: Callable[[Stream], None], knows: Callable[[Stream], None]
 ) -> None:
@@ -681,7 +755,16 @@ def test_a_marker_that_says_what_was_purged_lets_a_later_snapshot_from_disk_coun
     for purged, cause in ((4, "unexplained"), (8, "deduplicated")):
         (one, shows), (two, lacks) = pair()
         ends_below(shows)
-        shows.snapshot(7, 9, "disk", "checkpoint", version="v2.2", max_visible_seqno=9, high_completed_seqno=0, purge_seqno=purged)
+        shows.snapshot(
+            7,
+            9,
+            "disk",
+            "checkpoint",
+            version="v2.2",
+            max_visible_seqno=9,
+            high_completed_seqno=0,
+            purge_seqno=purged,
+        )
         for seqno in (7, 8, 9):
             shows.mutation(seqno, f"k{seqno}")
         from_disk(lacks)
@@ -705,10 +788,16 @@ def test_a_deletion_that_several_snapshots_there_span_may_have_been_purged_here(
 
 
 @pytest.mark.parametrize(
-    ("value", "cause"), [({"collections": ["0"]}, "unexplained"), ({"collections": ["8"]}, "oso")], ids=["its collection", "another"]
+    ("value", "cause"),
+    [({"collections": ["0"]}, "unexplained"), ({"collections": ["8"]}, "oso")],
+    ids=["its collection", "another"],
 )
-def test_it_is_missing_out_of_order_only_where_it_was_asked_for(value: dict[str, Any], cause: str) -> None:
-    (one, shows), (two, lacks) = pair(mine={"value": value}, controls={"enable_out_of_order_snapshots": "true"})
+def test_it_is_missing_out_of_order_only_where_it_was_asked_for(
+    value: dict[str, Any], cause: str
+) -> None:
+    (one, shows), (two, lacks) = pair(
+        mine={"value": value}, controls={"enable_out_of_order_snapshots": "true"}
+    )
     in_three(shows)
     unordered(lacks, without=[5])
     assert gap(one, two)["cause"] == cause
@@ -716,7 +805,16 @@ def test_it_is_missing_out_of_order_only_where_it_was_asked_for(value: dict[str,
 
 def later_version(stream: Stream) -> None:
     stream.oso("start")
-    for seqno, key in ((9, "k5"), (8, "k8"), (7, "k7"), (6, "k6"), (4, "k4"), (3, "k3"), (2, "k2"), (1, "k1")):
+    for seqno, key in (
+        (9, "k5"),
+        (8, "k8"),
+        (7, "k7"),
+        (6, "k6"),
+        (4, "k4"),
+        (3, "k3"),
+        (2, "k2"),
+        (1, "k1"),
+    ):
         stream.mutation(seqno, key)
     stream.oso("end")
 
@@ -731,7 +829,9 @@ def was_advanced(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("comes", [later_version, is_still_open, was_advanced])
-def test_nothing_is_missing_out_of_order_that_may_have_changed_or_may_still_come(comes: Callable[[Stream], None]) -> None:
+def test_nothing_is_missing_out_of_order_that_may_have_changed_or_may_still_come(
+    comes: Callable[[Stream], None],
+) -> None:
     (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
     in_three(shows)
     comes(lacks)
@@ -780,18 +880,27 @@ def test_gaps_out_of_order_are_told_of_as_those_of_a_file_that_is_read_again() -
     assert [one["cause"] for one in gaps] == ["unexplained"]
     assert Seen(captured).gaps == gaps
     (forgotten,) = Seen(captured, (3,) * 100, most=4).gaps
-    assert (forgotten["cause"], forgotten["evidence"].endswith("complete without them; other streams not compared")) == ("oso", True)
+    assert (
+        forgotten["cause"],
+        forgotten["evidence"].endswith("complete without them; other streams not compared"),
+    ) == ("oso", True)
 
 
-def _near(spans: IntArray, streams: Streams, branches: disputes.Table) -> list[bool]:
+def _near(spans: IntArray, streams: Streams, branches: IntArray) -> list[bool]:
     """As ``disputable``, pair by pair."""
     numbers = range(len(streams))
     found = [False] * len(streams)
     for one in numbers:
         for other in numbers:
             is_alike = one != other and branches[one] != 0 and branches[one] == branches[other]
-            is_alike &= streams.vbucket[one] == streams.vbucket[other] and min(streams.seen[one], streams.seen[other]) > 0
-            starts = streams.first[other], streams.request.start[other] if streams.request.form[other] else LEAST
+            is_alike &= (
+                streams.vbucket[one] == streams.vbucket[other]
+                and min(streams.seen[one], streams.seen[other]) > 0
+            )
+            starts = (
+                streams.first[other],
+                streams.request.start[other] if streams.request.form[other] else LEAST,
+            )
             if is_alike and min(starts) < spans[one, 1] and streams.last[other] > spans[one, 0]:
                 found[one] = found[other] = True
     return found
@@ -804,7 +913,10 @@ def test_streams_may_be_in_dispute_that_have_what_a_gap_of_another_one_lacks() -
         streams, spans = Streams.zeros(size), disputes.no_spans(size)
         streams.vbucket, branches = chance.integers(0, 2, size), chance.integers(0, 3, size)
         first = chance.integers(0, 12, size)
-        streams.seen, streams.request.form = chance.integers(0, 4, size), chance.integers(0, 2, size)
+        streams.seen, streams.request.form = (
+            chance.integers(0, 4, size),
+            chance.integers(0, 2, size),
+        )
         streams.first, streams.last = first + LEAST, first + chance.integers(0, 8, size) + LEAST
         streams.request.start = streams.first - np.minimum(first, chance.integers(0, 4, size))
         has_gaps = chance.random(size) < 0.5
@@ -817,43 +929,84 @@ def test_streams_may_be_in_dispute_that_have_what_a_gap_of_another_one_lacks() -
 
 
 @pytest.mark.parametrize("at_once", [1, 50, 1 << 18])
-def test_gaps_are_compared_with_streams_that_show_some_of_their_seqnos(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the definition, pair by pair, for random streams and gaps; ``at_once``: pairs that are compared together."""
+def test_gaps_are_compared_with_streams_that_show_some_of_their_seqnos(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the definition, pair by pair, for random streams and gaps; ``at_once``: pairs that are
+    compared together.
+    """
     monkeypatch.setattr(disputes, "_AT_ONCE", at_once)
     monkeypatch.setattr(disputes, "MOST_OTHERS", 3)
     rng, told = np.random.default_rng(1), 0
     for _ in range(60):
-        streams, gaps = Streams.zeros(int(rng.integers(1, 20))), Gaps.zeros(int(rng.integers(0, 60)))
+        streams, gaps = (
+            Streams.zeros(int(rng.integers(1, 20))),
+            Gaps.zeros(int(rng.integers(0, 60))),
+        )
         size, count = len(streams), len(gaps)
-        streams.vbucket, streams.seen, branches = rng.integers(0, 2, size), rng.integers(0, 3, size), rng.integers(0, 3, size)
-        streams.request.form, streams.request.start = rng.integers(0, 2, size), rng.integers(-60, 50, size)
+        streams.vbucket, streams.seen, branches = (
+            rng.integers(0, 2, size),
+            rng.integers(0, 3, size),
+            rng.integers(0, 3, size),
+        )
+        streams.request.form, streams.request.start = (
+            rng.integers(0, 2, size),
+            rng.integers(-60, 50, size),
+        )
         streams.first = rng.integers(-50, 50, size)
         streams.last = streams.first + rng.integers(0, 100, size)
         gaps.stream, gaps.after = rng.integers(0, size, count), rng.permutation(count) - count // 2
         gaps.before = gaps.after + rng.integers(2, 40, count)
         cause = rng.choice([w.LOSS, w.UNEXPLAINED, w.ROLLBACK], count)
-        found = [pair for gap, other in disputes._disputed(gaps, cause, streams, branches) for pair in zip(gap, other, strict=True)]
+        found = [
+            pair
+            for gap, other in disputes._disputed(gaps, cause, streams, branches)
+            for pair in zip(gap, other, strict=True)
+        ]
         assert sorted(found) == by_definition(gaps, cause, streams, branches)
         told += len(found)
     assert told > 100
 
 
-def by_definition(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray) -> list[tuple[int, int]]:
+def by_definition(
+    gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray
+) -> list[tuple[int, int]]:
     """Pairs of a gap and another stream that shows some of its seqnos."""
     found = []
     for stream in range(len(streams)):
-        mine = [gap for gap in range(len(gaps)) if gaps.stream[gap] == stream and cause[gap] == w.UNEXPLAINED]
+        mine = [
+            gap
+            for gap in range(len(gaps))
+            if gaps.stream[gap] == stream and cause[gap] == w.UNEXPLAINED
+        ]
         near = []
-        for other in range(len(streams)) if mine and branches[stream] and streams.seen[stream] else ():
-            first = min(streams.first[other], streams.request.start[other] if streams.request.form[other] else LEAST)
-            is_same = streams.seen[other] and branches[other] == branches[stream] and streams.vbucket[other] == streams.vbucket[stream]
+        for other in (
+            range(len(streams)) if mine and branches[stream] and streams.seen[stream] else ()
+        ):
+            first = min(
+                streams.first[other],
+                streams.request.start[other] if streams.request.form[other] else LEAST,
+            )
+            is_same = (
+                streams.seen[other]
+                and branches[other] == branches[stream]
+                and streams.vbucket[other] == streams.vbucket[stream]
+            )
             meets = first < max(gaps.before[mine]) and streams.last[other] > min(gaps.after[mine])
             near += [(other, first)] if is_same and meets and other != stream else []
         for gap in mine:
             for other, first in near[: disputes.MOST_OTHERS]:
-                theirs = [number for number in range(len(gaps)) if gaps.stream[number] == other and gaps.after[number] <= gaps.after[gap]]
+                theirs = [
+                    number
+                    for number in range(len(gaps))
+                    if gaps.stream[number] == other and gaps.after[number] <= gaps.after[gap]
+                ]
                 last = max(theirs, key=lambda number: int(gaps.after[number]), default=None)
                 is_lacking = last is not None and gaps.before[last] >= gaps.before[gap]
-                if gaps.before[gap] > first and gaps.after[gap] < streams.last[other] and not is_lacking:
+                if (
+                    gaps.before[gap] > first
+                    and gaps.after[gap] < streams.last[other]
+                    and not is_lacking
+                ):
                     found.append((gap, other))
     return sorted(found)

@@ -28,8 +28,16 @@ def test_entries_are_found_again_when_there_are_many_more() -> None:
     assert tables.marks.used == count
     assert set(tables.entries.row[:count].tolist()) == {2}
     before, tables.slots = tables.slots, np.full(8192, -1, dtype=np.int64)
-    tables.events, tables.messages, tables.streams = k.KeyEvents.zeros(0), Messages.zeros(0), Streams.zeros(0)
-    tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), RowCounts.one()
+    tables.events, tables.messages, tables.streams = (
+        k.KeyEvents.zeros(0),
+        Messages.zeros(0),
+        Streams.zeros(0),
+    )
+    tables.snapshots, tables.anomalies, tables.counts = (
+        Snapshots.zeros(0),
+        Anomalies.zeros(0),
+        RowCounts.one(),
+    )
     k.refill_entries.interpreted(tables)
     assert tables.slots.tolist() == before.tolist()
 
@@ -38,7 +46,19 @@ def test_a_new_entry_knows_nothing() -> None:
     tables = some(9, 64)
     tables.entries.array.view(np.int64)[:] = 1
     h = k.entry_of(tables, 3, k.OF_COLLECTION - 8, 12)
-    assert tables.entries.as_integers()[h].tolist() == [3, k.OF_COLLECTION - 8, 12, k.NEW, LEAST, LEAST, LEAST, 0, 0, 0, 0]
+    assert tables.entries.as_integers()[h].tolist() == [
+        3,
+        k.OF_COLLECTION - 8,
+        12,
+        k.NEW,
+        LEAST,
+        LEAST,
+        LEAST,
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("seed", range(100, 108))

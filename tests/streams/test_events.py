@@ -1,4 +1,6 @@
-"""Events looked at a second time: only those that are wanted, from batches read again or from the latest ones remembered."""
+"""Events looked at a second time: only those that are wanted, from batches read again or from the
+latest ones remembered.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from hypothesis import strategies as st
 
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import events
-from dcpinspect.streams.events import EventQuery, FoundEvents, RecentEvents, copy_keys, events_of, hash_keys
+from dcpinspect.streams.events import (
+    EventQuery,
+    FoundEvents,
+    RecentEvents,
+    copy_keys,
+    events_of,
+    hash_keys,
+)
 from dcpinspect.streams.records import GREATEST, LEAST, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.messages import MessageBatch
@@ -72,7 +81,9 @@ def test_a_key_that_is_not_there_as_a_whole_is_no_key() -> None:
     stream.mutation(1, "a", {"long": "x" * 200})
     cut = [packet.cut(150) for packet in packets(talk)]
     engine = Engine(["told.pcap"], ports=(PORT,))
-    (batch,) = [found for found in (engine.feed(next(batches(cut))), engine.finish()) if found is not None]
+    (batch,) = [
+        found for found in (engine.feed(next(batches(cut))), engine.finish()) if found is not None
+    ]
     assert events_of(batch).key.tolist() == [-1]
 
 
@@ -93,12 +104,28 @@ def test_both_forms_hash_alike_and_different_keys_differently(keys: list[bytes])
 def test_only_wanted_seqnos_of_wanted_streams_are_taken(sizes: tuple[int, ...]) -> None:
     found = read(some(), *sizes)
     rows = [int(row) for batch in found for row in events_of(batch).place.row]
-    table = streams((1, 7, 3, rows[0], rows[-1]), (1, 8, 3, 1, 99), (1, 7, 3, rows[-1] + 1, 99), (2, 7, 3, 1, 99))
-    wanted = EventQuery(table, {number: [(seqno(2), seqno(2)), (seqno(2), seqno(3)), (seqno(50), seqno(60))] for number in range(4)})
+    table = streams(
+        (1, 7, 3, rows[0], rows[-1]),
+        (1, 8, 3, 1, 99),
+        (1, 7, 3, rows[-1] + 1, 99),
+        (2, 7, 3, 1, 99),
+    )
+    wanted = EventQuery(
+        table,
+        {
+            number: [(seqno(2), seqno(2)), (seqno(2), seqno(3)), (seqno(50), seqno(60))]
+            for number in range(4)
+        },
+    )
     shown = FoundEvents(wanted)
     for batch in found:
         shown.feed(batch)
-    assert [(shown.of(number).seqno - LEAST).tolist() for number in range(4)] == [[2, 3], [], [], []]
+    assert [(shown.of(number).seqno - LEAST).tolist() for number in range(4)] == [
+        [2, 3],
+        [],
+        [],
+        [],
+    ]
     assert (wanted.first_row, wanted.last_row) == (1, 99)
 
 
@@ -121,12 +148,16 @@ def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
     for number in (1, 1 << 63, (1 << 64) - 1):
         stream.send("dcp_mutation", collection=0, key="k", by_seqno=number, rev_seqno=1)
     (batch,) = read(talk)
-    shown = FoundEvents(EventQuery(streams((1, 7, -1, 1, 99)), {0: [(LEAST, seqno(1)), (seqno(1 << 63), GREATEST)]}))
+    shown = FoundEvents(
+        EventQuery(streams((1, 7, -1, 1, 99)), {0: [(LEAST, seqno(1)), (seqno(1 << 63), GREATEST)]})
+    )
     shown.feed(batch)
     assert unbiased(shown.of(0).seqno).tolist() == [1, 1 << 63, (1 << 64) - 1]
 
 
-def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbuckets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbuckets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(events, "MOST", 2)
     talk = opened()
     for vbucket in (9, 7, 8):
@@ -142,7 +173,9 @@ def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbucke
         assert [shown.has_from(number, LEAST) for number in range(3)] == [True, True, False]
 
 
-def test_several_that_look_at_different_connections_find_together_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_that_look_at_different_connections_find_together_what_one_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(events, "MOST", 5)
     talk = opened()
     for vbucket in (7, 8, 9):
@@ -152,7 +185,12 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
         stream.mutation(2, "l")
     (batch,) = read(talk)
     # the same conversation as that of connections 1, 2 and 3, whose parts call it 1
-    table = streams(*((connection, vbucket, -1, 1, 99) for connection, vbucket in ((1, 7), (2, 8), (3, 9), (3, 7))))
+    table = streams(
+        *(
+            (connection, vbucket, -1, 1, 99)
+            for connection, vbucket in ((1, 7), (2, 8), (3, 9), (3, 7))
+        )
+    )
     wanted = EventQuery(table, {number: [(LEAST, GREATEST)] for number in range(4)})
     parts = []
     for connection in (3, 1, 2):
@@ -160,7 +198,9 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
         parts[-1].feed(batch, np.array([0, connection]))
     together = FoundEvents.joined(wanted, parts)
     assert together.vbuckets == 8
-    assert [[(event.connection, event.vbucket) for event in together.of(number)] for number in range(4)] == [
+    assert [
+        [(event.connection, event.vbucket) for event in together.of(number)] for number in range(4)
+    ] == [
         [(1, 7)] * 2,
         [],
         [],
@@ -208,7 +248,9 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
     assert len(everything.shown(wanted).of(0)) == 40
     assert everything.shown(wanted).has_from(0, LEAST)
     shown = recent.shown(wanted)
-    assert (shown.of(0).seqno - LEAST).tolist() == list(range(23, 41))  # twice it was 21, and then 10
+    assert (shown.of(0).seqno - LEAST).tolist() == list(
+        range(23, 41)
+    )  # twice it was 21, and then 10
     assert recent.first_row == shown.of(0).place.row[0]
     assert [shown.has_from(0, seqno(number)) for number in (21, 22, 23)] == [False, True, True]
     assert shown.has_from(1, LEAST) is True
@@ -223,4 +265,6 @@ def test_both_forms_copy_alike(keys: list[bytes]) -> None:
     out = [np.zeros((len(keys), 32), np.uint8) for _ in range(2)]
     copy_keys.interpreted(data, start, size, out[0])
     copy_keys.compiled(data, start, size, out[1])
-    assert out[0].tobytes() == out[1].tobytes() == b"".join(key[:32].ljust(32, b"\0") for key in keys)
+    assert (
+        out[0].tobytes() == out[1].tobytes() == b"".join(key[:32].ljust(32, b"\0") for key in keys)
+    )

@@ -14,7 +14,13 @@ def log(*entries: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">QQ", *entry) for entry in entries)
 
 
-LOGS = [log((0xB, 9), (0xA, 0)), b"", log((1 << 63, (1 << 64) - 1)), log((3, 5), (2, 5)), log((7, 1)) + b"cut"]
+LOGS = [
+    log((0xB, 9), (0xA, 0)),
+    b"",
+    log((1 << 63, (1 << 64) - 1)),
+    log((3, 5), (2, 5)),
+    log((7, 1)) + b"cut",
+]
 
 
 def test_entries_stand_log_by_log() -> None:

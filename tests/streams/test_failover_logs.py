@@ -16,7 +16,9 @@ def logs(*talks: Told) -> FailoverLogs:
     return FailoverLogs(state.known.streams, sight, seen.tracker.conversation, seen.links)
 
 
-def first(bucket: str, *, port: int = 50_001, log: tuple[tuple[int, int], ...] = ((OLD, 0),)) -> Told:
+def first(
+    bucket: str, *, port: int = 50_001, log: tuple[tuple[int, int], ...] = ((OLD, 0),)
+) -> Told:
     talk = Told("a:1", port=port)
     talk.hello("a/1", "Collections")
     if bucket:

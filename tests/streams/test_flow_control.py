@@ -15,10 +15,15 @@ from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
-def watched(*talks: Told, sizes: Sequence[int] = (), most: int = MOST, most_of_all: int = MOST_OF_ALL) -> Mapping[int, Watched]:
+def watched(
+    *talks: Told, sizes: Sequence[int] = (), most: int = MOST, most_of_all: int = MOST_OF_ALL
+) -> Mapping[int, Watched]:
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
     tracker.flow = FlowControl(most, most_of_all)
-    for batch in [*(engine.feed(part) for part in batches(packets(*talks), list(sizes))), engine.finish()]:
+    for batch in [
+        *(engine.feed(part) for part in batches(packets(*talks), list(sizes))),
+        engine.finish(),
+    ]:
         if batch is not None:
             tracker.feed(batch)
     return tracker.flow.watched
@@ -41,7 +46,12 @@ def test_totals_are_those_of_the_connection() -> None:
     (one,) = watched(acknowledging(10)).values()
     size = 24 + 31 + 3 + 10
     window, true = one.window, one.ways[w.TRUE]
-    assert (window.is_on, window.size, window.balance, window.counted) == (1, 100_000, 0, 44 + 10 * size)
+    assert (window.is_on, window.size, window.balance, window.counted) == (
+        1,
+        100_000,
+        0,
+        44 + 10 * size,
+    )
     assert (window.acks, window.acked) == (11, 44 + 10 * size)
     assert (true.is_open, true.landed) == (1, 11)
     assert (one.fit, one.fits_nothing) == (-1, False)
@@ -78,7 +88,9 @@ def test_more_than_is_remembered_is_given_up() -> None:
 
 
 def test_so_is_more_than_is_remembered_of_all() -> None:
-    found = watched(*(silent(200, port) for port in range(50_000, 50_004)), sizes=[50] * 60, most_of_all=1000).values()
+    found = watched(
+        *(silent(200, port) for port in range(50_000, 50_004)), sizes=[50] * 60, most_of_all=1000
+    ).values()
     assert [one.is_limited for one in found] == [False, False, False, True]
     assert sum(len(one.waiting) for one in found) <= 1000
 
@@ -91,7 +103,10 @@ def test_a_size_without_compression_is_the_one_that_the_preamble_says() -> None:
     stream.mutation(2, "k", b"x" * 10)
     (one,) = watched(talk).values()
     way = w.WAYS.index("decompressed-sizes")
-    sizes = [w.size_by(way, waiting.size, waiting.detail) for waiting in one.waiting[: one.window.waiting]]
+    sizes = [
+        w.size_by(way, waiting.size, waiting.detail)
+        for waiting in one.waiting[: one.window.waiting]
+    ]
     assert [size for size in sizes if size] == [44, 24 + 31 + 2 + 5000, 24 + 31 + 2 + 10]
 
 
@@ -100,7 +115,16 @@ def test_a_preamble_that_lies_breaks_nothing(value: bytes) -> None:
     talk = opened(connection_buffer_size="100000")
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")
-    stream.send("dcp_mutation", collection=0, key="k", value=value, datatype=2, by_seqno=1, rev_seqno=1, cas=1)
+    stream.send(
+        "dcp_mutation",
+        collection=0,
+        key="k",
+        value=value,
+        datatype=2,
+        by_seqno=1,
+        rev_seqno=1,
+        cas=1,
+    )
     (one,) = watched(talk).values()
     assert one.window.counted == 44 + 24 + 31 + 2 + len(value)
 
@@ -111,7 +135,12 @@ def test_a_window_that_is_granted_anew_begins_with_nothing() -> None:
     talk.send("client", encode("dcp_buffer_acknowledgement", ack_bytes=5))
     talk.control("connection_buffer_size", "500")
     (one,) = watched(talk).values()
-    assert (one.window.is_on, one.window.size, one.window.balance, one.window.acks) == (1, 500, 0, 0)
+    assert (one.window.is_on, one.window.size, one.window.balance, one.window.acks) == (
+        1,
+        500,
+        0,
+        0,
+    )
 
 
 def test_a_connection_without_a_window_is_not_watched() -> None:
@@ -121,7 +150,9 @@ def test_a_connection_without_a_window_is_not_watched() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[], [1] * 400, [5] * 100])
-def test_slow_answers_before_the_window_make_it_tolerant_wherever_batches_end(sizes: list[int]) -> None:
+def test_slow_answers_before_the_window_make_it_tolerant_wherever_batches_end(
+    sizes: list[int],
+) -> None:
     talk = opened()
     number = talk.opaque("client")
     talk.send("client", encode("get_all_vb_seqnos", opaque=number))

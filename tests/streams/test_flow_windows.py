@@ -30,25 +30,81 @@ DETAIL = FRAMING << 8 | SURPLUS << 32
 @pytest.mark.parametrize(
     ("kind", "sizes"),
     [
-        (END, {"without-flex-frames": 95, "without-stream-end": 0, "without-header": 76, "decompressed-sizes": 140}),
-        (MARKER, {"without-flex-frames": 95, "without-snapshot-marker": 0, "without-header": 76, "decompressed-sizes": 140}),
-        (PREPARE, {"without-flex-frames": 95, "without-prepare-surplus": 98, "without-header": 76, "decompressed-sizes": 140}),
-        (OSO, {"without-flex-frames": 95, "without-oso-snapshot": 0, "without-header": 76, "decompressed-sizes": 140}),
-        (SYSTEM_EVENT, {"without-flex-frames": 95, "without-system-event": 0, "without-header": 76, "decompressed-sizes": 140}),
-        (SEQNO_ADVANCED, {"without-flex-frames": 95, "without-seqno-advanced": 0, "without-header": 76, "decompressed-sizes": 140}),
+        (
+            END,
+            {
+                "without-flex-frames": 95,
+                "without-stream-end": 0,
+                "without-header": 76,
+                "decompressed-sizes": 140,
+            },
+        ),
+        (
+            MARKER,
+            {
+                "without-flex-frames": 95,
+                "without-snapshot-marker": 0,
+                "without-header": 76,
+                "decompressed-sizes": 140,
+            },
+        ),
+        (
+            PREPARE,
+            {
+                "without-flex-frames": 95,
+                "without-prepare-surplus": 98,
+                "without-header": 76,
+                "decompressed-sizes": 140,
+            },
+        ),
+        (
+            OSO,
+            {
+                "without-flex-frames": 95,
+                "without-oso-snapshot": 0,
+                "without-header": 76,
+                "decompressed-sizes": 140,
+            },
+        ),
+        (
+            SYSTEM_EVENT,
+            {
+                "without-flex-frames": 95,
+                "without-system-event": 0,
+                "without-header": 76,
+                "decompressed-sizes": 140,
+            },
+        ),
+        (
+            SEQNO_ADVANCED,
+            {
+                "without-flex-frames": 95,
+                "without-seqno-advanced": 0,
+                "without-header": 76,
+                "decompressed-sizes": 140,
+            },
+        ),
     ],
 )
-def test_ways_of_counting_differ_on_what_they_are_named_after(kind: int, sizes: dict[str, int]) -> None:
+def test_ways_of_counting_differ_on_what_they_are_named_after(
+    kind: int, sizes: dict[str, int]
+) -> None:
     found = {way: w.size_by(number, SIZE, kind | DETAIL) for number, way in enumerate(w.WAYS)}
     assert {way: size for way, size in found.items() if size != SIZE} == sizes
 
 
 @pytest.mark.parametrize(
     ("kind", "ways"),
-    [(ANSWER, {"stream-answers-counted", "answers-counted"}), (w.OTHER_ANSWER, {"answers-counted"}), (NOOP, {"noops-counted"})],
+    [
+        (ANSWER, {"stream-answers-counted", "answers-counted"}),
+        (w.OTHER_ANSWER, {"answers-counted"}),
+        (NOOP, {"noops-counted"}),
+    ],
 )
 def test_what_flow_control_does_not_count_some_do(kind: int, ways: set[str]) -> None:
-    assert {way for number, way in enumerate(w.WAYS) if w.size_by(number, SIZE, kind | DETAIL)} == ways
+    assert {
+        way for number, way in enumerate(w.WAYS) if w.size_by(number, SIZE, kind | DETAIL)
+    } == ways
 
 
 def nonsense(seed: int) -> w.FlowTables:
@@ -58,9 +114,30 @@ def nonsense(seed: int) -> w.FlowTables:
     time_ns = 0
     for row, message in enumerate(tables.messages):
         time_ns += rng.choice((0, 1, 10**9, 3 * 10**9))
-        message.kind = rng.choice((FACT, ACK, ACK, UNREADABLE_ACK, ANSWER, 0, w.OTHER_ANSWER, NOOP, *range(END, END + 12), MARKER, PREPARE))
-        message.size, message.given, message.rtt = rng.choice((0, 50, 100)), rng.choice((0, 50, 100, 500)), rng.choice((0, 10**9))
-        message.balance, message.window = rng.choice((LEAST, -50, 0, 0, *(50, 100, 200) * 4)), rng.choice((0, 100, 150))
+        message.kind = rng.choice(
+            (
+                FACT,
+                ACK,
+                ACK,
+                UNREADABLE_ACK,
+                ANSWER,
+                0,
+                w.OTHER_ANSWER,
+                NOOP,
+                *range(END, END + 12),
+                MARKER,
+                PREPARE,
+            )
+        )
+        message.size, message.given, message.rtt = (
+            rng.choice((0, 50, 100)),
+            rng.choice((0, 50, 100, 500)),
+            rng.choice((0, 10**9)),
+        )
+        message.balance, message.window = (
+            rng.choice((LEAST, -50, 0, 0, *(50, 100, 200) * 4)),
+            rng.choice((0, 100, 150)),
+        )
         message.detail = message.kind | rng.randrange(9) << 8 | rng.randrange(99) << 32
         message.place.row, message.place.time = row + 1, time_ns
     tables.window, tables.ways = w.Window.one(), w.Ways.zeros(len(w.WAYS))
@@ -76,7 +153,9 @@ def test_both_forms_do_the_same_with_nonsense(seed: int) -> None:
         tables = nonsense(seed)
         run(tables)
         parts = (tables.ways, tables.waiting, tables.events)
-        found.append((w.Window.as_bytes(tables.window), [part.as_integers().tolist() for part in parts]))
+        found.append(
+            (w.Window.as_bytes(tables.window), [part.as_integers().tolist() for part in parts])
+        )
     assert found[0] == found[1]
 
 

@@ -34,12 +34,23 @@ def babble(seed: int) -> list[Told]:
             say = rng.randrange(16)
             if say == 0:
                 talk.stream_request(
-                    stream.vbucket, stream.opaque, start=low, end=high, snapshot=(low, high), flags=rng.choice(([], ["from-latest"]))
+                    stream.vbucket,
+                    stream.opaque,
+                    start=low,
+                    end=high,
+                    snapshot=(low, high),
+                    flags=rng.choice(([], ["from-latest"])),
                 )
             elif say == 1:
-                talk.stream_answer(stream, rollback=rng.choice((None, low)), status=rng.choice((0, 7)))
+                talk.stream_answer(
+                    stream, rollback=rng.choice((None, low)), status=rng.choice((0, 7))
+                )
             elif say in (2, 3):
-                stream.snapshot(low, high, *rng.choice((["memory"], ["disk", "checkpoint"], ["memory", "history"], [])))
+                stream.snapshot(
+                    low,
+                    high,
+                    *rng.choice((["memory"], ["disk", "checkpoint"], ["memory", "history"], [])),
+                )
             elif say == 4:
                 stream.send("dcp_snapshot_marker", generation="upr")
             elif say == 5:
@@ -57,29 +68,58 @@ def babble(seed: int) -> list[Told]:
                 (stream.commit if rng.randrange(2) else stream.abort)(low, high, "k")
             elif say == 12:
                 what = rng.choice(("begin-collection", "end-collection"))
-                stream.system_event(rng.choice(seqnos), what, "c", manifest_uid=low, collection_id=rng.choice((8, 9)))
+                stream.system_event(
+                    rng.choice(seqnos),
+                    what,
+                    "c",
+                    manifest_uid=low,
+                    collection_id=rng.choice((8, 9)),
+                )
             elif say == 13:
                 stream.seqno_acknowledged(low)
             elif say == 14:
-                stream.send("dcp_prepare", collection=0, key="k", by_seqno=rng.choice(seqnos), rev_seqno=1, durability_level="majority")
+                stream.send(
+                    "dcp_prepare",
+                    collection=0,
+                    key="k",
+                    by_seqno=rng.choice(seqnos),
+                    rev_seqno=1,
+                    durability_level="majority",
+                )
             else:
                 collection, cas = rng.choice((0, 8, 9)), rng.choice(seqnos)
-                stream.send("dcp_mutation", collection=collection, key="k", by_seqno=rng.choice(seqnos), rev_seqno=1, cas=cas)
+                stream.send(
+                    "dcp_mutation",
+                    collection=collection,
+                    key="k",
+                    by_seqno=rng.choice(seqnos),
+                    rev_seqno=1,
+                    cas=cas,
+                )
         talks.append(talk)
     return talks
 
 
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6)), *first_of(range(6, 12), 0)]
+SEEDS = [
+    *range(3),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6)),
+    *first_of(range(6, 12), 0),
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nonsense_is_never_an_exception_and_both_forms_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nonsense_is_never_an_exception_and_both_forms_agree(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     captured = packets(*babble(seed))
     found = {}
     for form in ("interpreted", "compiled"):
         monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", form == "interpreted")
         seen = Seen(captured)
-        found[form] = (seen.everything(), [table.as_integers().tolist() for table in seen.tracker.state.known])
+        found[form] = (
+            seen.everything(),
+            [table.as_integers().tolist() for table in seen.tracker.state.known],
+        )
     assert found["interpreted"] == found["compiled"]
 
 
@@ -108,7 +148,9 @@ def test_tables_that_are_too_small_grow_in_the_middle(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.pcap")), ids=lambda path: path.stem)
-def test_samples_give_the_same_tables_in_both_forms(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_give_the_same_tables_in_both_forms(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = []
     for form in ("interpreted", "compiled"):
         monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", form == "interpreted")
@@ -128,8 +170,12 @@ def test_a_stream_that_began_before_the_capture_may_have_been_closed_before_it()
     assert tables(talk).anomalies == []
 
 
-@pytest.mark.parametrize(("value", "causes"), [("", ["capture-loss", "deduplicated"]), ("x" * 33, ["capture-loss"])])
-def test_a_hole_too_small_for_a_control_leaves_known_what_was_never_asked_for(value: str, causes: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("value", "causes"), [("", ["capture-loss", "deduplicated"]), ("x" * 33, ["capture-loss"])]
+)
+def test_a_hole_too_small_for_a_control_leaves_known_what_was_never_asked_for(
+    value: str, causes: list[str]
+) -> None:
     talk = opened()
     with talk.lost():
         talk.send("client", encode("noop", value=value.encode()))

@@ -11,13 +11,23 @@ from dcpinspect.protocol.flags import CHECKPOINT, DISK, HISTORY, MEMORY
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import StreamFacts, causes
-from dcpinspect.streams.record_numbers import AT_EDGE, BOTH_EVENTS, IN_RANGE, IS_ADVANCED, IS_LOST, IS_TAIL, NO_MARKER
+from dcpinspect.streams.record_numbers import (
+    AT_EDGE,
+    BOTH_EVENTS,
+    IN_RANGE,
+    IS_ADVANCED,
+    IS_LOST,
+    IS_TAIL,
+    NO_MARKER,
+)
 from dcpinspect.streams.records import Gaps, Snapshots
 from tests.peers.script import Stream
 from tests.streams.told import Record, Seen, Told, opened, packets, tables
 
 
-def streaming(*, end: int = 100, kinds: tuple[str, ...] = ("memory", "checkpoint"), **options: object) -> tuple[Told, Stream]:
+def streaming(
+    *, end: int = 100, kinds: tuple[str, ...] = ("memory", "checkpoint"), **options: object
+) -> tuple[Told, Stream]:
     talk = opened()
     stream = talk.stream(7, value=options.pop("value", None))  # type: ignore[arg-type] # passed on
     stream.snapshot(0, end, *kinds, **options)  # type: ignore[arg-type] # passed on
@@ -35,8 +45,15 @@ def test_de_duplicated_within_a_snapshot_and_at_its_edge() -> None:
     stream.mutation(5, "b")
     stream.snapshot(6, 9, "memory", "checkpoint")
     stream.mutation(8, "c")
-    found = [(gap["after_seqno"], gap["before_seqno"], gap["width"], gap["cause"]) for gap in tables(talk).gaps]
-    assert found == [(0, 2, 1, "deduplicated"), (2, 5, 2, "deduplicated"), (5, 8, 2, "deduplicated")]
+    found = [
+        (gap["after_seqno"], gap["before_seqno"], gap["width"], gap["cause"])
+        for gap in tables(talk).gaps
+    ]
+    assert found == [
+        (0, 2, 1, "deduplicated"),
+        (2, 5, 2, "deduplicated"),
+        (5, 8, 2, "deduplicated"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -44,11 +61,21 @@ def test_de_duplicated_within_a_snapshot_and_at_its_edge() -> None:
     [
         (("memory", "checkpoint"), {}, ": de-duplicated, or hidden from this client"),
         (("memory", "checkpoint"), {"enable_sync_writes": "true"}, ": de-duplicated"),
-        (("disk",), {}, ", from disk: de-duplicated, purged by compaction, or hidden from this client"),
-        (("disk",), {"enable_sync_writes": "true"}, ", from disk: de-duplicated, or purged by compaction"),
+        (
+            ("disk",),
+            {},
+            ", from disk: de-duplicated, purged by compaction, or hidden from this client",
+        ),
+        (
+            ("disk",),
+            {"enable_sync_writes": "true"},
+            ", from disk: de-duplicated, or purged by compaction",
+        ),
     ],
 )
-def test_the_evidence_says_on_which_side_of_the_marker_it_lies(kinds: tuple[str, ...], settings: dict[str, Any], rest: str) -> None:
+def test_the_evidence_says_on_which_side_of_the_marker_it_lies(
+    kinds: tuple[str, ...], settings: dict[str, Any], rest: str
+) -> None:
     talk = opened(**settings)
     stream = talk.stream(7)
     stream.snapshot(100, 200, *kinds)
@@ -57,7 +84,9 @@ def test_the_evidence_says_on_which_side_of_the_marker_it_lies(kinds: tuple[str,
     stream.snapshot(210, 300, *kinds)
     stream.mutation(210, "c")
     stream.mutation(215, "d")
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [
+    assert [
+        (gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps
+    ] == [
         (0, 150, "deduplicated"),
         (150, 200, "deduplicated"),
         (200, 210, "deduplicated"),
@@ -65,16 +94,25 @@ def test_the_evidence_says_on_which_side_of_the_marker_it_lies(kinds: tuple[str,
     ]
     row = [snapshot["row"] for snapshot in tables(talk).snapshots]
     assert [gap["evidence"] for gap in tables(talk).gaps] == [
-        f"between 0, where the stream begins, and the first event of the marker 100-200 in row {row[0]}{rest}",
+        (
+            "between 0, where the stream begins, and the first event of the marker 100-200 in row "
+            f"{row[0]}{rest}"
+        ),
         f"within the marker 100-200 in row {row[0]}{rest}",
         f"between what came before and the first event of the marker 210-300 in row {row[1]}{rest}",
         f"within the marker 210-300 in row {row[1]}{rest}",
     ]
 
 
-@pytest.mark.parametrize(("asked", "granted", "hides"), [(("Collections",), (), False), (("JSON",), ("JSON",), True)])
-def test_a_server_without_durable_writes_and_collections_hides_nothing(asked: list[str], granted: list[str], hides: bool) -> None:
-    """A server that does not grant collections to who asks is older than 7.0, and one that does not know the setting than 6.5."""
+@pytest.mark.parametrize(
+    ("asked", "granted", "hides"), [(("Collections",), (), False), (("JSON",), ("JSON",), True)]
+)
+def test_a_server_without_durable_writes_and_collections_hides_nothing(
+    asked: list[str], granted: list[str], hides: bool
+) -> None:
+    """A server that does not grant collections to who asks is older than 7.0, and one that does not
+    know the setting than 6.5.
+    """
     talk = Told("old:1")
     talk.hello("old/1.0", *asked, granted=granted)
     talk.open("old:1", "producer")
@@ -84,7 +122,9 @@ def test_a_server_without_durable_writes_and_collections_hides_nothing(asked: li
     for seqno in (1, 3):
         changes.mutation(seqno, f"k{seqno}")
     (found,) = tables(talk).gaps
-    assert found["evidence"].endswith(": de-duplicated, or hidden from this client" if hides else ": de-duplicated")
+    assert found["evidence"].endswith(
+        ": de-duplicated, or hidden from this client" if hides else ": de-duplicated"
+    )
 
 
 def test_a_marker_that_begins_right_behind_what_came_has_the_gap_within() -> None:
@@ -148,7 +188,11 @@ def test_seqno_advanced_accounts_for_what_is_hidden() -> None:
     stream.snapshot(10, 11, "memory", "checkpoint")
     stream.mutation(10, "b")
     found = only(talk)
-    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 10, "seqno-advanced")
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (
+        1,
+        10,
+        "seqno-advanced",
+    )
 
 
 def test_what_a_request_leaves_out_is_filtered() -> None:
@@ -179,7 +223,9 @@ def test_above_the_greatest_visible_seqno_everything_is_invisible() -> None:
     assert found == [(1, "deduplicated"), (4, "invisible")]
 
 
-def test_the_rest_of_a_snapshot_that_never_came_is_its_tail_and_the_next_gap_starts_behind_it() -> None:
+def test_the_rest_of_a_snapshot_that_never_came_is_its_tail_and_the_next_gap_starts_behind_it() -> (
+    None
+):
     talk, stream = streaming(end=9)
     stream.mutation(4, "a")
     stream.snapshot(10, 20, "memory", "checkpoint")
@@ -228,11 +274,16 @@ def test_an_event_before_any_marker_explains_nothing_on_either_side() -> None:
     stream.mutation(7, "b")
     first, second = tables(talk).gaps
     assert (first["cause"], second["cause"]) == ("unexplained", "unexplained")
-    assert ("no marker covers the second" in first["evidence"], "no marker covers the first" in second["evidence"]) == (True, True)
+    assert (
+        "no marker covers the second" in first["evidence"],
+        "no marker covers the first" in second["evidence"],
+    ) == (True, True)
 
 
 @pytest.mark.parametrize("how", ["seqno-advanced", "oso"])
-def test_seqno_advanced_and_the_end_of_what_came_in_no_order_are_edges_of_what_follows(how: str) -> None:
+def test_seqno_advanced_and_the_end_of_what_came_in_no_order_are_edges_of_what_follows(
+    how: str,
+) -> None:
     talk = opened(enable_out_of_order_snapshots="true")
     stream = talk.stream(7)
     if how == "oso":
@@ -249,7 +300,9 @@ def test_seqno_advanced_and_the_end_of_what_came_in_no_order_are_edges_of_what_f
     stream.mutation(12, "c")
     found = tables(talk).gaps[-1]
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (3, 12, "deduplicated")
-    assert found["evidence"].startswith("between what came before and the first event of the marker 10-12")
+    assert found["evidence"].startswith(
+        "between what came before and the first event of the marker 10-12"
+    )
 
 
 def test_a_marker_without_a_range_explains_nothing() -> None:
@@ -279,7 +332,10 @@ def test_what_a_request_that_was_not_captured_may_leave_out_nobody_knows() -> No
     stream.mutation(2, "a", collection=8)
     stream.mutation(5, "a", collection=8)
     found = only(talk)
-    assert (found["cause"], found["evidence"]) == ("capture-loss", "de-duplicated or left out, because the request was not captured")
+    assert (found["cause"], found["evidence"]) == (
+        "capture-loss",
+        "de-duplicated or left out, because the request was not captured",
+    )
 
 
 def test_without_collections_nothing_can_be_left_out() -> None:
@@ -301,14 +357,19 @@ def test_where_a_marker_was_lost_nobody_knows_what_is_missing_later() -> None:
         stream.snapshot(6, 20, "memory", "checkpoint")
     for seqno in (6, 7, 9, 10, 11):
         stream.mutation(seqno, "b")
-    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [(0, "deduplicated"), (7, "capture-loss")]
+    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [
+        (0, "deduplicated"),
+        (7, "capture-loss"),
+    ]
     assert "was not captured" in tables(talk).gaps[1]["evidence"]
 
 
 def test_cached_documents_have_seqnos_in_no_order_and_no_gaps() -> None:
     talk = opened()
     stream = talk.stream(7, start=50, flags=["takeover", "active-only", "cache-transfer"])
-    stream.cache_transfer([{"by_seqno": 30, "key": "a", "value": b"{}"}, {"by_seqno": 3, "key": "b", "value": b"{}"}])
+    stream.cache_transfer(
+        [{"by_seqno": 30, "key": "a", "value": b"{}"}, {"by_seqno": 3, "key": "b", "value": b"{}"}]
+    )
     stream.cache_transfer_end()
     stream.snapshot(50, 51, "memory", "checkpoint")
     stream.mutation(51, "c")
@@ -325,7 +386,12 @@ def test_gaps_stand_in_the_order_of_the_rows_that_end_them() -> None:
     for seqno in (3, 9):
         one.mutation(seqno, "a")
         other.mutation(seqno, "a")
-    assert [(gap["vbucket"], gap["before_seqno"]) for gap in tables(talk).gaps] == [(7, 3), (8, 3), (7, 9), (8, 9)]
+    assert [(gap["vbucket"], gap["before_seqno"]) for gap in tables(talk).gaps] == [
+        (7, 3),
+        (8, 3),
+        (7, 9),
+        (8, 9),
+    ]
 
 
 def test_a_request_without_its_value_may_have_named_collections() -> None:
@@ -351,20 +417,35 @@ def test_a_request_with_options_alone_names_no_collections() -> None:
     (gap,) = tables(talk).gaps
     assert (gap["cause"], gap["evidence"]) == (
         "filtered",
-        "filtered or de-duplicated, because the connection was opened without deletions of the first backfill",
+        (
+            "filtered or de-duplicated, because the connection was opened without deletions of the "
+            "first backfill"
+        ),
     )
 
 
-def cause_of(flags: int, kinds: int = MEMORY | CHECKPOINT, *, visible: int | None = None, **facts: bool) -> str:
-    """The cause of a gap from 4 to 6 in the marker 0-9 of a stream of which all is known, except for what ``facts`` say."""
+def cause_of(
+    flags: int, kinds: int = MEMORY | CHECKPOINT, *, visible: int | None = None, **facts: bool
+) -> str:
+    """The cause of a gap from 4 to 6 in the marker 0-9 of a stream of which all is known, except
+    for what ``facts`` say.
+    """
     snapshots, gaps = Snapshots.zeros(1), Gaps.zeros(1)
     snapshot, gap = snapshots[0], gaps[0]
     snapshot.start, snapshot.end, snapshot.flags, snapshot.layout = 0, 9, kinds, 1
     if visible is not None:
         snapshot.seqnos.present, snapshot.seqnos.max_visible = 1, visible
     gap.after, gap.before, gap.flags = 4, 6, flags
-    known = {"is_asked": True, "is_opened": True, "has_filter": False, "skips_deletes": False, "lacks_history": False} | facts
-    (found,) = causes(gaps, snapshots, StreamFacts(**{name: np.array([holds]) for name, holds in known.items()}))
+    known = {
+        "is_asked": True,
+        "is_opened": True,
+        "has_filter": False,
+        "skips_deletes": False,
+        "lacks_history": False,
+    } | facts
+    (found,) = causes(
+        gaps, snapshots, StreamFacts(**{name: np.array([holds]) for name, holds in known.items()})
+    )
     return w.CAUSES[found]
 
 
@@ -380,7 +461,9 @@ def test_a_loss_outranks_every_other_cause(lost: int) -> None:
     assert cause_of(WITHIN | lost, has_filter=True) == "capture-loss"
 
 
-def test_seqno_advanced_outranks_what_is_invisible_which_outranks_a_tail_which_outranks_a_filter() -> None:
+def test_seqno_advanced_outranks_what_is_invisible_which_outranks_a_tail_which_outranks_a_filter() -> (
+    None
+):
     assert cause_of(WITHIN | IS_ADVANCED, visible=4, has_filter=True) == "seqno-advanced"
     assert cause_of(IS_TAIL, visible=4, has_filter=True) == "invisible"
     assert cause_of(WITHIN, visible=4, has_filter=True) == "invisible"
@@ -418,7 +501,9 @@ def test_the_greatest_visible_seqno_is_the_reason_rather_than_seqno_advanced_or_
     for seqno in (10, 11, 12):
         stream.mutation(seqno, "c")
     stream.seqno_advanced(20)
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [
+    assert [
+        (gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps
+    ] == [
         (2, 10, "invisible"),
         (12, 21, "seqno-advanced"),
     ]

@@ -14,7 +14,10 @@ Gap = tuple[int, int, int, str]
 
 
 def gaps(*talks: Told) -> list[Gap]:
-    return [(gap["connection"], gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(*talks).gaps]
+    return [
+        (gap["connection"], gap["after_seqno"], gap["before_seqno"], gap["cause"])
+        for gap in tables(*talks).gaps
+    ]
 
 
 def received(talk: Told, seqno: int, **request: object) -> Stream:
@@ -95,7 +98,9 @@ def test_a_client_that_did_not_say_who_it_is_may_have_received_more_on_another_c
 
 
 @pytest.mark.parametrize(("is_lost", "found"), [(True, []), (False, [(3, 3, 10, "resumed")])])
-def test_a_client_whose_open_was_lost_may_be_any_of_its_host(is_lost: bool, found: list[Gap]) -> None:
+def test_a_client_whose_open_was_lost_may_be_any_of_its_host(
+    is_lost: bool, found: list[Gap]
+) -> None:
     one, unknown, again = opened(), Told("kafka:1", port=50_001), opened(port=50_002)
     received(one, 3).end("state-changed")
     one.close()
@@ -108,7 +113,9 @@ def test_a_client_whose_open_was_lost_may_be_any_of_its_host(is_lost: bool, foun
 
 
 @pytest.mark.parametrize(("seconds", "found"), [(0, [(2, 3, 10, "resumed")]), (5, [])])
-def test_what_another_node_sent_at_the_same_time_is_not_left_out(seconds: float, found: list[Gap]) -> None:
+def test_what_another_node_sent_at_the_same_time_is_not_left_out(
+    seconds: float, found: list[Gap]
+) -> None:
     beside = opened()
     stream = beside.stream(7)
     stream.snapshot(0, 12, "memory")
@@ -120,7 +127,11 @@ def test_what_another_node_sent_at_the_same_time_is_not_left_out(seconds: float,
     talk.wait(9)
     talk.stream(7, start=9)
     seen = Seen(sorted([*packets(beside), *packets(talk)], key=lambda packet: packet.time_ns))
-    assert [(gap["connection"], gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps if gap["stream"] == 2] == found
+    assert [
+        (gap["connection"], gap["after_seqno"], gap["before_seqno"], gap["cause"])
+        for gap in seen.gaps
+        if gap["stream"] == 2
+    ] == found
 
 
 def test_resuming_at_or_below_what_was_received_leaves_nothing_out() -> None:
@@ -144,8 +155,12 @@ def test_what_may_have_been_received_in_a_hole_is_not_left_out() -> None:
 
 
 @pytest.mark.parametrize(("end", "has_room"), [(3, False), (9, True)])
-def test_a_hole_without_room_for_a_marker_brings_nothing_behind_a_complete_snapshot(end: int, has_room: bool) -> None:
-    """One event, in a snapshot that goes on, may stand for any number of seqnos; behind the end of one it needs a marker."""
+def test_a_hole_without_room_for_a_marker_brings_nothing_behind_a_complete_snapshot(
+    end: int, has_room: bool
+) -> None:
+    """One event, in a snapshot that goes on, may stand for any number of seqnos; behind the end of
+    one it needs a marker.
+    """
     one, other = opened(), opened(port=50_001)
     stream, beside = one.stream(7), one.stream(8)
     stream.snapshot(0, end, "memory")
@@ -157,7 +172,9 @@ def test_a_hole_without_room_for_a_marker_brings_nothing_behind_a_complete_snaps
     beside.mutation(2, "k")
     one.close()
     other.stream(7, start=9)
-    assert [gap for gap in gaps(one, other) if gap[-1] == "resumed"] == ([] if has_room else [(2, 3, 10, "resumed")])
+    assert [gap for gap in gaps(one, other) if gap[-1] == "resumed"] == (
+        [] if has_room else [(2, 3, 10, "resumed")]
+    )
 
 
 def test_what_a_client_asks_for_in_a_hole_comes_only_if_the_producer_has_one_too() -> None:
@@ -211,7 +228,9 @@ def test_a_rollback_to_where_the_request_starts_takes_nothing_back() -> None:
     assert gaps(talk) == []
 
 
-def test_a_request_between_the_two_of_which_nobody_knows_the_stream_id_may_have_brought_more() -> None:
+def test_a_request_between_the_two_of_which_nobody_knows_the_stream_id_may_have_brought_more() -> (
+    None
+):
     talk = opened(enable_stream_id="true")
     received(talk, 3, value={"sid": 1}).end("state-changed")
     talk.stream(7, start=3, value={"sid": 2, "collections": ["0", "8", "9", "a"]})
@@ -222,7 +241,9 @@ def test_a_request_between_the_two_of_which_nobody_knows_the_stream_id_may_have_
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
-def test_a_request_that_was_lost_may_have_brought_more_or_begun_at_the_latest_seqno(is_answered: bool) -> None:
+def test_a_request_that_was_lost_may_have_brought_more_or_begun_at_the_latest_seqno(
+    is_answered: bool,
+) -> None:
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 5, "memory")

@@ -1,4 +1,6 @@
-"""Of which streams of a history the events are compared, and what is kept of their contradictions."""
+"""Of which streams of a history the events are compared, and what is kept of their
+contradictions.
+"""
 
 from __future__ import annotations
 

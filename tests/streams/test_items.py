@@ -12,7 +12,13 @@ from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
-def gathered(talk: Told, *, most: int = MOST, sizes: tuple[int, ...] = (), connections: tuple[range, ...] = ()) -> VbucketItems:
+def gathered(
+    talk: Told,
+    *,
+    most: int = MOST,
+    sizes: tuple[int, ...] = (),
+    connections: tuple[range, ...] = (),
+) -> VbucketItems:
     engine, found = Engine(["told.pcap"], ports=(PORT,)), VbucketItems(7, connections, most=most)
     for batch in [*(engine.feed(part) for part in batches(packets(talk), sizes)), engine.finish()]:
         if batch is not None:
@@ -36,9 +42,13 @@ def conversation(seqnos: int) -> Told:
 
 
 @pytest.mark.parametrize("sizes", [(), (1, 2, 3)])
-def test_every_event_of_the_vbucket_is_there_with_the_requests_before_it(sizes: tuple[int, ...]) -> None:
+def test_every_event_of_the_vbucket_is_there_with_the_requests_before_it(
+    sizes: tuple[int, ...],
+) -> None:
     table = gathered(conversation(9), sizes=sizes).table
-    assert (unbiased(table.first).tolist(), unbiased(table.last).tolist()) == ([1, 3, 5, 7, 9, 11],) * 2
+    assert (unbiased(table.first).tolist(), unbiased(table.last).tolist()) == (
+        [1, 3, 5, 7, 9, 11],
+    ) * 2
     assert table.count.tolist() == [1] * 6
     assert table.requests.tolist() == [1] * 5 + [2]
     assert set(table.connection.tolist()) == {1}

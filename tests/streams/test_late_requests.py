@@ -1,4 +1,6 @@
-"""Requests that are read after their answers, held back behind a hole; or only recorded after them, by two clocks."""
+"""Requests that are read after their answers, held back behind a hole; or only recorded after them,
+by two clocks.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from tests.streams.told import Seen, Told, opened, packets, tables
 
 def late(talk: Told) -> list[tuple[object, ...]]:
     """What the streams are where the client's side can be read only at the end of the capture."""
-    return [(one["requested_start"], one["answer"], one["items"], one["verdict"]) for one in tables(talk).streams]
+    return [
+        (one["requested_start"], one["answer"], one["items"], one["verdict"])
+        for one in tables(talk).streams
+    ]
 
 
 def test_a_request_that_is_read_late_is_that_of_the_stream_that_has_begun() -> None:
@@ -53,7 +58,11 @@ def test_requests_that_are_read_late_are_those_of_the_streams_that_followed_them
     for _ in range(4):
         talk.noop()
     found = sorted(late(talk), key=lambda one: str(one[0]))
-    assert [(start, answer, items) for start, answer, items, _ in found] == [(3, "accepted", 0), (4, "accepted", 0), (5, "accepted", 3)]
+    assert [(start, answer, items) for start, answer, items, _ in found] == [
+        (3, "accepted", 0),
+        (4, "accepted", 0),
+        (5, "accepted", 3),
+    ]
     assert found[2][3] == "caught-up"
 
 
@@ -69,19 +78,29 @@ def test_the_answer_after_two_requests_that_were_read_late_is_to_the_second() ->
     stream.mutation(6, "k")
     for _ in range(4):
         talk.noop()
-    assert sorted(late(talk), key=str) == [(2, "unknown", 0, "unknown-capture"), (5, "accepted", 1, "caught-up")]
+    assert sorted(late(talk), key=str) == [
+        (2, "unknown", 0, "unknown-capture"),
+        (5, "accepted", 1, "caught-up"),
+    ]
 
 
 def recorded_late(captured: list[Packet], place: int, by: int) -> list[Packet]:
     """A packet comes so many places later, as where the two directions have two clocks."""
     late = replace(captured[place], time_ns=captured[place + by].time_ns + 1)
-    return [*captured[:place], *captured[place + 1 : place + by + 1], late, *captured[place + by + 1 :]]
+    return [
+        *captured[:place],
+        *captured[place + 1 : place + by + 1],
+        late,
+        *captured[place + by + 1 :],
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("by", [1, 3, 5, 7])
-def test_streams_are_the_same_where_a_packet_was_recorded_after_what_answers_it(direction: int, by: int) -> None:
+def test_streams_are_the_same_where_a_packet_was_recorded_after_what_answers_it(
+    direction: int, by: int
+) -> None:
     talk = opened(set_noop_interval="20")
     for start in (0, 2):
         stream = talk.stream(7, start=start, opaque=9)
@@ -95,20 +114,29 @@ def test_streams_are_the_same_where_a_packet_was_recorded_after_what_answers_it(
     def seen(captured: list[Packet]) -> tuple[object, ...]:
         found = Seen(captured)
         assert Seen(captured, [1] * len(captured)).everything() == found.everything()
-        return [(one["requested_start"], one["answer"], one["items"], one["snapshots"]) for one in found.streams], found.anomalies
+        return [
+            (one["requested_start"], one["answer"], one["items"], one["snapshots"])
+            for one in found.streams
+        ], found.anomalies
 
     expected = seen(told)
     assert expected == ([(0, "accepted", 2, 1), (2, "accepted", 2, 1)], [])
     for place, packet in enumerate(told[:-by]):
         passed = told[place + 1 : place + by + 1]
-        if packet.size and packet.flow[2] == direction and not any(one.size and one.flow == packet.flow for one in passed):
+        if (
+            packet.size
+            and packet.flow[2] == direction
+            and not any(one.size and one.flow == packet.flow for one in passed)
+        ):
             assert seen(recorded_late(told, place, by)) == expected, place
 
 
 @pytest.mark.parametrize("events_before", [0, 3])
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "de-duplicated"])
 @pytest.mark.parametrize("start", [0, 50])
-def test_a_gap_behind_the_start_is_told_where_the_request_is_read_late(start: int, is_lost: bool, events_before: int) -> None:
+def test_a_gap_behind_the_start_is_told_where_the_request_is_read_late(
+    start: int, is_lost: bool, events_before: int
+) -> None:
     talk = opened()
     with talk.lost():
         talk.acknowledge()  # what the client says after it waits for what may still fill the hole
@@ -129,13 +157,19 @@ def test_a_gap_behind_the_start_is_told_where_the_request_is_read_late(start: in
     captured = packets(talk)
     seen = Seen(captured)
     (gap,) = seen.gaps
-    assert (gap["after_seqno"], gap["before_seqno"], gap["cause"]) == (start, start + 2, "capture-loss" if is_lost else "deduplicated")
+    assert (gap["after_seqno"], gap["before_seqno"], gap["cause"]) == (
+        start,
+        start + 2,
+        "capture-loss" if is_lost else "deduplicated",
+    )
     assert seen.streams[0]["gaps"] == 1
     assert Seen(captured, [1] * len(captured)).everything() == seen.everything()
 
 
 @pytest.mark.parametrize("events_before", [0, 1])
-def test_nothing_is_missing_before_the_first_seqno_of_a_stream_that_was_asked_for_late_and_came_whole(events_before: int) -> None:
+def test_nothing_is_missing_before_the_first_seqno_of_a_stream_that_was_asked_for_late_and_came_whole(
+    events_before: int,
+) -> None:
     talk = opened()
     with talk.lost():
         talk.acknowledge()

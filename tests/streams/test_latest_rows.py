@@ -1,4 +1,6 @@
-"""The latest rows of a table: what is there after any additions and drops, and how much memory that takes."""
+"""The latest rows of a table: what is there after any additions and drops, and how much memory that
+takes.
+"""
 
 from __future__ import annotations
 

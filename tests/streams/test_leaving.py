@@ -1,4 +1,6 @@
-"""A reading without an end keeps what it may need, and no more: memory is flat, and findings stay what they are."""
+"""A reading without an end keeps what it may need, and no more: memory is flat, and findings stay
+what they are.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,19 @@ def goes_on(snapshots: int, *, incomplete: tuple[int, ...] = ()) -> Told:
     return talk
 
 
-def watched(talk: Told, *, most: int, forgets: bool = True) -> tuple[Tracker, Tables, list[Finding]]:
+def watched(
+    talk: Told, *, most: int, forgets: bool = True
+) -> tuple[Tracker, Tables, list[Finding]]:
     """What is known at the end of a reading that remembers so many events."""
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True, most=most)
     if forgets:
         tracker.forget_what_is_over()
     checker = Checker(tracker)
     captured = packets(talk)
-    for batch in [*(engine.feed(part) for part in batches(captured, [50] * (len(captured) // 50))), engine.finish()]:
+    for batch in [
+        *(engine.feed(part) for part in batches(captured, [50] * (len(captured) // 50))),
+        engine.finish(),
+    ]:
         if batch is not None:
             tracker.feed(batch)
             checker.take(batch)
@@ -60,7 +67,17 @@ def in_turn(*, forgets: bool) -> tuple[Tracker, Tables]:
 def size(tracker: Tracker) -> int:
     """Bytes of all tables that grow with messages."""
     state = tracker.state
-    return sum(table.array.nbytes for table in (state.streams, state.snapshots, state.gaps, state.losses, state.questions, state.keys))
+    return sum(
+        table.array.nbytes
+        for table in (
+            state.streams,
+            state.snapshots,
+            state.gaps,
+            state.losses,
+            state.questions,
+            state.keys,
+        )
+    )
 
 
 def test_ten_times_as_many_messages_take_no_more_memory() -> None:
@@ -86,7 +103,9 @@ def test_what_left_is_counted() -> None:
     assert len(tables.gaps) < 200
     whole = in_turn(forgets=False)[1]
     names = ("snapshots", "gaps", "gap_seqnos", "items")
-    assert [tables.streams.values(name) for name in names] == [whole.streams.values(name) for name in names]
+    assert [tables.streams.values(name) for name in names] == [
+        whole.streams.values(name) for name in names
+    ]
     assert tables.vbuckets.records() == whole.vbuckets.records()
     assert tracker.left == {
         "connections": 0,
@@ -118,7 +137,9 @@ def test_who_remembers_no_events_cannot_know_what_is_over() -> None:
 
 
 def losses(*ways: tuple[int, int]) -> SeqnoLosses:
-    """One after the other, of these connections and directions; row 10 n is that behind the one with number n."""
+    """One after the other, of these connections and directions; row 10 n is that behind the one
+    with number n.
+    """
     table = SeqnoLosses.zeros(len(ways))
     last: dict[tuple[int, int], int] = {}
     for number, way in enumerate(ways):
@@ -136,7 +157,11 @@ def test_between_the_first_losses_of_a_direction_and_the_latest_one_stands_for_a
     assert np.flatnonzero(gone).tolist() == [6, 7, 8, 9, 10, 11]
     for place, first in ((12, 6), (13, 7)):
         loss = table[place]
-        assert (loss.before_row, loss.after_row, loss.start) == (10 * first - 5, 10 * place, 100 * first)
+        assert (loss.before_row, loss.after_row, loss.start) == (
+            10 * first - 5,
+            10 * place,
+            100 * first,
+        )
         assert (loss.end, loss.previous) == (100 * place + 50, first - 2)
     assert not stale_losses(losses(*[(1, 0)] * 6), most=6).any()
 
@@ -164,18 +189,29 @@ def test_streams_that_were_asked_for_again_leave_with_what_was_said_of_them() ->
     def kept(count: int) -> list[int]:
         talk = opened()
         for number in range(count):
-            talk.stream(7, log=[(1000 + number, number)], start=number, value={"collections": [f"{number:x}"]})
+            talk.stream(
+                7,
+                log=[(1000 + number, number)],
+                start=number,
+                value={"collections": [f"{number:x}"]},
+            )
         engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True)
         checker = Checker(tracker)
         tracker.most_streams = 10
         tracker.forget_what_is_over()
         captured = packets(talk)
-        for batch in [engine.feed(part) for part in batches(captured, [50] * (len(captured) // 50))]:
+        for batch in [
+            engine.feed(part) for part in batches(captured, [50] * (len(captured) // 50))
+        ]:
             if batch is not None:
                 tracker.feed(batch)
                 checker.take(batch)
                 checker.let_go(engine.links, engine.coverage, set())
-        return [tracker.state.counts.streams, len(tracker.conversation.logs), len(tracker.conversation.filters)]
+        return [
+            tracker.state.counts.streams,
+            len(tracker.conversation.logs),
+            len(tracker.conversation.filters),
+        ]
 
     assert kept(100) == kept(25)
     assert max(kept(50)) <= 40

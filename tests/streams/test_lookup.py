@@ -1,4 +1,6 @@
-"""A message belongs to the stream that its connection, vbucket and stream-id name; what was not captured may have begun one."""
+"""A message belongs to the stream that its connection, vbucket and stream-id name; what was not
+captured may have begun one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def test_streams_of_different_vbuckets_and_ids_are_apart() -> None:
         stream = talk.stream(vbucket, value={"sid": sid})
         stream.snapshot(0, 5, "memory")
         stream.mutation(sid + vbucket - 7, "k")
-    found = [(stream["vbucket"], stream["sid"], stream["last_seqno"]) for stream in tables(talk).streams]
+    found = [
+        (stream["vbucket"], stream["sid"], stream["last_seqno"]) for stream in tables(talk).streams
+    ]
     assert found == [(7, 1, 1), (7, 2, 2), (8, 1, 2)]
 
 
@@ -50,7 +54,12 @@ def test_a_stream_begins_implicitly_where_the_capture_begins_in_the_middle() -> 
     assert not seen.anomalies
     assert not seen.gaps
     (found,) = seen.streams
-    assert (found["answer"], found["requested_start"], found["items"], found["first_seqno"]) == ("unknown", None, 1, 4)
+    assert (found["answer"], found["requested_start"], found["items"], found["first_seqno"]) == (
+        "unknown",
+        None,
+        1,
+        4,
+    )
 
 
 def test_a_message_after_the_end_of_a_stream_is_reported() -> None:
@@ -74,7 +83,10 @@ def test_after_an_end_an_answer_to_a_request_that_is_not_there_begins_a_stream()
     again.mutation(4, "k")
     seen = tables(talk)
     assert seen.anomalies == []
-    assert [(one["answer"], one["items"]) for one in seen.streams] == [("accepted", 0), ("unknown", 1)]
+    assert [(one["answer"], one["items"]) for one in seen.streams] == [
+        ("accepted", 0),
+        ("unknown", 1),
+    ]
 
 
 def test_a_reopening_that_was_lost_whole_is_no_fault() -> None:
@@ -91,7 +103,12 @@ def test_a_reopening_that_was_lost_whole_is_no_fault() -> None:
     seen = tables(talk)
     assert seen.anomalies == []
     first, second = seen.streams
-    assert (first["verdict"], first["last_seqno"], second["first_seqno"], second["answer"]) == ("unknown-capture", 5, 3, "unknown")
+    assert (first["verdict"], first["last_seqno"], second["first_seqno"], second["answer"]) == (
+        "unknown-capture",
+        5,
+        3,
+        "unknown",
+    )
 
 
 def test_a_request_whose_answer_was_lost_takes_the_messages_with_its_opaque() -> None:
@@ -104,7 +121,10 @@ def test_a_request_whose_answer_was_lost_takes_the_messages_with_its_opaque() ->
     request.mutation(5, "k")
     seen = tables(talk)
     assert seen.anomalies == []
-    assert [(one["answer"], one["items"], one["requested_start"]) for one in seen.streams] == [("accepted", 0, 0), ("unknown", 1, 3)]
+    assert [(one["answer"], one["items"], one["requested_start"]) for one in seen.streams] == [
+        ("accepted", 0, 0),
+        ("unknown", 1, 3),
+    ]
     assert [gap["cause"] for gap in seen.gaps] == ["capture-loss"]
 
 
@@ -171,7 +191,9 @@ def test_keys_are_found_again_when_there_are_many_more() -> None:
     assert find_key(state, 1, 9999, -1) < 0
 
 
-def test_what_was_sent_before_a_request_is_not_of_its_stream_although_it_was_read_after_it() -> None:
+def test_what_was_sent_before_a_request_is_not_of_its_stream_although_it_was_read_after_it() -> (
+    None
+):
     talk = opened()
     first = talk.stream(7, opaque=9)
     first.snapshot(0, 1, "memory")
@@ -183,7 +205,10 @@ def test_what_was_sent_before_a_request_is_not_of_its_stream_although_it_was_rea
     first.end("too-slow")
     talk.stream(7, opaque=9, start=2)
     seen = tables(talk)
-    assert [(record["stream"], record["items"], record["snapshots"], record["end_reason"]) for record in seen.streams] == [
+    assert [
+        (record["stream"], record["items"], record["snapshots"], record["end_reason"])
+        for record in seen.streams
+    ] == [
         (1, 1, 2, "too-slow"),
         (2, 0, 0, None),
     ]
@@ -217,7 +242,11 @@ def test_a_close_that_is_read_before_the_answer_to_the_request_is_a_close() -> N
     stream = talk.stream(7)
     stream.close()
     found = tables(talk).streams[1]
-    assert (found["answer"], found["verdict"], found["end_reason"]) == ("accepted", "ended", "closed")
+    assert (found["answer"], found["verdict"], found["end_reason"]) == (
+        "accepted",
+        "ended",
+        "closed",
+    )
 
 
 def test_an_answer_for_another_stream_id_leaves_a_stream_of_the_same_opaque_as_it_is() -> None:
@@ -226,7 +255,8 @@ def test_an_answer_for_another_stream_id_leaves_a_stream_of_the_same_opaque_as_i
     first.snapshot(0, 2, "memory")
     talk.begin()
     first.mutation(1, "a")
-    # Nobody knows of which stream-id this is, for the request before it is understood only at the end.
+    # Nobody knows of which stream-id this is, for the request before it is understood only at the
+    # end.
     talk.stream(7, opaque=9, value={"sid": 2})
     first.mutation(2, "b")
     first.snapshot(3, 3, "memory")
@@ -261,10 +291,15 @@ def test_streams_whose_ids_a_snaplen_cut_off_accuse_nobody() -> None:
         stream.mutation(1, "a")
     seen = Seen([packet.cut(130) for packet in packets(talk)])
     assert seen.anomalies == []
-    assert sorted((record["sid"] or 0, record["items"]) for record in seen.streams)[-2:] == [(1, 1), (2, 1)]
+    assert sorted((record["sid"] or 0, record["items"]) for record in seen.streams)[-2:] == [
+        (1, 1),
+        (2, 1),
+    ]
 
 
-def test_a_marker_that_ends_where_the_stream_begins_is_of_another_one_if_something_was_lost() -> None:
+def test_a_marker_that_ends_where_the_stream_begins_is_of_another_one_if_something_was_lost() -> (
+    None
+):
     talk = opened()
     stream = talk.stream(7, start=48, opaque=9)
     with talk.lost():
@@ -274,11 +309,16 @@ def test_a_marker_that_ends_where_the_stream_begins_is_of_another_one_if_somethi
     stream.mutation(36, "a")
     seen = tables(talk)
     assert seen.anomalies == []
-    assert [(record["requested_start"], record["items"]) for record in seen.streams] == [(48, 0), (None, 1)]
+    assert [(record["requested_start"], record["items"]) for record in seen.streams] == [
+        (48, 0),
+        (None, 1),
+    ]
 
 
 def reopened(vbucket: int, opaque: int, *, others: int) -> list[tuple[int | None, int]]:
-    """A stream that goes on, and after a hole in which its request was lost, another one from further on, under the same opaque."""
+    """A stream that goes on, and after a hole in which its request was lost, another one from
+    further on, under the same opaque.
+    """
     talk = opened()
     for other in range(others):
         talk.stream(100 + other, opaque=opaque)
@@ -291,7 +331,11 @@ def reopened(vbucket: int, opaque: int, *, others: int) -> list[tuple[int | None
     talk.stream_answer(again)
     again.snapshot(9, 12, "memory", "checkpoint")
     again.mutation(12, "b")
-    return [(one["requested_start"], one["items"]) for one in tables(talk).streams if one["vbucket"] == vbucket]
+    return [
+        (one["requested_start"], one["items"])
+        for one in tables(talk).streams
+        if one["vbucket"] == vbucket
+    ]
 
 
 def test_an_accepted_request_that_was_lost_begins_another_stream_wherever_it_starts() -> None:
@@ -331,12 +375,21 @@ def test_a_request_of_which_only_the_header_was_captured_is_a_stream() -> None:
     again.snapshot(5, 8, "memory")
     again.mutation(8, "b")
     captured = packets(talk)
-    place = next(place for place in range(len(captured) - 1, 0, -1) if captured[place].data[HEADER - 23 : HEADER - 22] == b"\x53")
+    place = next(
+        place
+        for place in range(len(captured) - 1, 0, -1)
+        if captured[place].data[HEADER - 23 : HEADER - 22] == b"\x53"
+    )
     whole = Seen(captured).streams
     captured[place - 2] = captured[place - 2].cut(HEADER)
     first, second = Seen(captured).streams
     assert first == whole[0]
-    assert (second["requested_start"], second["snapshot_start"], second["request_flags"], second["filter"]) == (None,) * 4
+    assert (
+        second["requested_start"],
+        second["snapshot_start"],
+        second["request_flags"],
+        second["filter"],
+    ) == (None,) * 4
     assert (second["answer"], second["items"], second["last_seqno"]) == ("accepted", 1, 8)
     assert second["open_row"] == whole[1]["open_row"]
 
@@ -348,14 +401,18 @@ def test_such_a_request_may_be_unanswered_or_refused() -> None:
         if status is not None:
             talk.stream_answer(stream, status=status)
         captured = packets(talk)
-        place = next(place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53")
+        place = next(
+            place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53"
+        )
         captured[place] = captured[place].cut(HEADER)
         (record,) = Seen(captured).streams
         assert (record["answer"], record["requested_end"], record["items"]) == (answer, None, 0)
 
 
 def closed_around(where: str) -> list[tuple[int, int | None]]:
-    """A stream that is closed, and asked for again in a hole, under the same opaque: how many items the two have."""
+    """A stream that is closed, and asked for again in a hole, under the same opaque: how many items
+    the two have.
+    """
     talk = opened()
     stream = talk.stream(7, opaque=9)
     stream.snapshot(0, 9, "memory")
@@ -419,7 +476,10 @@ def test_a_stream_that_is_closed_was_open_although_its_answer_was_lost() -> None
     again = talk.stream(7, opaque=9)
     again.snapshot(0, 1, "memory")
     again.mutation(1, "a")
-    assert [(record["items"], record["end_reason"]) for record in tables(talk).streams] == [(0, "closed"), (1, None)]
+    assert [(record["items"], record["end_reason"]) for record in tables(talk).streams] == [
+        (0, "closed"),
+        (1, None),
+    ]
 
 
 def test_a_second_request_that_is_refused_leaves_the_first_one_waiting() -> None:
@@ -430,10 +490,15 @@ def test_a_second_request_that_is_refused_leaves_the_first_one_waiting() -> None
     talk.stream(7, opaque=77, status=2)
     stream.snapshot(0, 1, "memory")
     stream.mutation(1, "a")
-    assert [(record["items"], record["answer"]) for record in tables(talk).streams] == [(1, "unknown"), (0, "refused")]
+    assert [(record["items"], record["answer"]) for record in tables(talk).streams] == [
+        (1, "unknown"),
+        (0, "refused"),
+    ]
 
 
-def test_a_request_whose_stream_id_was_cut_off_may_have_begun_another_stream_of_its_opaque() -> None:
+def test_a_request_whose_stream_id_was_cut_off_may_have_begun_another_stream_of_its_opaque() -> (
+    None
+):
     talk = opened(enable_stream_id="true")
     stream = talk.stream(7, opaque=9, value={"sid": 1})
     stream.snapshot(0, 9, "memory")
@@ -448,7 +513,11 @@ def test_a_request_whose_stream_id_was_cut_off_may_have_begun_another_stream_of_
     captured = packets(talk)
     place = max(place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53")
     captured[place] = captured[place].cut(HEADER + 48)
-    assert [(record["sid"], record["items"]) for record in Seen(captured).streams] == [(1, 1), (None, 0), (1, 1)]
+    assert [(record["sid"], record["items"]) for record in Seen(captured).streams] == [
+        (1, 1),
+        (None, 0),
+        (1, 1),
+    ]
 
 
 def test_the_answer_to_a_close_is_not_of_a_stream_that_has_ended() -> None:

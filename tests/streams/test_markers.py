@@ -64,7 +64,9 @@ def test_a_replica_may_merge_snapshots() -> None:
 
 
 @pytest.mark.parametrize(("server", "state"), [("node1", "continued"), ("node2", "incomplete")])
-def test_a_vbucket_is_a_replica_on_the_server_that_says_so_to_anybody(server: str, state: str) -> None:
+def test_a_vbucket_is_a_replica_on_the_server_that_says_so_to_anybody(
+    server: str, state: str
+) -> None:
     asks = Told("asks", port=50_001, server=server)
     asks.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
     talk = opened()
@@ -87,7 +89,13 @@ def test_an_out_of_order_snapshot_has_neither_order_nor_markers() -> None:
     seen = tables(talk)
     assert seen.anomalies == []
     first, second = seen.snapshots
-    assert (first["type"], first["state"], first["convention"], first["first_seqno"], first["last_seqno"]) == (
+    assert (
+        first["type"],
+        first["state"],
+        first["convention"],
+        first["first_seqno"],
+        first["last_seqno"],
+    ) == (
         "oso",
         "complete-oso",
         None,
@@ -130,7 +138,12 @@ def test_a_marker_without_range_opens_a_snapshot_of_which_nothing_is_said() -> N
     seen = tables(talk)
     assert seen.anomalies == []
     (snapshot,) = seen.snapshots
-    assert (snapshot["layout"], snapshot["type"], snapshot["start_seqno"], snapshot["convention"]) == ("upr", "unknown", None, "unknown")
+    assert (
+        snapshot["layout"],
+        snapshot["type"],
+        snapshot["start_seqno"],
+        snapshot["convention"],
+    ) == ("upr", "unknown", None, "unknown")
     assert snapshot["state"] == "unknown"
 
 
@@ -142,7 +155,9 @@ def test_a_stream_that_ends_ok_in_the_middle_of_a_snapshot_leaves_a_gap() -> Non
     stream.end("ok")
     seen = tables(talk)
     assert states(seen) == ["incomplete"]
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(1, 11, "snapshot-tail")]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [
+        (1, 11, "snapshot-tail")
+    ]
 
 
 def test_without_history_a_marker_of_the_same_range_overlaps_and_continues_nothing() -> None:
@@ -171,7 +186,9 @@ def test_the_start_of_an_out_of_order_snapshot_leaves_the_one_before_incomplete(
     stream.oso("start")
     seen = tables(talk)
     assert states(seen) == ["incomplete", "open"]
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(1, 11, "snapshot-tail")]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [
+        (1, 11, "snapshot-tail")
+    ]
 
 
 def test_a_marker_inside_an_out_of_order_snapshot_is_reported_and_changes_nothing() -> None:
@@ -184,11 +201,15 @@ def test_a_marker_inside_an_out_of_order_snapshot_is_reported_and_changes_nothin
     stream.oso("end")
     seen = tables(talk)
     assert seen.anomalies == ["oso-structure"]
-    assert [(one["type"], one["state"], one["items"]) for one in seen.snapshots] == [("oso", "complete-oso", 2)]
+    assert [(one["type"], one["state"], one["items"]) for one in seen.snapshots] == [
+        ("oso", "complete-oso", 2)
+    ]
 
 
 @pytest.mark.parametrize("flags", [0, 3, 4])
-def test_neither_the_start_nor_the_end_of_an_out_of_order_snapshot_is_reported_and_changes_nothing(flags: int) -> None:
+def test_neither_the_start_nor_the_end_of_an_out_of_order_snapshot_is_reported_and_changes_nothing(
+    flags: int,
+) -> None:
     talk = opened(enable_out_of_order_snapshots="true")
     stream = talk.stream(7)
     stream.oso("start")

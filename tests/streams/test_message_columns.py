@@ -1,4 +1,6 @@
-"""Messages become columns of numbers: which kinds they are, and what is in the way of reading them."""
+"""Messages become columns of numbers: which kinds they are, and what is in the way of reading
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,24 @@ import numpy as np
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.message_columns import MessageColumns
-from dcpinspect.streams.record_numbers import ANSWER, END, EVENT, LOST, MARKER, OSO, REQUEST, SEQNO_ADVANCED, UNREADABLE
+from dcpinspect.streams.record_numbers import (
+    ANSWER,
+    END,
+    EVENT,
+    LOST,
+    MARKER,
+    OSO,
+    REQUEST,
+    SEQNO_ADVANCED,
+    UNREADABLE,
+)
 from tests.builders import mutation
 from tests.tables.build import batch
 
 
-def kinds(*messages: bytes, missing: dict[int, Sequence[tuple[int, int]]] | None = None) -> list[int]:
+def kinds(
+    *messages: bytes, missing: dict[int, Sequence[tuple[int, int]]] | None = None
+) -> list[int]:
     table, _ = MessageColumns(Conversation()).tables(batch(*messages, missing=missing))
     found: list[int] = table.kind.tolist()
     return found
@@ -63,7 +77,11 @@ def test_of_the_value_of_a_newer_marker_the_range_and_type_are_needed() -> None:
 
 def test_seqnos_are_biased_and_sizes_are_what_flow_control_counts() -> None:
     table, details = MessageColumns(Conversation()).tables(
-        batch(mutation(2**63), encode("dcp_prepare", by_seqno=2, cas=1), encode("dcp_snapshot_marker", end_seqno=2**64 - 1))
+        batch(
+            mutation(2**63),
+            encode("dcp_prepare", by_seqno=2, cas=1),
+            encode("dcp_snapshot_marker", end_seqno=2**64 - 1),
+        )
     )
     assert table.seqno.tolist()[:2] == [0, 2 - 2**63]
     assert table.size.tolist() == [len(mutation()), 24 + 31 + 2, 44]

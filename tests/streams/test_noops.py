@@ -20,7 +20,10 @@ from tests.streams.told import Told, opened, packets
 def followed(*talks: Told, sizes: tuple[int, ...] = ()) -> Noops:
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
     tracker.noops = Noops()
-    for batch in [*(engine.feed(part) for part in batches(packets(*talks), list(sizes))), engine.finish()]:
+    for batch in [
+        *(engine.feed(part) for part in batches(packets(*talks), list(sizes))),
+        engine.finish(),
+    ]:
         if batch is not None:
             tracker.feed(batch)
     return tracker.noops
@@ -37,7 +40,9 @@ def followed(*talks: Told, sizes: tuple[int, ...] = ()) -> Noops:
         ({"enable_noop": "true", "set_noop_interval": "never"}, 5.0, None),
     ],
 )
-def test_how_long_each_side_may_take(controls: dict[str, Any], limit: float, silence: float | None) -> None:
+def test_how_long_each_side_may_take(
+    controls: dict[str, Any], limit: float, silence: float | None
+) -> None:
     peer = followed(opened(**controls)).peers[1]
     assert peer.limit == limit * 1e9
     assert peer.silence == (noops.NEVER if silence is None else silence * 1e9)
@@ -94,7 +99,9 @@ def test_connections_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(), (5,) * 20])
-def test_what_is_noticed_is_kept_however_much_there_is_room_for(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_noticed_is_kept_however_much_there_is_room_for(
+    sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     talk = opened(enable_noop="true", set_noop_interval="1")
     for opaque in range(20, 30):
         talk.wait(7)

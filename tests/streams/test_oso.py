@@ -77,7 +77,9 @@ def test_a_loss_inside_leaves_open_what_is_missing() -> None:
         stream.mutation(5, "b")
     stream.mutation(1, "c")
     stream.oso("end")
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [(1, 9, "capture-loss")]
+    assert [
+        (gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps
+    ] == [(1, 9, "capture-loss")]
 
 
 def test_an_out_of_order_snapshot_that_never_ends_has_no_gaps() -> None:
@@ -91,7 +93,9 @@ def test_an_out_of_order_snapshot_that_never_ends_has_no_gaps() -> None:
     assert seen.snapshots[0]["state"] == "cut"
 
 
-def test_what_came_in_a_snapshot_with_a_hole_is_not_the_position_that_a_client_resumes_from() -> None:
+def test_what_came_in_a_snapshot_with_a_hole_is_not_the_position_that_a_client_resumes_from() -> (
+    None
+):
     talk = opened(enable_out_of_order_snapshots="true")
     stream = talk.stream(7)
     stream.oso("start")
@@ -151,7 +155,9 @@ def test_where_a_stream_stood_that_was_not_captured_from_its_start_nobody_knows(
     assert tables(talk).gaps == []
 
 
-def test_what_an_out_of_order_snapshot_brought_whose_start_was_lost_is_not_missing_from_the_next() -> None:
+def test_what_an_out_of_order_snapshot_brought_whose_start_was_lost_is_not_missing_from_the_next() -> (
+    None
+):
     talk = opened(enable_out_of_order_snapshots="true")
     stream = talk.stream(7)
     with talk.lost():
@@ -184,7 +190,9 @@ def test_what_came_out_of_order_is_counted() -> None:
     ("came", "missing"),
     [((8, 6, 7, 2, 1, 3, 4, 5), []), ((8, 6, 7, 3, 4, 5), [(0, 3)]), ((2, 5, 1), [])],
 )
-def test_what_came_after_a_lost_start_is_no_gap(oso_is: str, came: tuple[int, ...], missing: list[tuple[int, int]]) -> None:
+def test_what_came_after_a_lost_start_is_no_gap(
+    oso_is: str, came: tuple[int, ...], missing: list[tuple[int, int]]
+) -> None:
     talk = opened(enable_out_of_order_snapshots="true")
     stream = talk.stream(7)
     if oso_is == "unknown":
@@ -201,7 +209,9 @@ def test_what_came_after_a_lost_start_is_no_gap(oso_is: str, came: tuple[int, ..
     stream.mutation(9, "k9")
     stream.mutation(10, "k10")
     seen = tables(talk)
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(*of, "capture-loss") for of in missing]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [
+        (*of, "capture-loss") for of in missing
+    ]
     (record,) = seen.streams
     assert (record["first_seqno"], record["gaps"]) == (min(came), len(missing))
 

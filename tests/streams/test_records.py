@@ -11,9 +11,12 @@ from dcpinspect.streams.records import RowCounts
 from dcpinspect.streams.state import ReadingState
 from tests.declared import counted, declared, stands_beside, unexplained
 
-STRUCTS = pytest.mark.parametrize("struct", declared(dcpinspect.streams), ids=lambda struct: struct.__name__)
+STRUCTS = pytest.mark.parametrize(
+    "struct", declared(dcpinspect.streams), ids=lambda struct: struct.__name__
+)
 PARSED = {"filters", "logs"}
-"""What is counted as well, and is no table of records: parsed values, and failover logs as bytes."""
+"""What is counted as well, and is no table of records: parsed values, and failover logs as bytes.
+"""
 
 
 @STRUCTS
@@ -30,7 +33,13 @@ def test_what_a_field_counts_is_a_table_beside_its_own(struct: type[Struct[int]]
 
 def test_the_records_of_the_tracker_are_among_those() -> None:
     found = declared(dcpinspect.streams)
-    assert {records.Stream, records.Snapshot, records.Gap, records.Message, records.MessageRow} <= set(found)
+    assert {
+        records.Stream,
+        records.Snapshot,
+        records.Gap,
+        records.Message,
+        records.MessageRow,
+    } <= set(found)
     assert len([struct for struct in found if counted(struct) - PARSED]) > 9
 
 
@@ -40,5 +49,9 @@ def test_the_tables_that_grow_are_those_that_are_counted() -> None:
     for name in RowCounts.fields:
         assert issubclass(members[name], StructRows)
         assert len(getattr(state, name)) > 0
-    grown = {name for name in members if isinstance(getattr(state, name), StructRows) and len(getattr(state, name))}
+    grown = {
+        name
+        for name in members
+        if isinstance(getattr(state, name), StructRows) and len(getattr(state, name))
+    }
     assert grown == set(RowCounts.fields)

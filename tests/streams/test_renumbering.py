@@ -1,4 +1,6 @@
-"""Numbers in the whole: what counts something follows it, and everything is in the order of its key."""
+"""Numbers in the whole: what counts something follows it, and everything is in the order of its
+key.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ def test_what_counts_nothing_stays() -> None:
 
 
 def test_places_are_in_order_of_keys_and_equal_keys_keep_their_order() -> None:
-    assert [place.tolist() for place in in_order([numbers(3, 3, 9), numbers(), numbers(1, 4)])] == [[1, 2, 4], [], [0, 3]]
+    assert [place.tolist() for place in in_order([numbers(3, 3, 9), numbers(), numbers(1, 4)])] == [
+        [1, 2, 4],
+        [],
+        [0, 3],
+    ]
     assert in_order([]) == []
 
 

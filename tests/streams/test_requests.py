@@ -1,4 +1,6 @@
-"""A response answers the oldest request of its own connection, direction, command and opaque, and no other."""
+"""A response answers the oldest request of its own connection, direction, command and opaque, and
+no other.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def decoded(messages: list[bytes]) -> tuple[Decoded, np.ndarray[Any, np.dtype[np
     length = np.array([len(message) for message in messages], dtype=np.int64)
     start = np.cumsum(length) - length
     data = np.frombuffer(b"".join(messages), np.uint8)
-    return Decoded(data, start, np.ones(len(start), np.int64), np.zeros(len(start), np.bool_), Sessions()), start
+    return Decoded(
+        data, start, np.ones(len(start), np.int64), np.zeros(len(start), np.bool_), Sessions()
+    ), start
 
 
 def pair(requests: Requests, messages: list[Sent], first_row: int = 1) -> RequestOfMessage:
@@ -72,7 +76,9 @@ def vbuckets(*messages: Sent) -> list[int | None]:
 
 
 def test_a_response_has_its_requests_row_offset_vbucket_and_the_time_between() -> None:
-    pairs = pair(Requests(), [Sent(NOOP, C2S), Sent(GET, C2S, time_ns=100), Sent(GOT, S2C, time_ns=350)])
+    pairs = pair(
+        Requests(), [Sent(NOOP, C2S), Sent(GET, C2S, time_ns=100), Sent(GOT, S2C, time_ns=350)]
+    )
     found = (pairs.row.at(2), pairs.stream_offset.at(2), pairs.vbucket.at(2), pairs.rtt_ns.at(2))
     assert found == (2, 1000 + len(NOOP), 7, 250)
 
@@ -84,7 +90,14 @@ def test_a_request_and_an_unasked_response_have_nothing() -> None:
 
 
 def test_requests_of_one_opaque_are_answered_in_their_order() -> None:
-    assert answered(Sent(GET, C2S), Sent(GET, C2S), Sent(GOT, S2C), Sent(GET, C2S), Sent(GOT, S2C), Sent(GOT, S2C)) == [
+    assert answered(
+        Sent(GET, C2S),
+        Sent(GET, C2S),
+        Sent(GOT, S2C),
+        Sent(GET, C2S),
+        Sent(GOT, S2C),
+        Sent(GOT, S2C),
+    ) == [
         None,
         None,
         1,
@@ -99,12 +112,22 @@ def test_an_opaque_is_used_again() -> None:
 
 
 def test_both_sides_may_ask_with_the_same_opaque() -> None:
-    assert answered(Sent(NOOP, S2C), Sent(NOOP, C2S), Sent(NOOPED, S2C), Sent(NOOPED, C2S)) == [None, None, 2, 1]
+    assert answered(Sent(NOOP, S2C), Sent(NOOP, C2S), Sent(NOOPED, S2C), Sent(NOOPED, C2S)) == [
+        None,
+        None,
+        2,
+        1,
+    ]
 
 
 def test_a_producers_noop_is_not_a_clients() -> None:
     client, answer = encode("noop"), encode("noop", "response")
-    assert answered(Sent(NOOP, S2C), Sent(client, C2S), Sent(answer, S2C), Sent(NOOPED, C2S)) == [None, None, 2, 1]
+    assert answered(Sent(NOOP, S2C), Sent(client, C2S), Sent(answer, S2C), Sent(NOOPED, C2S)) == [
+        None,
+        None,
+        2,
+        1,
+    ]
 
 
 def test_a_response_does_not_answer_its_own_side() -> None:
@@ -125,22 +148,36 @@ def test_another_opaque_command_or_table_is_another_conversation(other: bytes) -
 
 
 def test_another_connection_is_another_conversation() -> None:
-    assert answered(Sent(GET, C2S, connection=1), Sent(GOT, S2C, connection=2), Sent(GOT, S2C, connection=1)) == [None, None, 1]
+    assert answered(
+        Sent(GET, C2S, connection=1), Sent(GOT, S2C, connection=2), Sent(GOT, S2C, connection=1)
+    ) == [None, None, 1]
 
 
 def test_all_lines_of_a_stat_answer_its_request_until_the_empty_one() -> None:
-    assert answered(Sent(STAT, C2S), Sent(STATED, S2C), Sent(STATED, S2C), Sent(STAT_END, S2C), Sent(STATED, S2C)) == [None, 1, 1, 1, None]
+    assert answered(
+        Sent(STAT, C2S),
+        Sent(STATED, S2C),
+        Sent(STATED, S2C),
+        Sent(STAT_END, S2C),
+        Sent(STATED, S2C),
+    ) == [None, 1, 1, 1, None]
 
 
 def test_an_error_ends_a_stat() -> None:
     refused = encode("stat", "response", opaque=1, status=1)
-    assert answered(Sent(STAT, C2S), Sent(STATED, S2C), Sent(refused, S2C), Sent(STAT_END, S2C)) == [None, 1, 1, None]
+    assert answered(
+        Sent(STAT, C2S), Sent(STATED, S2C), Sent(refused, S2C), Sent(STAT_END, S2C)
+    ) == [None, 1, 1, None]
 
 
 def test_a_range_scan_goes_on_while_there_is_more() -> None:
     ask = encode_parts(0x80, 0xDB, opaque=1)
-    more, complete = (encode_parts(0x81, 0xDB, opaque=1, specific=status) for status in (0xA6, 0xA7))
-    assert answered(Sent(ask, C2S), Sent(more, S2C), Sent(more, S2C), Sent(complete, S2C), Sent(more, S2C)) == [None, 1, 1, 1, None]
+    more, complete = (
+        encode_parts(0x81, 0xDB, opaque=1, specific=status) for status in (0xA6, 0xA7)
+    )
+    assert answered(
+        Sent(ask, C2S), Sent(more, S2C), Sent(more, S2C), Sent(complete, S2C), Sent(more, S2C)
+    ) == [None, 1, 1, 1, None]
 
 
 def test_an_error_about_a_mutation_has_its_vbucket_and_no_row() -> None:
@@ -150,11 +187,17 @@ def test_an_error_about_a_mutation_has_its_vbucket_and_no_row() -> None:
 
 def test_the_newest_mutation_of_an_opaque_gives_the_vbucket() -> None:
     other = encode("dcp_mutation", key="k", vbucket=8, opaque=1)
-    assert vbuckets(Sent(MUTATION, S2C), Sent(other, S2C), Sent(REFUSED, C2S), Sent(REFUSED, C2S)) == [None, None, 8, 8]
+    assert vbuckets(
+        Sent(MUTATION, S2C), Sent(other, S2C), Sent(REFUSED, C2S), Sent(REFUSED, C2S)
+    ) == [None, None, 8, 8]
 
 
-@pytest.mark.parametrize(("flags", "row"), [(["memory"], None), (["memory", "ack"], 1)], ids=["without", "with"])
-def test_a_marker_waits_for_an_answer_only_with_the_ack_flag(flags: list[str], row: int | None) -> None:
+@pytest.mark.parametrize(
+    ("flags", "row"), [(["memory"], None), (["memory", "ack"], 1)], ids=["without", "with"]
+)
+def test_a_marker_waits_for_an_answer_only_with_the_ack_flag(
+    flags: list[str], row: int | None
+) -> None:
     marker = encode("dcp_snapshot_marker", vbucket=7, opaque=1, snapshot_type=flags)
     messages = Sent(marker, S2C), Sent(encode("dcp_snapshot_marker", "response", opaque=1), C2S)
     assert (answered(*messages), vbuckets(*messages)) == ([None, row], [None, 7])
@@ -162,15 +205,34 @@ def test_a_marker_waits_for_an_answer_only_with_the_ack_flag(flags: list[str], r
 
 @pytest.mark.parametrize("generation", ["v2.0", "v2.2"])
 def test_the_ack_flag_is_found_in_later_generations(generation: str) -> None:
-    marker = encode("dcp_snapshot_marker", generation=generation, vbucket=7, opaque=1, snapshot_type=["disk", "ack"])
-    assert answered(Sent(marker, S2C), Sent(encode("dcp_snapshot_marker", "response", opaque=1), C2S)) == [None, 1]
+    marker = encode(
+        "dcp_snapshot_marker",
+        generation=generation,
+        vbucket=7,
+        opaque=1,
+        snapshot_type=["disk", "ack"],
+    )
+    assert answered(
+        Sent(marker, S2C), Sent(encode("dcp_snapshot_marker", "response", opaque=1), C2S)
+    ) == [None, 1]
 
 
 @pytest.mark.parametrize(
-    "command", ["dcp_stream_req", "dcp_add_stream", "dcp_close_stream", "dcp_set_vbucket_state", "dcp_control", "dcp_open"]
+    "command",
+    [
+        "dcp_stream_req",
+        "dcp_add_stream",
+        "dcp_close_stream",
+        "dcp_set_vbucket_state",
+        "dcp_control",
+        "dcp_open",
+    ],
 )
 def test_these_are_answered(command: str) -> None:
-    assert answered(Sent(encode(command, opaque=1), C2S), Sent(encode(command, "response", opaque=1, status=4), S2C)) == [None, 1]
+    assert answered(
+        Sent(encode(command, opaque=1), C2S),
+        Sent(encode(command, "response", opaque=1, status=4), S2C),
+    ) == [None, 1]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +248,10 @@ def test_these_are_answered(command: str) -> None:
     ],
 )
 def test_these_are_answered_only_by_an_error(command: str) -> None:
-    messages = Sent(encode(command, vbucket=7, opaque=1), S2C), Sent(encode(command, "response", opaque=1, status=4), C2S)
+    messages = (
+        Sent(encode(command, vbucket=7, opaque=1), S2C),
+        Sent(encode(command, "response", opaque=1, status=4), C2S),
+    )
     assert (answered(*messages), vbuckets(*messages)) == ([None, None], [None, 7])
 
 
@@ -203,7 +268,11 @@ def test_a_late_answer_after_a_loss_is_that_of_the_request_before_it() -> None:
 
 def test_after_a_loss_nobody_knows_which_of_several_vbuckets_an_answer_is_for() -> None:
     other = encode("get", key="k", vbucket=8, opaque=1)
-    assert answered(Sent(GET, C2S), Sent(other, C2S), Sent(GOT, S2C, after_loss=True)) == [None, None, None]
+    assert answered(Sent(GET, C2S), Sent(other, C2S), Sent(GOT, S2C, after_loss=True)) == [
+        None,
+        None,
+        None,
+    ]
 
 
 def test_where_both_sides_lost_bytes_an_answer_may_be_that_of_a_request_that_was_lost() -> None:
@@ -213,15 +282,26 @@ def test_where_both_sides_lost_bytes_an_answer_may_be_that_of_a_request_that_was
     assert answered(Sent(GET, C2S), lost, Sent(GOT, S2C)) == [None, None, 1]
 
 
-def test_a_late_request_may_have_had_its_answer_and_leaves_the_next_one_to_the_next_request() -> None:
+def test_a_late_request_may_have_had_its_answer_and_leaves_the_next_one_to_the_next_request() -> (
+    None
+):
     early = [Sent(GOT, S2C, time_ns=20), Sent(GET, C2S, time_ns=10)]
-    assert answered(*early, Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=40)) == [None, None, None, 3]
+    assert answered(*early, Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=40)) == [
+        None,
+        None,
+        None,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(("known", "row"), [(True, 1), (False, None)])
-def test_an_answer_older_than_the_request_is_that_of_one_before_the_capture(known: bool, row: int | None) -> None:
+def test_an_answer_older_than_the_request_is_that_of_one_before_the_capture(
+    known: bool, row: int | None
+) -> None:
     requests = Requests()
-    requests.begin(np.array([1]), np.array([known]))  # where nothing is missing, it is the clocks that differ
+    requests.begin(
+        np.array([1]), np.array([known])
+    )  # where nothing is missing, it is the clocks that differ
     assert pair(requests, [Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=20)]).row.at(1) == row
 
 
@@ -231,7 +311,13 @@ def test_what_begins_with_no_magic_is_no_message() -> None:
 
 def test_a_reading_remembers_65536_requests() -> None:
     requests = Requests()
-    ask = [Sent(encode_parts(0x80, 0x00, opaque=opaque), C2S) for opaque in range(0, WAITING + 1, 1)]
+    ask = [
+        Sent(encode_parts(0x80, 0x00, opaque=opaque), C2S) for opaque in range(0, WAITING + 1, 1)
+    ]
     pair(requests, ask)
-    pairs = pair(requests, [Sent(encode_parts(0x81, 0x00, opaque=opaque), S2C) for opaque in (0, 1, WAITING)], first_row=len(ask) + 1)
+    pairs = pair(
+        requests,
+        [Sent(encode_parts(0x81, 0x00, opaque=opaque), S2C) for opaque in (0, 1, WAITING)],
+        first_row=len(ask) + 1,
+    )
     assert [pairs.row.at(index) for index in range(3)] == [None, 2, WAITING + 1]

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol.flags import STRICT
-from dcpinspect.streams.rollback import CAUSES, Log, RequestedRange, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
+from dcpinspect.streams.rollback import (
+    CAUSES,
+    Log,
+    RequestedRange,
+    UndecidedError,
+    VbucketFacts,
+    explain_rollback,
+    predicted_rollback,
+)
 
 NEW, OLD, FOREIGN = 0xB, 0xA, 0xF
 LOG: Log = ((NEW, 100), (OLD, 0))
@@ -27,10 +35,18 @@ LOG: Log = ((NEW, 100), (OLD, 0))
         (RequestedRange(150, 140, 160, NEW, 0), 0, LOG, "purge", OLD),
         (RequestedRange(150, 150, 150, OLD, 0), 7, LOG, "unknown", OLD),
         (RequestedRange(150, 150, 150, OLD, 0), 7, None, "unknown", None),
-        (RequestedRange(2**63 + 5, 2**63 + 5, 2**63 + 5, OLD, 0), 2**63, ((NEW, 2**63), (OLD, 0)), "leading-consumer", NEW),
+        (
+            RequestedRange(2**63 + 5, 2**63 + 5, 2**63 + 5, OLD, 0),
+            2**63,
+            ((NEW, 2**63), (OLD, 0)),
+            "leading-consumer",
+            NEW,
+        ),
     ],
 )
-def test_the_first_cause_that_holds(asked: RequestedRange, rollback: int, log: Log | None, cause: str, resume: int | None) -> None:
+def test_the_first_cause_that_holds(
+    asked: RequestedRange, rollback: int, log: Log | None, cause: str, resume: int | None
+) -> None:
     found = explain_rollback(asked, rollback, log)
     assert (found.cause, found.resume_uuid) == (cause, resume)
     assert found.cause in CAUSES
@@ -38,16 +54,26 @@ def test_the_first_cause_that_holds(asked: RequestedRange, rollback: int, log: L
 
 def test_a_snapshot_that_is_complete_or_not_begun_counts_as_its_own_seqno() -> None:
     """A client at the end of its snapshot, or at its start, is in the middle of none."""
-    assert explain_rollback(RequestedRange(120, 90, 120, OLD, 0), 100, LOG).cause == "leading-consumer"
-    assert explain_rollback(RequestedRange(120, 120, 200, OLD, 0), 100, LOG).cause == "leading-consumer"
+    assert (
+        explain_rollback(RequestedRange(120, 90, 120, OLD, 0), 100, LOG).cause == "leading-consumer"
+    )
+    assert (
+        explain_rollback(RequestedRange(120, 120, 200, OLD, 0), 100, LOG).cause
+        == "leading-consumer"
+    )
 
 
 def test_the_purge_seqno_is_told_where_it_is_known() -> None:
-    assert "purge seqno 45 " in explain_rollback(RequestedRange(50, 40, 60, OLD, 0), 0, LOG, VbucketFacts(45)).text
+    assert (
+        "purge seqno 45 "
+        in explain_rollback(RequestedRange(50, 40, 60, OLD, 0), 0, LOG, VbucketFacts(45)).text
+    )
 
 
 def test_a_server_may_have_lost_the_end_of_its_newest_branch() -> None:
-    """From a snapshot that began at 0 it would roll back to 0 as well; seqnos of that branch say that it has not."""
+    """From a snapshot that began at 0 it would roll back to 0 as well; seqnos of that branch say
+    that it has not.
+    """
     asked = RequestedRange(150, 0, 160, NEW, 0)
     assert explain_rollback(asked, 0, LOG, VbucketFacts(None, 159)).text.endswith(
         "or the producer lost the end of this branch; nothing captured shows that it has 160"
@@ -55,7 +81,10 @@ def test_a_server_may_have_lost_the_end_of_its_newest_branch() -> None:
     assert explain_rollback(asked, 0, LOG, VbucketFacts(None, 160)).text.endswith(
         "the producer has this branch up to 160, so it did not lose its end"
     )
-    assert explain_rollback(RequestedRange(150, 140, 160, NEW, 0), 0, LOG).text == "tombstones up to the purge seqno are gone"
+    assert (
+        explain_rollback(RequestedRange(150, 140, 160, NEW, 0), 0, LOG).text
+        == "tombstones up to the purge seqno are gone"
+    )
 
 
 @given(
@@ -69,7 +98,14 @@ def test_a_server_may_have_lost_the_end_of_its_newest_branch() -> None:
     purge=st.integers(0, 4),
 )
 def test_a_rollback_that_is_predicted_has_the_cause_that_would_explain_it(
-    start: int, low: int, high: int, uuid: int, flags: int, branches: list[int], server: int, purge: int
+    start: int,
+    low: int,
+    high: int,
+    uuid: int,
+    flags: int,
+    branches: list[int],
+    server: int,
+    purge: int,
 ) -> None:
     if not low <= start <= high:
         return
@@ -94,4 +130,7 @@ def test_what_depends_on_an_unknown_high_seqno_is_not_predicted() -> None:
         predicted_rollback(asked, LOG, high=140, is_exact=False)
     assert predicted_rollback(asked, LOG, high=150, is_exact=False) is None
     assert predicted_rollback(asked, LOG, high=140) == (140, "leading-consumer")
-    assert predicted_rollback(RequestedRange(150, 150, 150, OLD, 0), LOG, high=None) == (100, "leading-consumer")
+    assert predicted_rollback(RequestedRange(150, 150, 150, OLD, 0), LOG, high=None) == (
+        100,
+        "leading-consumer",
+    )

@@ -1,4 +1,6 @@
-"""The table of rollbacks: what was asked, the log that explains it, and the request that would work."""
+"""The table of rollbacks: what was asked, the log that explains it, and the request that would
+work.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,21 @@ def test_a_rollback_with_all_that_explains_it() -> None:
     talk.stream(7, start=150, snapshot=(140, 160), uuid=OLD, rollback=100)
     talk.stream(7, start=100, uuid=NEW, log=LOG)
     (found,) = tables(talk).rollbacks
-    assert (found["client"], found["requested_start"], found["rollback_seqno"]) == ("10.0.0.1 test", 150, 100)
-    assert found["failover_log"] == [{"uuid": "0x000000000000000b", "seqno": 100}, {"uuid": "0x000000000000000a", "seqno": 0}]
-    assert (found["cause"], found["request_row"], found["answer_row"], found["log_row"]) == ("leading-consumer", 5, 6, 8)
+    assert (found["client"], found["requested_start"], found["rollback_seqno"]) == (
+        "10.0.0.1 test",
+        150,
+        100,
+    )
+    assert found["failover_log"] == [
+        {"uuid": "0x000000000000000b", "seqno": 100},
+        {"uuid": "0x000000000000000a", "seqno": 0},
+    ]
+    assert (found["cause"], found["request_row"], found["answer_row"], found["log_row"]) == (
+        "leading-consumer",
+        5,
+        6,
+        8,
+    )
     assert (found["resume_start"], found["resume_uuid"]) == (100, "0x000000000000000b")
     assert (found["resume_snapshot_start"], found["resume_snapshot_end"]) == (100, 100)
 
@@ -42,7 +56,11 @@ def test_the_clients_own_snapshot_is_named_where_client_and_server_have_it() -> 
         log = [(NEW, branch), (OLD, 0)]
         talk.failover_log(7, log)
         (found,) = tables(talk).rollbacks
-        assert (found["resume_uuid"], found["resume_snapshot_start"], found["resume_snapshot_end"]) == ("0x000000000000000a", *snapshot)
+        assert (
+            found["resume_uuid"],
+            found["resume_snapshot_start"],
+            found["resume_snapshot_end"],
+        ) == ("0x000000000000000a", *snapshot)
         talk.events = talk.events[:-2]
 
 
@@ -53,9 +71,9 @@ def test_a_purge_is_told_with_its_seqno_and_with_what_excludes_a_lost_end() -> N
     stream.snapshot(0, 90, "disk", version="v2.2", max_visible_seqno=90, purge_seqno=45)
     (found,) = tables(talk).rollbacks
     assert (found["cause"], found["purge_seqno"]) == ("purge", 45)
-    assert (
-        found["explanation"]
-        == "tombstones up to the purge seqno 45 are gone; the producer has this branch up to 90, so it did not lose its end"
+    assert found["explanation"] == (
+        "tombstones up to the purge seqno 45 are gone; the producer has this branch up to 90, "
+        "so it did not lose its end"
     )
 
 
@@ -80,11 +98,18 @@ def test_a_rollback_whose_request_was_cut_off() -> None:
     talk.stream(7, start=100, log=LOG)
     captured = [packet.cut(54 + 24) if packet.size == 72 else packet for packet in packets(talk)]
     seen = Seen(captured)
-    assert [(stream["answer"], stream["requested_start"]) for stream in seen.streams] == [("rollback", None), ("accepted", None)]
+    assert [(stream["answer"], stream["requested_start"]) for stream in seen.streams] == [
+        ("rollback", None),
+        ("accepted", None),
+    ]
     (listed,) = seen.rollbacks
     unknown = ("requested_start", "snapshot_start", "snapshot_end", "vbucket_uuid", "request_flags")
     assert {name: listed[name] for name in unknown} == dict.fromkeys(unknown)
-    assert (listed["rollback_seqno"], listed["resume_start"], listed["resume_uuid"]) == (100, 100, "0x000000000000000b")
+    assert (listed["rollback_seqno"], listed["resume_start"], listed["resume_uuid"]) == (
+        100,
+        100,
+        "0x000000000000000b",
+    )
     assert listed["explanation"] == "what the request asked for is not in the capture"
 
 
@@ -96,11 +121,28 @@ def test_a_rollback_whose_seqno_was_cut_off() -> None:
     captured[place] = captured[place].cut(54 + 24 + 4)
     seen = Seen(captured)
     (stream,) = seen.streams
-    assert (stream["answer"], stream["rollback_seqno"], stream["verdict"]) == ("rollback", None, "rolled-back")
+    assert (stream["answer"], stream["rollback_seqno"], stream["verdict"]) == (
+        "rollback",
+        None,
+        "rolled-back",
+    )
     assert (seen.gaps, seen.anomalies) == ([], [])
     (listed,) = seen.rollbacks
-    unknown = ("rollback_seqno", "resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")
-    assert (listed["requested_start"], listed["cause"], *(listed[name] for name in unknown)) == (150, "unknown", *[None] * 5)
+    unknown = (
+        "rollback_seqno",
+        "resume_start",
+        "resume_uuid",
+        "resume_snapshot_start",
+        "resume_snapshot_end",
+    )
+    assert (listed["requested_start"], listed["cause"], *(listed[name] for name in unknown)) == (
+        150,
+        "unknown",
+        *[None] * 5,
+    )
     assert listed["explanation"] == "the rollback seqno is not in the capture"
     (found,) = found_in(captured, rules=["rollback"])
-    assert (found.cause, found.message) == ("unknown", "asked for seqno 150, rolled back to a seqno that is not in the capture")
+    assert (found.cause, found.message) == (
+        "unknown",
+        "asked for seqno 150, rolled back to a seqno that is not in the capture",
+    )

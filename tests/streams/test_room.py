@@ -8,7 +8,13 @@ from dcpinspect.streams import room
 
 
 def test_the_shortest_messages_are_those_of_the_layouts() -> None:
-    assert (room.MESSAGE, room.REQUEST, room.ANSWER, room.MARKER, room.OLD_MARKER) == (24, 64, 40, 44, 24)
+    assert (room.MESSAGE, room.REQUEST, room.ANSWER, room.MARKER, room.OLD_MARKER) == (
+        24,
+        64,
+        40,
+        44,
+        24,
+    )
     assert (room.EVENT, room.SEQNO_ADVANCED) == (36, 32)
 
 

@@ -1,4 +1,6 @@
-"""Seqnos rise; what jumps is a gap and what falls is a fault, unless the capture lacks what would explain it."""
+"""Seqnos rise; what jumps is a gap and what falls is a fault, unless the capture lacks what would
+explain it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ def test_rising_seqnos_are_no_fault() -> None:
         stream.mutation(seqno, f"k{seqno}")
     seen = tables(talk)
     assert seen.anomalies == []
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [(3, 50, 46), (50, 100, 49)]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [
+        (3, 50, 46),
+        (50, 100, 49),
+    ]
 
 
 @pytest.mark.parametrize("again", [5, 4])
@@ -108,7 +113,9 @@ def test_seqnos_of_64_bits_are_compared_as_they_are(top: int) -> None:
         stream.send("dcp_mutation", collection=0, key=f"k{seqno}", by_seqno=seqno, rev_seqno=1)
     seen = tables(talk)
     assert seen.anomalies == ["seqno-not-increasing"]
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [(top - 1, top + 1, 1)]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [
+        (top - 1, top + 1, 1)
+    ]
 
 
 def test_the_greatest_seqno_there_is_does_no_harm() -> None:
@@ -138,11 +145,18 @@ def test_what_cannot_be_read_of_a_message_is_a_loss_to_its_stream_only() -> None
     other = talk.stream(8)
     other.snapshot(0, 9, "memory")
     stream.mutation(1, "k")
-    talk.send("server", bytes.fromhex("8057000013000007" + "00000013" + f"{stream.opaque:08x}" + "00" * 8) + bytes(19))
+    talk.send(
+        "server",
+        bytes.fromhex("8057000013000007" + "00000013" + f"{stream.opaque:08x}" + "00" * 8)
+        + bytes(19),
+    )
     stream.mutation(5, "k")
     other.mutation(4, "k")
     seen = tables(talk)
-    assert {gap["vbucket"]: gap["cause"] for gap in seen.gaps} == {7: "capture-loss", 8: "deduplicated"}
+    assert {gap["vbucket"]: gap["cause"] for gap in seen.gaps} == {
+        7: "capture-loss",
+        8: "deduplicated",
+    }
     assert "could not be read" in next(gap["evidence"] for gap in seen.gaps if gap["vbucket"] == 7)
     assert seen.streams[0]["items"] == 3
 
@@ -156,7 +170,10 @@ def test_what_comes_too_low_or_outside_is_counted_where_it_came() -> None:
     stream.mutation(4, "b")
     stream.mutation(30, "c")
     seen = tables(talk)
-    assert [(one["items"], one["first_seqno"], one["last_seqno"], one["state"]) for one in seen.snapshots] == [
+    assert [
+        (one["items"], one["first_seqno"], one["last_seqno"], one["state"])
+        for one in seen.snapshots
+    ] == [
         (1, 9, 9, "complete"),
         (2, 4, 30, "open"),
     ]
@@ -188,7 +205,9 @@ def test_a_stream_from_latest_may_begin_with_the_seqno_that_its_marker_names() -
 
 
 @pytest.mark.parametrize(("change_streams", "state"), [("true", "unknown"), ("false", "complete")])
-def test_after_a_loss_in_a_snapshot_from_disk_its_history_may_have_begun(change_streams: str, state: str) -> None:
+def test_after_a_loss_in_a_snapshot_from_disk_its_history_may_have_begun(
+    change_streams: str, state: str
+) -> None:
     talk = opened(change_streams=change_streams)
     stream = talk.stream(7)
     stream.snapshot(0, 9, "disk", "checkpoint")

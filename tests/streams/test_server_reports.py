@@ -1,8 +1,17 @@
-"""What servers say of vbuckets beside their streams: kept within bounds, and the first answer that told something is found."""
+"""What servers say of vbuckets beside their streams: kept within bounds, and the first answer that
+told something is found.
+"""
 
 from __future__ import annotations
 
-from dcpinspect.streams.server_reports import MOST_LOGS, MOST_SEQNOS, At, FailoverLog, HighSeqno, ServerReport
+from dcpinspect.streams.server_reports import (
+    MOST_LOGS,
+    MOST_SEQNOS,
+    At,
+    FailoverLog,
+    HighSeqno,
+    ServerReport,
+)
 
 
 def at(row: int) -> At:

@@ -12,7 +12,10 @@ from tests.tables.build import batch
 
 def test_controls_without_end_are_bounded() -> None:
     conversation = Conversation()
-    messages = [encode("dcp_control", opaque=number, key=f"key-{number}", value="1") for number in range(6000)]
+    messages = [
+        encode("dcp_control", opaque=number, key=f"key-{number}", value="1")
+        for number in range(6000)
+    ]
     conversation.feed(batch(*messages))
     session = conversation.of(1)
     assert len(session.controls) == len(session.waiting) == 4096
@@ -26,9 +29,16 @@ def test_an_accepted_setting_is_not_undone_by_a_refused_one() -> None:
     assert found["window_bytes"] == 1000
 
 
-@pytest.mark.parametrize(("value", "known"), [("true", [(0, 3)]), ("true_with_seqno_advanced", [(0, 3)]), ("false", [(0, 3), (3, 7)])])
-def test_out_of_order_snapshots_are_on_with_or_without_a_seqno_advanced(value: str, known: list[tuple[int, int]]) -> None:
-    """Where one may have begun in what is lost, nobody knows what should have come between two events."""
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [("true", [(0, 3)]), ("true_with_seqno_advanced", [(0, 3)]), ("false", [(0, 3), (3, 7)])],
+)
+def test_out_of_order_snapshots_are_on_with_or_without_a_seqno_advanced(
+    value: str, known: list[tuple[int, int]]
+) -> None:
+    """Where one may have begun in what is lost, nobody knows what should have come between two
+    events.
+    """
     talk = opened(enable_out_of_order_snapshots=value)
     stream = talk.stream(7)
     with talk.lost():

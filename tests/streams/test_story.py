@@ -11,7 +11,11 @@ from tests.streams.told import Told, opened, packets
 
 
 def told(*talks: Told, vbucket: int = 7, connections: tuple[range, ...] = ()) -> list[StreamStory]:
-    engine, tracker, items = Engine(["told.pcap"], ports=(PORT,)), Tracker(), VbucketItems(vbucket, connections)
+    engine, tracker, items = (
+        Engine(["told.pcap"], ports=(PORT,)),
+        Tracker(),
+        VbucketItems(vbucket, connections),
+    )
     for batch in [*(engine.feed(part) for part in batches(packets(*talks))), engine.finish()]:
         if batch is not None:
             tracker.feed(batch)
@@ -44,14 +48,27 @@ def test_each_stream_has_its_own_snapshots_gaps_and_events() -> None:
     assert first.item_first.tolist() == [2, 3, 9, 12]
     assert second.item_first.tolist() == [13]
     assert first.item_count.tolist() == [1] * 4 == [1] * first.stream["items"]
-    assert list(zip(first.after.tolist(), first.before.tolist(), strict=True)) == [(0, 2), (3, 9), (9, 12)]
-    assert (len(first.snapshots), len(first.gaps), len(second.snapshots), len(second.gaps)) == (2, 3, 1, 0)
+    assert list(zip(first.after.tolist(), first.before.tolist(), strict=True)) == [
+        (0, 2),
+        (3, 9),
+        (9, 12),
+    ]
+    assert (len(first.snapshots), len(first.gaps), len(second.snapshots), len(second.gaps)) == (
+        2,
+        3,
+        1,
+        0,
+    )
     assert first.row.records()[0]["vbucket"] == 7
 
 
 def test_bars_say_what_was_promised_and_how_much_of_it_came() -> None:
     first, second = told(*twice())
-    assert (first.bars.first.tolist(), first.bars.last.tolist(), first.bars.received.tolist()) == ([0, 10], [9, 20], [9, 12])
+    assert (first.bars.first.tolist(), first.bars.last.tolist(), first.bars.received.tolist()) == (
+        [0, 10],
+        [9, 20],
+        [9, 12],
+    )
     assert (second.bars.first.tolist(), second.bars.received.tolist()) == ([12], [13])
     assert sorted(first.seqnos())[0] == 0
     assert max(first.seqnos()) == 20
@@ -90,4 +107,8 @@ def test_bars_hold_nothing_of_what_came_outside_of_their_marker() -> None:
     stream.mutation(5, "a")
     stream.mutation(30, "b")
     (story,) = told(talk)
-    assert (story.bars.first.tolist(), story.bars.last.tolist(), story.bars.received.tolist()) == ([10], [19], [9])
+    assert (story.bars.first.tolist(), story.bars.last.tolist(), story.bars.received.tolist()) == (
+        [10],
+        [19],
+        [9],
+    )

@@ -20,7 +20,12 @@ def test_times_and_the_start_of_a_connection() -> None:
     talk = opened()
     captured = packets(talk)
     (link,) = links(talk)
-    assert (link.number, link.client, link.server, link.has_handshake) == (1, "10.0.0.1:50000", "10.0.0.2:11210", True)
+    assert (link.number, link.client, link.server, link.has_handshake) == (
+        1,
+        "10.0.0.1:50000",
+        "10.0.0.2:11210",
+        True,
+    )
     assert (link.first_ns, link.last_ns) == (captured[0].time_ns, captured[-1].time_ns)
     assert (link.closed, link.closed_by) == ("", -1)
     talk.events.insert(0, talk.events[0])
@@ -35,7 +40,12 @@ def test_the_first_fin_or_reset_says_who_closed_and_when() -> None:
         talk.close("server", abort=abort)
         place = len(packets(talk)) - (1 if abort else 2)
         (link,) = links(talk)
-        assert (link.closed, link.closed_by, link.closed_packet, link.closed_frame) == (closed, 1, place, place + 1)
+        assert (link.closed, link.closed_by, link.closed_packet, link.closed_frame) == (
+            closed,
+            1,
+            place,
+            place + 1,
+        )
         assert link.closed_ns == packets(talk)[place].time_ns
 
 
@@ -43,7 +53,9 @@ def test_a_new_connection_on_the_same_addresses_ends_the_old_one() -> None:
     one, other = opened(), opened()
     first, second = links(one, other)
     assert (first.closed, first.closed_by, second.closed) == ("replaced", -1, "")
-    assert first.closed_packet == len(packets(one)) + 1  # the answer to the SYN shows that it is no stray one
+    assert (
+        first.closed_packet == len(packets(one)) + 1
+    )  # the answer to the SYN shows that it is no stray one
 
 
 def test_what_was_lost_behind_the_last_message_is_told() -> None:

@@ -21,7 +21,15 @@ from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
-EVENTS = {"dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_system_event", "dcp_prepare", "dcp_commit", "dcp_abort"}
+EVENTS = {
+    "dcp_mutation",
+    "dcp_deletion",
+    "dcp_expiration",
+    "dcp_system_event",
+    "dcp_prepare",
+    "dcp_commit",
+    "dcp_abort",
+}
 
 
 def read(name: str) -> tuple[Tables, list[str]]:
@@ -37,7 +45,16 @@ def records(tables: Tables, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["tour.pcapng", "rollback.pcap", "snapshots.pcap", "lossy.pcap", "any.pcap", "capture-loss.pcap", "midstream.pcap"]
+    "name",
+    [
+        "tour.pcapng",
+        "rollback.pcap",
+        "snapshots.pcap",
+        "lossy.pcap",
+        "any.pcap",
+        "capture-loss.pcap",
+        "midstream.pcap",
+    ],
 )
 def test_nothing_in_a_legal_sample_is_out_of_order(name: str) -> None:
     tables, anomalies = read(name)
@@ -45,11 +62,21 @@ def test_nothing_in_a_legal_sample_is_out_of_order(name: str) -> None:
     assert not [gap for gap in records(tables, "gaps") if gap["cause"] == "unexplained"]
 
 
-@pytest.mark.parametrize("name", ["tour.pcapng", "rollback.pcap", "snapshots.pcap", "lossy.pcap", "any.pcap"])
+@pytest.mark.parametrize(
+    "name", ["tour.pcapng", "rollback.pcap", "snapshots.pcap", "lossy.pcap", "any.pcap"]
+)
 def test_items_are_as_many_as_were_sent(name: str) -> None:
     tables, _ = read(name)
-    messages = [message for connection in truth.load(name.partition(".")[0]) for message in (*connection.c2s, *connection.s2c)]
-    sent = Counter(int.from_bytes(one.data[6:8], "big") for one in messages if one.name in EVENTS and one.data is not None)
+    messages = [
+        message
+        for connection in truth.load(name.partition(".")[0])
+        for message in (*connection.c2s, *connection.s2c)
+    ]
+    sent = Counter(
+        int.from_bytes(one.data[6:8], "big")
+        for one in messages
+        if one.name in EVENTS and one.data is not None
+    )
     found = Counter[int]()
     for stream in records(tables, "streams"):
         found[stream["vbucket"]] += stream["items"]
@@ -65,9 +92,16 @@ def test_every_lost_frame_is_a_capture_loss_and_nothing_else_is() -> None:
 
 def test_the_client_of_the_rollback_gives_back_what_the_new_branch_does_not_have() -> None:
     tables, _ = read("rollback.pcap")
-    found = [(gap["vbucket"], gap["after_seqno"], gap["before_seqno"]) for gap in records(tables, "gaps") if gap["cause"] == "rollback"]
+    found = [
+        (gap["vbucket"], gap["after_seqno"], gap["before_seqno"])
+        for gap in records(tables, "gaps")
+        if gap["cause"] == "rollback"
+    ]
     assert found == [(7, 50, 61), (9, 0, 26), (10, 0, 13)]
-    vbuckets = {one["vbucket"]: (one["streams"], one["rollbacks"], one["connections"]) for one in records(tables, "vbuckets")}
+    vbuckets = {
+        one["vbucket"]: (one["streams"], one["rollbacks"], one["connections"])
+        for one in records(tables, "vbuckets")
+    }
     assert vbuckets == {7: (3, 1, [1, 2]), 8: (2, 0, [1, 2]), 9: (3, 1, [1, 2]), 10: (3, 1, [1, 2])}
 
 
@@ -76,11 +110,16 @@ def test_looking_at_the_tables_on_the_way_changes_nothing() -> None:
         for _ in reading:
             reading.tables  # noqa: B018 - looked at
         looked = {name: table.records() for name, table in reading.tables.by_name.items()}
-    assert looked == {name: table.records() for name, table in read("tour.pcapng")[0].by_name.items()}
+    assert looked == {
+        name: table.records() for name, table in read("tour.pcapng")[0].by_name.items()
+    }
 
 
 def test_tables_are_made_only_where_they_are_wanted() -> None:
-    with Reading([str(SAMPLES / "any.pcap")]) as reading, pytest.raises(ValueError, match="does not track"):
+    with (
+        Reading([str(SAMPLES / "any.pcap")]) as reading,
+        pytest.raises(ValueError, match="does not track"),
+    ):
         reading.tables  # noqa: B018 - raises
 
 
@@ -107,27 +146,37 @@ def test_anomalies_nobody_asks_for_do_not_pile_up() -> None:
 
 
 def overlapping(talk: Told) -> tuple[str, list[str]]:
-    """State of a snapshot that is merged with the next one, as replicas do, and what is said of it."""
+    """State of a snapshot that is merged with the next one, as replicas do, and what is said of
+    it.
+    """
     stream = talk.stream(7)
     stream.snapshot(0, 10, "memory")
     stream.mutation(8, "a")
     stream.snapshot(9, 12, "memory")
     stream.mutation(12, "b")
-    return tables(talk).snapshots[0]["state"], [one.rule for one in findings(talk) if one.severity != "note"]
+    return tables(talk).snapshots[0]["state"], [
+        one.rule for one in findings(talk) if one.severity != "note"
+    ]
 
 
 def clustered(*servers: str) -> Told:
     talk = opened()
     nodes = {"serverList": list(servers), "vBucketMap": [[0, 1]] * 7 + [[1, 0]]}
-    talk.ask("get_cluster_config", {"value": json.dumps({"vBucketServerMap": nodes}), "datatype": 1})
+    talk.ask(
+        "get_cluster_config", {"value": json.dumps({"vBucketServerMap": nodes}), "datatype": 1}
+    )
     return talk
 
 
 def test_replicas_are_known_from_what_servers_say_and_from_maps() -> None:
     assert overlapping(opened()) == ("incomplete", ["snapshot-incomplete", "marker-overlap"])
     assert overlapping(clustered("10.0.0.2:11210", "10.0.0.3:11210")) == ("continued", [])
-    assert overlapping(clustered("10.0.0.3:11210", "10.0.0.2:11210"))[0] == "incomplete"  # it is the active one
-    assert overlapping(clustered("a.example:11210", "b.example:11210"))[0] == "incomplete"  # nobody knows which of them this is
+    assert (
+        overlapping(clustered("10.0.0.3:11210", "10.0.0.2:11210"))[0] == "incomplete"
+    )  # it is the active one
+    assert (
+        overlapping(clustered("a.example:11210", "b.example:11210"))[0] == "incomplete"
+    )  # nobody knows which of them this is
     talk = opened()
     Stream(talk, 7, 99).set_state("replica")
     assert overlapping(talk)[0] == "continued"
@@ -141,7 +190,9 @@ def test_gaps_of_a_filter_point_at_the_request_wherever_they_are() -> None:
     stream.mutation(9, "b", collection=8)
     seen = tables(talk)
     (record,) = seen.streams
-    assert [(gap["cause"], gap["rows"][0]) for gap in seen.gaps] == [("filtered", record["open_row"])] * 2
+    assert [(gap["cause"], gap["rows"][0]) for gap in seen.gaps] == [
+        ("filtered", record["open_row"])
+    ] * 2
 
 
 def test_vbuckets_are_in_order_of_their_first_streams() -> None:
@@ -171,7 +222,9 @@ def test_streams_and_their_ordinals_are_in_order_of_requests_that_were_read_late
         (2, 2, "accepted"),
         (3, 5, "accepted"),
     ]
-    assert [one["open_row"] for one in seen.streams] == sorted(one["open_row"] for one in seen.streams)
+    assert [one["open_row"] for one in seen.streams] == sorted(
+        one["open_row"] for one in seen.streams
+    )
     assert [(one["stream"], one["end_seqno"]) for one in seen.snapshots] == [(2, 5), (3, 9)]
     assert [one["verdict"] for one in seen.vbuckets] == ["advancing"]
 
@@ -184,16 +237,30 @@ def test_an_answer_that_was_recorded_just_before_its_request_is_its_answer() -> 
             stream.snapshot(9, 12, "memory")
             stream.mutation(12, "a")
         captured = packets(talk)
-        place = next(place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53")
-        asked, answer = place, next(at for at in range(place + 1, len(captured)) if captured[at].data[54:56] == b"\x81\x53")
+        place = next(
+            place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53"
+        )
+        asked, answer = (
+            place,
+            next(
+                at
+                for at in range(place + 1, len(captured))
+                if captured[at].data[54:56] == b"\x81\x53"
+            ),
+        )
         captured[asked], captured[answer] = (
             replace(captured[answer], time_ns=captured[asked].time_ns),
             replace(captured[asked], time_ns=captured[answer].time_ns),
         )
         seen = Seen(captured)
         (record,) = seen.streams
-        assert (record["answer"], record["requested_start"]) == ("accepted" if rollback is None else "rollback", 9)
-        assert [gap["cause"] for gap in seen.gaps] == (["deduplicated"] if rollback is None else ["rollback"])
+        assert (record["answer"], record["requested_start"]) == (
+            "accepted" if rollback is None else "rollback",
+            9,
+        )
+        assert [gap["cause"] for gap in seen.gaps] == (
+            ["deduplicated"] if rollback is None else ["rollback"]
+        )
 
 
 def test_a_seqno_advanced_inside_an_out_of_order_snapshot_is_what_shows_its_gap() -> None:
@@ -209,7 +276,9 @@ def test_a_seqno_advanced_inside_an_out_of_order_snapshot_is_what_shows_its_gap(
     assert gap["evidence"].startswith(f"SeqnoAdvanced in row {snapshot['row'] + 2}, and")
 
 
-def test_between_an_event_without_its_marker_and_one_in_a_marker_that_has_the_gap_nothing_was_lost() -> None:
+def test_between_an_event_without_its_marker_and_one_in_a_marker_that_has_the_gap_nothing_was_lost() -> (
+    None
+):
     talk = opened()
     stream = talk.stream(7)
     with talk.lost():
@@ -217,7 +286,10 @@ def test_between_an_event_without_its_marker_and_one_in_a_marker_that_has_the_ga
     stream.mutation(10, "a")
     stream.snapshot(8, 15, "memory")
     stream.mutation(12, "b")
-    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps][-1] == (10, "deduplicated")
+    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps][-1] == (
+        10,
+        "deduplicated",
+    )
 
 
 def test_the_greatest_seqno_leaves_no_gap_of_nothing() -> None:
@@ -256,7 +328,10 @@ def test_ordinals_do_not_depend_on_requests_of_other_connections_that_were_read_
     streams.connection[:] = (1, 1, 2, 2)
     streams.vbucket[:] = 7
     streams.ordinal[:] = (1, 2, 1, 2)
-    streams.opened.row[:], streams.opened.time[:] = (1, 2, 4, 3), (9, 8, 6, 5)  # times of connection 1 go back, too
+    streams.opened.row[:], streams.opened.time[:] = (
+        (1, 2, 4, 3),
+        (9, 8, 6, 5),
+    )  # times of connection 1 go back, too
     alone = streams[:2]
     assert number_streams(alone) is None
     order = number_streams(streams)

@@ -49,7 +49,9 @@ def named(changes: Iterable[Change], words: tuple[str, ...]) -> list[str]:
 
 
 def closed_before_its_turn() -> Told:
-    """A close right behind a second request is of that, and its answer is of the stream that still runs."""
+    """A close right behind a second request is of that, and its answer is of the stream that still
+    runs.
+    """
     talk = opened()
     stream = talk.stream(7, opaque=9)
     talk.send("client", encode("dcp_stream_req", vbucket=7, opaque=9))
@@ -70,7 +72,11 @@ def test_only_transitions_of_the_tables_happen(changes: tuple[set[Change], set[C
     for damage in (*COMPLETE, *DAMAGED):
         for seed in range(6):
             rng = random.Random(f"{damage} {seed}")
-            read(damaged(conversation(damage, [rng.randrange(1 << 16) for _ in range(400)]), damage, rng))
+            read(
+                damaged(
+                    conversation(damage, [rng.randrange(1 << 16) for _ in range(400)]), damage, rng
+                )
+            )
     Seen(packets(closed_before_its_turn()))
     for seed in range(12):
         Seen(packets(*babble(seed)))

@@ -1,4 +1,6 @@
-"""Requests of which the capture lacks the stream-id, or all but the header: nobody knows which stream they go on with."""
+"""Requests of which the capture lacks the stream-id, or all but the header: nobody knows which
+stream they go on with.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ def vague(talk: Told, snaplen: int) -> tuple[Seen, UnreadRequests]:
     seen = Seen([packet.cut(snaplen) for packet in packets(talk)])
     state = seen.tracker.state
     links = {link.number: link for link in seen.links}
-    found = UnreadRequests(state.known.streams, Visibility(state.known, links), links, seen.tracker.conversation.sessions, CLIENT)
+    found = UnreadRequests(
+        state.known.streams,
+        Visibility(state.known, links),
+        links,
+        seen.tracker.conversation.sessions,
+        CLIENT,
+    )
     return seen, found
 
 

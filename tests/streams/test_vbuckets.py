@@ -43,7 +43,10 @@ def test_clients_are_told_apart_by_name_and_by_agent_when_they_have_none() -> No
     talks = [opened("kafka:1"), opened("spark:1", port=50_001)]
     for talk in talks:
         talk.stream(7)
-    assert [found["client"] for found in tables(*talks).vbuckets] == ["10.0.0.1 kafka", "10.0.0.1 spark"]
+    assert [found["client"] for found in tables(*talks).vbuckets] == [
+        "10.0.0.1 kafka",
+        "10.0.0.1 spark",
+    ]
 
 
 def of_bucket(bucket: str | None, port: int) -> Told:
@@ -56,7 +59,10 @@ def of_bucket(bucket: str | None, port: int) -> Told:
 
 
 def test_a_client_of_two_buckets_is_a_client_of_each() -> None:
-    talks = [of_bucket(bucket, 50_000 + number) for number, bucket in enumerate(("travel", "beer", "travel", None))]
+    talks = [
+        of_bucket(bucket, 50_000 + number)
+        for number, bucket in enumerate(("travel", "beer", "travel", None))
+    ]
     for start, talk in zip((0, 5, 0, 9), talks, strict=True):
         stream = talk.stream(7, start=start, uuid=9)
         stream.snapshot(start, start + 2, "memory")
@@ -74,7 +80,12 @@ def test_a_client_of_two_buckets_is_a_client_of_each() -> None:
 def test_high_seqnos_of_one_collection_are_not_the_vbuckets() -> None:
     talk = opened()
     talk.stream(7)
-    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 40}]}, state="active", collection_id=8)
+    talk.ask(
+        "get_all_vb_seqnos",
+        {"seqnos": [{"vbucket": 7, "seqno": 40}]},
+        state="active",
+        collection_id=8,
+    )
     assert tables(talk).vbuckets[0]["high_seqno"] is None
 
 
@@ -83,7 +94,13 @@ def test_observe_seqno_tells_the_high_seqno_too() -> None:
     talk.stream(7)
     talk.ask(
         "observe_seqno",
-        {"format": 0, "observed_vbucket": 7, "vbucket_uuid": 1, "last_persisted_seqno": 3, "current_seqno": 8},
+        {
+            "format": 0,
+            "observed_vbucket": 7,
+            "vbucket_uuid": 1,
+            "last_persisted_seqno": 3,
+            "current_seqno": 8,
+        },
         vbucket=7,
         vbucket_uuid=1,
     )

@@ -49,7 +49,17 @@ def test_caught_up_after_an_out_of_order_snapshot() -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    ["ok", "closed", "state-changed", "disconnected", "too-slow", "backfill-failed", "rollback", "filter-empty", "lost-privileges"],
+    [
+        "ok",
+        "closed",
+        "state-changed",
+        "disconnected",
+        "too-slow",
+        "backfill-failed",
+        "rollback",
+        "filter-empty",
+        "lost-privileges",
+    ],
 )
 def test_ended_with_the_reason_of_the_stream_end(reason: str) -> None:
     talk, stream = started()
@@ -72,7 +82,12 @@ def test_ended_by_the_answer_to_a_close_where_no_stream_end_follows() -> None:
     stream.close()
     stream.mutation(1, "k")
     (found,) = tables(talk).streams
-    assert (found["verdict"], found["end_reason"], found["items"], found["end_row"]) == ("ended", "closed", 1, 9)
+    assert (found["verdict"], found["end_reason"], found["items"], found["end_row"]) == (
+        "ended",
+        "closed",
+        1,
+        9,
+    )
     assert tables(talk).anomalies == []
 
 
@@ -96,7 +111,11 @@ def test_ended_with_its_connection() -> None:
     talk, _ = started("memory")
     talk.close("server", abort=True)
     (found,) = tables(talk).streams
-    assert (found["verdict"], found["end_reason"], found["end_row"]) == ("ended", "connection-closed", None)
+    assert (found["verdict"], found["end_reason"], found["end_row"]) == (
+        "ended",
+        "connection-closed",
+        None,
+    )
 
 
 def test_where_the_end_may_have_been_lost_nobody_knows_why_it_ended() -> None:
@@ -200,7 +219,10 @@ def test_a_stream_without_request_and_marker_is_unknown_however_full_the_window(
         talk.control("connection_buffer_size", window)
     stream.mutation(1, "k")
     seen = tables(talk)
-    assert (seen.streams[0]["verdict"], seen.connections[0]["verdict"]) == ("unknown-capture", "starved-by-flow-control")
+    assert (seen.streams[0]["verdict"], seen.connections[0]["verdict"]) == (
+        "unknown-capture",
+        "starved-by-flow-control",
+    )
 
 
 def test_behind_what_the_server_told() -> None:
@@ -261,7 +283,9 @@ def test_who_received_something_just_now_is_not_behind_yet() -> None:
 
 
 @pytest.mark.parametrize("kinds", [("memory",), ("disk", "checkpoint")])
-def test_a_snapshot_under_way_is_behind_as_soon_as_nothing_of_it_has_come_for_long(kinds: tuple[str, ...]) -> None:
+def test_a_snapshot_under_way_is_behind_as_soon_as_nothing_of_it_has_come_for_long(
+    kinds: tuple[str, ...],
+) -> None:
     talk, stream = started(*kinds)
     stream.mutation(1, "k")
     talk.wait(30)
@@ -368,7 +392,16 @@ def test_unknown_without_request_and_marker_and_after_a_loss_up_to_the_end() -> 
 def test_what_was_asked_is_in_the_table() -> None:
     talk = opened()
     value = {"collections": ["8"], "uid": "5"}
-    talk.stream(7, start=5, end=9, uuid=0xABC, snapshot=(3, 6), flags=["active-only"], value=value, log=[(0xABC, 4), (0xDEF, 0)])
+    talk.stream(
+        7,
+        start=5,
+        end=9,
+        uuid=0xABC,
+        snapshot=(3, 6),
+        flags=["active-only"],
+        value=value,
+        log=[(0xABC, 4), (0xDEF, 0)],
+    )
     (found,) = tables(talk).streams
     expected = {
         "requested_start": 5,
@@ -380,7 +413,10 @@ def test_what_was_asked_is_in_the_table() -> None:
         "filter": value,
         "answer": "accepted",
         "status": "success",
-        "failover_log": [{"uuid": "0x0000000000000abc", "seqno": 4}, {"uuid": "0x0000000000000def", "seqno": 0}],
+        "failover_log": [
+            {"uuid": "0x0000000000000abc", "seqno": 4},
+            {"uuid": "0x0000000000000def", "seqno": 0},
+        ],
         "open_row": 5,
         "opaque": 3,
     }
@@ -390,14 +426,20 @@ def test_what_was_asked_is_in_the_table() -> None:
 def test_a_request_that_was_read_after_its_answer_is_not_unanswered() -> None:
     talk = opened()
     talk.begin()
-    # A side that says nothing else is understood only at the end of the capture, when its answer has long been read.
+    # A side that says nothing else is understood only at the end of the capture, when its answer
+    # has long been read.
     stream = talk.stream(7)
     stream.snapshot(0, 3, "memory")
     for seqno in (1, 2, 3):
         stream.mutation(seqno, f"k{seqno}")
     talk.close("client")
     (found,) = tables(talk).streams
-    assert (found["answer"], found["verdict"], found["requested_start"], found["items"]) == ("accepted", "ended", 0, 3)
+    assert (found["answer"], found["verdict"], found["requested_start"], found["items"]) == (
+        "accepted",
+        "ended",
+        0,
+        3,
+    )
     assert found["open_row"] > 5
 
 
@@ -424,8 +466,12 @@ def test_a_message_that_nobody_can_read_may_have_been_the_last_of_its_snapshot()
     assert (record["items"], record["verdict"]) == (2, "unknown-capture")
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(None, "behind"), ("marker", "unknown-capture"), ("seqno", "caught-up")])
-def test_a_stream_is_not_behind_where_a_marker_or_a_newer_seqno_may_be_lost(lost: str | None, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("lost", "expected"), [(None, "behind"), ("marker", "unknown-capture"), ("seqno", "caught-up")]
+)
+def test_a_stream_is_not_behind_where_a_marker_or_a_newer_seqno_may_be_lost(
+    lost: str | None, expected: str
+) -> None:
     talk, stream = started("memory")
     stream.mutation(5, "e")
     talk.high_seqnos({7: 9})
@@ -451,10 +497,17 @@ def test_an_event_whose_seqno_was_captured_counts_whatever_of_it_was_cut() -> No
     stream.deletion(2, "a")
     stream.mutation(4, "b")
     whole = tables(talk)
-    seen = Seen([packet.cut(54 + 24 + 8) if packet.data[55:56] in (b"\x57", b"\x58") else packet for packet in packets(talk)])
+    seen = Seen(
+        [
+            packet.cut(54 + 24 + 8) if packet.data[55:56] in (b"\x57", b"\x58") else packet
+            for packet in packets(talk)
+        ]
+    )
     (record,), (snapshot,) = seen.streams, seen.snapshots
     assert (record["verdict"], record["items"], record["last_seqno"]) == ("caught-up", 3, 4)
     assert (snapshot["state"], snapshot["items"]) == ("complete", 3)
-    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(2, 4, "deduplicated")]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [
+        (2, 4, "deduplicated")
+    ]
     assert seen.gaps == whole.gaps
     assert seen.anomalies == []

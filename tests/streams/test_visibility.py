@@ -1,4 +1,6 @@
-"""What a capture shows and lacks of a connection is said in one place, for any time and either side."""
+"""What a capture shows and lacks of a connection is said in one place, for any time and either
+side.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def seen(talk: Told, *, mid_stream: bool = False) -> tuple[Visibility, list[int]
     captured = packets(talk)
     found = Seen(captured[6:] if mid_stream else captured)
     known = found.tracker.state.known
-    return Visibility(known, {link.number: link for link in found.links}), known.streams.latest.time.tolist()
+    return Visibility(
+        known, {link.number: link for link in found.links}
+    ), known.streams.latest.time.tolist()
 
 
 def events(*lost: int) -> Told:
@@ -83,8 +87,12 @@ def test_what_was_said_before_the_capture_is_unknown_and_not_lost() -> None:
     assert sight.incomplete_consumers[1]
 
 
-@pytest.mark.parametrize(("lost", "may_have", "is_incomplete"), [(64, True, True), (60, False, True), (20, False, False)])
-def test_only_a_hole_of_the_size_of_a_request_may_hide_one(lost: int, may_have: bool, is_incomplete: bool) -> None:
+@pytest.mark.parametrize(
+    ("lost", "may_have", "is_incomplete"), [(64, True, True), (60, False, True), (20, False, False)]
+)
+def test_only_a_hole_of_the_size_of_a_request_may_hide_one(
+    lost: int, may_have: bool, is_incomplete: bool
+) -> None:
     talk = opened()
     talk.stream(7)
     with talk.lost():

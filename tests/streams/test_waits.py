@@ -16,7 +16,9 @@ def at_five() -> Told:
 
 
 @pytest.mark.parametrize(("every", "grows"), [(0.25, 0), (1, 0), (4, 0), (1, 1), (4, 1)])
-def test_a_wait_begins_with_the_first_answer_that_told_of_more_however_many_follow(every: float, grows: int) -> None:
+def test_a_wait_begins_with_the_first_answer_that_told_of_more_however_many_follow(
+    every: float, grows: int
+) -> None:
     talk = at_five()
     talk.high_seqnos({7: 5})
     for number in range(int(20 / every)):
@@ -26,7 +28,13 @@ def test_a_wait_begins_with_the_first_answer_that_told_of_more_however_many_foll
     wait = tables(talk).tables.waits.get(0)
     assert wait is not None
     newest = 9 + grows * (int(20 / every) - 1)
-    assert (wait.connection, wait.at.row, wait.newest, round(wait.idle_ns / 1e9), wait.is_long) == (1, 12, newest, 20, True)
+    assert (wait.connection, wait.at.row, wait.newest, round(wait.idle_ns / 1e9), wait.is_long) == (
+        1,
+        12,
+        newest,
+        20,
+        True,
+    )
 
 
 def test_of_answers_that_are_ever_higher_so_many_are_kept_that_the_wait_is_told() -> None:

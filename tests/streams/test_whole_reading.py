@@ -1,4 +1,6 @@
-"""What parts set apart: the whole does without it, and each part makes tables of it that are those of one reading."""
+"""What parts set apart: the whole does without it, and each part makes tables of it that are those
+of one reading.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,16 @@ def _few_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "BACK", 1)
 
 
-def bulk(snapshots: int, *, answers: tuple[int, ...] = (), empty: tuple[int, ...] = (), talk: Told | None = None) -> Told:
-    """A stream of snapshots, with a gap in each. ``answers``: those that are answered for no reason; ``empty``: without an item."""
+def bulk(
+    snapshots: int,
+    *,
+    answers: tuple[int, ...] = (),
+    empty: tuple[int, ...] = (),
+    talk: Told | None = None,
+) -> Told:
+    """A stream of snapshots, with a gap in each. ``answers``: those that are answered for no
+    reason; ``empty``: without an item.
+    """
     talk = talk or opened()
     stream = talk.stream(7)
     for number in range(snapshots):
@@ -38,7 +48,9 @@ def bulk(snapshots: int, *, answers: tuple[int, ...] = (), empty: tuple[int, ...
 
 
 def held(*talks: Told) -> tuple[tuple[int, int], dict[str, Any]]:
-    """How many snapshots and gaps the whole has, and all that is told, once that is what one reading tells."""
+    """How many snapshots and gaps the whole has, and all that is told, once that is what one
+    reading tells.
+    """
     given = list(batches(packets(*talks), [50] * 100))
     found = joined([given], ["told.pcap"])
     one = everything(whole(given, ["told.pcap"]))
@@ -50,7 +62,12 @@ def held(*talks: Told) -> tuple[tuple[int, int], dict[str, Any]]:
 def test_the_whole_has_no_more_of_ten_times_as_many_snapshots() -> None:
     (few, told), (many, also) = held(bulk(10)), held(bulk(100))
     assert few == many == (2, 0)
-    assert [len(one[name]) for one in (told, also) for name in ("snapshots", "gaps")] == [10, 19, 100, 199]
+    assert [len(one[name]) for one in (told, also) for name in ("snapshots", "gaps")] == [
+        10,
+        19,
+        100,
+        199,
+    ]
 
 
 def test_a_marker_that_was_answered_for_no_reason_is_found() -> None:

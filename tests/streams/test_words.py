@@ -1,4 +1,6 @@
-"""The words of the tables are those of their contract, and the numbers that kernels write are their places."""
+"""The words of the tables are those of their contract, and the numbers that kernels write are their
+places.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def test_a_number_is_the_place_of_its_word(number: int, word: str, words: tuple[
 
 
 def test_verdicts_of_vbuckets_are_those_of_streams_in_another_order() -> None:
-    assert set(w.VBUCKET_VERDICTS) == {*w.STREAM_VERDICTS, "orphaned"}  # which is said of vbuckets only
+    assert set(w.VBUCKET_VERDICTS) == {
+        *w.STREAM_VERDICTS,
+        "orphaned",
+    }  # which is said of vbuckets only
 
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "streams.md"
@@ -52,7 +57,9 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "streams.md"
         ("`cause` of a gap", w.CAUSES),
     ],
 )
-def test_every_word_is_explained_where_the_first_wins_in_this_order(heading: str, words: tuple[str, ...]) -> None:
+def test_every_word_is_explained_where_the_first_wins_in_this_order(
+    heading: str, words: tuple[str, ...]
+) -> None:
     section = DOCUMENT.read_text("utf-8").partition(f"### {heading}\n")[2].partition("\n#")[0]
     explained = re.findall(r"^\| `([a-z0-9-]+)` \|", section, re.MULTILINE)
     assert sorted(explained) == sorted(words)

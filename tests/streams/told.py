@@ -66,7 +66,12 @@ class Told(Conversation):
 
     def observe(self, vbucket: int, current: int, persisted: int = 0, *, uuid: int = 0xA) -> None:
         """The client asks up to where a vbucket is in memory and on disk, and is told."""
-        told = {"vbucket_uuid": uuid, "observed_vbucket": vbucket, "current_seqno": current, "last_persisted_seqno": persisted}
+        told = {
+            "vbucket_uuid": uuid,
+            "observed_vbucket": vbucket,
+            "current_seqno": current,
+            "last_persisted_seqno": persisted,
+        }
         self.ask("observe_seqno", told, vbucket=vbucket, vbucket_uuid=uuid)
 
 
@@ -119,17 +124,29 @@ class Seen:
     """What a tracker made of packets."""
 
     def __init__(
-        self, captured: Sequence[Packet], sizes: Sequence[int] = (), *, remembers: bool = True, most: int = RECENT, keys: int = MOST
+        self,
+        captured: Sequence[Packet],
+        sizes: Sequence[int] = (),
+        *,
+        remembers: bool = True,
+        most: int = RECENT,
+        keys: int = MOST,
     ) -> None:
-        """``sizes``: packets of each batch; without, one batch. ``most``: events remembered to compare streams by; ``keys``: to tell what
-        is wrong with events."""
-        engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=remembers, most=most)
+        """``sizes``: packets of each batch; without, one batch. ``most``: events remembered to
+        compare streams by; ``keys``: to tell what is wrong with events.
+        """
+        engine, self.tracker = (
+            Engine(["told.pcap"], ports=(PORT,)),
+            Tracker(remembers=remembers, most=most),
+        )
         self.tracker.contents = Contents(keys)
         found = []
         for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
             if batch is not None:
                 self.tracker.feed(batch)
-                found.append(Anomalies(self.tracker.state.used(self.tracker.state.anomalies).array.copy()))
+                found.append(
+                    Anomalies(self.tracker.state.used(self.tracker.state.anomalies).array.copy())
+                )
         self.anomaly_rows = Anomalies.joined(found)
         """What was not as the protocol has it, as the kernels wrote it."""
         self.links = engine.links
@@ -148,7 +165,9 @@ class Seen:
 
     def everything(self) -> dict[str, Any]:
         """All that can be compared."""
-        return {name: table.records() for name, table in self.tables.by_name.items()} | {"anomalies": self.anomalies}
+        return {name: table.records() for name, table in self.tables.by_name.items()} | {
+            "anomalies": self.anomalies
+        }
 
 
 def tables(*talks: Told, sizes: Sequence[int] = ()) -> Seen:

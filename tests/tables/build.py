@@ -35,12 +35,16 @@ def batch(
     length = np.array([len(message) for message in messages], dtype=np.int64)
     start = np.cumsum(length) - length
     connection = np.array(connections or [1] * count, dtype=np.int64)
-    holes = sorted((row, low, high) for row, spans in (missing or {}).items() for low, high in spans)
+    holes = sorted(
+        (row, low, high) for row, spans in (missing or {}).items() for low, high in spans
+    )
     columns = np.array(holes, dtype=np.int64).reshape(-1, 3)
     incomplete = np.zeros(count, dtype=np.bool_)
     incomplete[columns[:, 0]] = True
     data = np.frombuffer(bytearray(b"".join(messages)), np.uint8)
-    ranges = HoleRanges.of(start[columns[:, 0]] + columns[:, 1], start[columns[:, 0]] + columns[:, 2])
+    ranges = HoleRanges.of(
+        start[columns[:, 0]] + columns[:, 1], start[columns[:, 0]] + columns[:, 2]
+    )
     for low, high in zip(ranges.start.tolist(), ranges.end.tolist(), strict=True):
         data[low:high] = 0
     sessions = Sessions()
@@ -48,14 +52,21 @@ def batch(
     decoded = Decoded(data, start, connection, incomplete, sessions, holes=ranges)
     direction = decoded.is_response.astype(np.int64)
     times = np.array(time_ns, dtype=np.int64) if len(time_ns) else START_NS + STEP_NS * index
-    pairs = Requests().pair(decoded, Origins(connection, direction, start, times), index + 1, np.zeros(count, dtype=np.bool_))
+    pairs = Requests().pair(
+        decoded,
+        Origins(connection, direction, start, times),
+        index + 1,
+        np.zeros(count, dtype=np.bool_),
+    )
     own = ~decoded.is_response & ~decoded.is_server
     from_request = decoded.is_response & (pairs.vbucket.values >= 0)
     tried = np.zeros(count, dtype=np.bool_)
     tried[list(heuristic)] = True
     return MessageBatch(
         files=files,
-        endpoints=Endpoints([CLIENT] * int(connection.max(initial=1)), [SERVER] * int(connection.max(initial=1))),
+        endpoints=Endpoints(
+            [CLIENT] * int(connection.max(initial=1)), [SERVER] * int(connection.max(initial=1))
+        ),
         data=data,
         start=start,
         length=length,
@@ -71,7 +82,10 @@ def batch(
         heuristic=tried,
         missing=Missing(columns[:, 0], columns[:, 1], columns[:, 2]),
         decoded=decoded,
-        vbucket=NumberColumn(np.where(own, decoded.specific, np.maximum(pairs.vbucket.values, 0).astype(np.uint64)), own | from_request),
+        vbucket=NumberColumn(
+            np.where(own, decoded.specific, np.maximum(pairs.vbucket.values, 0).astype(np.uint64)),
+            own | from_request,
+        ),
         vbucket_from_request=from_request,
         request_row=pairs.row,
         request_stream_offset=pairs.stream_offset,

@@ -25,7 +25,10 @@ from tests.peers.truth import SAMPLES
 from tests.protocol.every import COLLECTIONS_ON, cut_messages, whole_messages
 from tests.tables.build import batch as made_of
 
-CAPTURES = [pytest.param(path, marks=[pytest.mark.deep] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))]
+CAPTURES = [
+    pytest.param(path, marks=[pytest.mark.deep] if "large" in path.name else [])
+    for path in sorted(SAMPLES.glob("*.pcap*"))
+]
 NAMES = [column.name for column in COLUMNS]
 ITEM = [field.name for field in type_of("items").value_type]
 OF_OTHERS = {"relative_ns", "request_key"}
@@ -38,9 +41,16 @@ def batches(path: Path) -> list[MessageBatch]:
 
 
 def expected(record: dict[str, Any]) -> dict[str, Any]:
-    """What the columns have to say, by an object of JSON; docs/formats.md explains what has another form."""
+    """What the columns have to say, by an object of JSON; docs/formats.md explains what has another
+    form.
+    """
     seconds = int(datetime.fromisoformat(record["time"][:19] + "Z").timestamp())
-    key, value, items, status = record["key"], record["value"], record.get("items"), record["status"] or {"code": None, "name": None}
+    key, value, items, status = (
+        record["key"],
+        record["value"],
+        record.get("items"),
+        record["status"] or {"code": None, "name": None},
+    )
     return record | {
         "time": record["time"][:26],
         "time_ns": seconds * 10**9 + int(record["time"][20:29]),
@@ -52,7 +62,11 @@ def expected(record: dict[str, Any]) -> dict[str, Any]:
         "value": value and _value(value),
         "value_size": value["size"] if value else 0,
         "missing_bytes": sum(end - start for start, end in record["missing"]),
-        "problem": {None, *(problem["rule"] for problem in record["problems"]), *(["truncated"] if record["missing"] else [])},
+        "problem": {
+            None,
+            *(problem["rule"] for problem in record["problems"]),
+            *(["truncated"] if record["missing"] else []),
+        },
     }
 
 
@@ -72,7 +86,9 @@ def _value(value: dict[str, Any]) -> Any:
 
 
 def differences(batch: MessageBatch) -> list[tuple[Any, ...]]:
-    """(column, row, command, what it is, what JSON says) where columns are not what the JSON says, of each column the first ones."""
+    """(column, row, command, what it is, what JSON says) where columns are not what the JSON says,
+    of each column the first ones.
+    """
     rows = np.arange(len(batch))
     text = b"".join(JsonRows(fields=False, values="full", after=b"\n").pieces(batch, rows))
     records = [expected(orjson.loads(one)) for one in text.splitlines()]
@@ -83,12 +99,17 @@ def differences(batch: MessageBatch) -> list[tuple[Any, ...]]:
         if name == "time":
             own = [f"{time:%Y-%m-%dT%H:%M:%S.%f}" for time in own]
         elif name == "value":
-            own = [{"json": orjson.loads(one)} if isinstance(wanted, dict) else one for one, wanted in zip(own, said, strict=True)]
+            own = [
+                {"json": orjson.loads(one)} if isinstance(wanted, dict) else one
+                for one, wanted in zip(own, said, strict=True)
+            ]
         elif name == "problem":
             said = [one if one in rules else rules for one, rules in zip(own, said, strict=True)]
         if own != said and name not in OF_OTHERS:
             wrong = (row for row in rows.tolist() if own[row] != said[row])
-            found += [(name, row, records[row]["name"], own[row], said[row]) for row in islice(wrong, 3)]
+            found += [
+                (name, row, records[row]["name"], own[row], said[row]) for row in islice(wrong, 3)
+            ]
     return found
 
 
@@ -98,7 +119,9 @@ def test_columns_are_what_the_json_says(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", [(), COLLECTIONS_ON], ids=["without collections", "with collections"])
+@pytest.mark.parametrize(
+    "before", [(), COLLECTIONS_ON], ids=["without collections", "with collections"]
+)
 def test_columns_of_every_command_are_what_the_json_says(before: tuple[bytes, ...]) -> None:
     assert differences(made_of(*before, *whole_messages())) == []
 
@@ -113,7 +136,8 @@ def test_columns_of_messages_that_lack_bytes_are_what_the_json_says() -> None:
 @pytest.mark.slow
 def test_columns_of_redacted_messages_are_what_the_json_says() -> None:
     differing = differences(made_of(*COLLECTIONS_ON, *whole_messages()).redacted(Redactor(b"salt")))
-    # JSON hides numbers of messages whose lengths contradict each other; columns keep them: tables follow streams by them
+    # JSON hides numbers of messages whose lengths contradict each other; columns keep them: tables
+    # follow streams by them
     assert [difference for difference in differing if difference[4] is not None] == []
 
 
@@ -128,7 +152,10 @@ def test_keys_that_are_not_text_are_bytes_and_no_text(tmp_path: Path) -> None:
     messages = [encode("dcp_mutation", key=key) for key in (b"plain", b"\xff\xfe", "é".encode())]
     (batch,) = batches(builders.capture(tmp_path / "keys.pcap", server=b"".join(messages)))
     table = record_batch(batch, np.arange(3), ["key", "key_bytes"]).to_pydict()
-    assert table == {"key": ["plain", None, "é"], "key_bytes": [b"plain", b"\xff\xfe", "é".encode()]}
+    assert table == {
+        "key": ["plain", None, "é"],
+        "key_bytes": [b"plain", b"\xff\xfe", "é".encode()],
+    }
 
 
 def test_rows_come_in_the_order_asked_for(tmp_path: Path) -> None:
@@ -140,8 +167,14 @@ def test_rows_come_in_the_order_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_session_token_is_no_cas(tmp_path: Path) -> None:
-    (batch,) = batches(builders.capture(tmp_path / "token.pcap", client=encode("get_ctrl_token", cas=7) + encode("noop", cas=7)))
-    assert record_batch(batch, np.arange(2), ["cas"]).to_pydict() == {"cas": [None, "0x0000000000000007"]}
+    (batch,) = batches(
+        builders.capture(
+            tmp_path / "token.pcap", client=encode("get_ctrl_token", cas=7) + encode("noop", cas=7)
+        )
+    )
+    assert record_batch(batch, np.arange(2), ["cas"]).to_pydict() == {
+        "cas": [None, "0x0000000000000007"]
+    }
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
@@ -175,4 +208,7 @@ def test_many_different_flags_are_told_apart(tmp_path: Path) -> None:
         table = record_batch(batch, rows, ["snapshot_type", "flags"]).to_pydict()
         for index in rows.tolist():
             record = message_object(batch, index, fields=False)
-            assert (table["snapshot_type"][index], table["flags"][index]) == (record.get("snapshot_type"), record.get("flags"))
+            assert (table["snapshot_type"][index], table["flags"][index]) == (
+                record.get("snapshot_type"),
+                record.get("flags"),
+            )

@@ -13,7 +13,15 @@ def test_a_name_holds_from_the_row_that_told_it_on() -> None:
     names.tell_scope(7, 1, 8, "produce")
     names.tell(9, 1, 9, 8, "berries")
     told = [names.collection(1, 9, row) for row in (4, 5, 6, 7, 8, 9, 1000)]
-    assert told == ["?0x9", "?0x8.fruit", "?0x8.fruit", "produce.fruit", "produce.fruit", "produce.berries", "produce.berries"]
+    assert told == [
+        "?0x9",
+        "?0x8.fruit",
+        "?0x8.fruit",
+        "produce.fruit",
+        "produce.fruit",
+        "produce.berries",
+        "produce.berries",
+    ]
     assert names.moments(4, 8).tolist() == [5, 7]
     assert names.moments(5, 9).tolist() == [7, 9]
 
@@ -31,7 +39,10 @@ def test_a_scope_told_by_name_and_later_by_id_is_known_by_both() -> None:
     names.tell(1, 1, 9, "produce", "fruit")
     names.tell(2, 1, 9, 8, "fruit")
     names.tell(3, 1, 10, 8, "leek")
-    assert [names.collection(1, number, 3) for number in (9, 10)] == ["produce.fruit", "produce.leek"]
+    assert [names.collection(1, number, 3) for number in (9, 10)] == [
+        "produce.fruit",
+        "produce.leek",
+    ]
 
 
 def test_what_a_connection_itself_was_told_is_told_apart_from_what_its_bucket_was() -> None:
@@ -39,8 +50,13 @@ def test_what_a_connection_itself_was_told_is_told_apart_from_what_its_bucket_wa
     for connection in (1, 2):
         names.select(connection, connection, "10.0.0.7:11210", b"shop")
     names.tell(3, 1, 9, 0, "fruit")
-    assert [names.known_collection(connection, 9, 3) for connection in (1, 2)] == ["_default.fruit"] * 2
-    assert [names.known_collection(connection, 9, 3, is_own=True) for connection in (1, 2)] == ["_default.fruit", None]
+    assert [names.known_collection(connection, 9, 3) for connection in (1, 2)] == [
+        "_default.fruit"
+    ] * 2
+    assert [names.known_collection(connection, 9, 3, is_own=True) for connection in (1, 2)] == [
+        "_default.fruit",
+        None,
+    ]
 
 
 def test_selecting_the_same_bucket_again_is_no_change() -> None:

@@ -16,7 +16,11 @@ SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
 
 def test_the_first_rule_that_is_true_counts() -> None:
-    texts = {"vbucket = 8 and by_seqno > 30": "red", "vbucket = 8": "#ff8800", "@rollbacks": "Bright-Blue"}
+    texts = {
+        "vbucket = 8 and by_seqno > 30": "red",
+        "vbucket = 8": "#ff8800",
+        "@rollbacks": "Bright-Blue",
+    }
     rules = ColorRules(texts, place="config [colors]")
     assert rules.colors == ["red", "#ff8800", "bright_blue"]
     with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
@@ -32,12 +36,21 @@ def test_the_first_rule_that_is_true_counts() -> None:
 @pytest.mark.parametrize(
     ("rules", "what"),
     [
-        ({"vbucket = 7": "orang"}, "config [colors] vbucket = 7: orang is no colour; write #rrggbb or one of black, red, "),
-        ({"vbucket = 7": "magnta"}, "config [colors] vbucket = 7: magnta is no colour; did you mean magenta?"),
+        (
+            {"vbucket = 7": "orang"},
+            "config [colors] vbucket = 7: orang is no colour; write #rrggbb or one of black, red, ",
+        ),
+        (
+            {"vbucket = 7": "magnta"},
+            "config [colors] vbucket = 7: magnta is no colour; did you mean magenta?",
+        ),
         ({"vbucket = 7": ""}, "config [colors] vbucket = 7: nothing is no colour; "),
         ({"vbucket = 70000": "red"}, "config [colors]: "),
         ({"@nope": "red"}, "config [colors]: "),
-        ({f"row = {row}": "red" for row in range(MOST + 1)}, "config [colors]: has more than 255 rules; leave some out"),
+        (
+            {f"row = {row}": "red" for row in range(MOST + 1)},
+            "config [colors]: has more than 255 rules; leave some out",
+        ),
     ],
 )
 def test_a_rule_that_is_none_is_refused_in_one_line(rules: dict[str, str], what: str) -> None:

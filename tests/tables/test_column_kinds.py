@@ -1,4 +1,6 @@
-"""A kind of columns is declared once; Arrow, the JSON Schema, filters and lists of columns follow."""
+"""A kind of columns is declared once; Arrow, the JSON Schema, filters and lists of columns
+follow.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,15 @@ VALUES: dict[ColumnKind, tuple[object, object]] = {
     "numbers": ([1], ["a"]),
     "seqnos": ([2**64 - 1], [-1]),
     "counts": ({"a": 1}, {"a": -1}),
-    "controls": ({"enable_noop": {"value": "true", "status": None}}, {"enable_noop": {"value": "true"}}),
+    "controls": (
+        {"enable_noop": {"value": "true", "status": None}},
+        {"enable_noop": {"value": "true"}},
+    ),
     "log": ([{"uuid": "0x00000000000000ff", "seqno": 1}], [{"uuid": "0x00000000000000ff"}]),
-    "places": ([{"connection": 1, "direction": "c2s", "stream_offset": 0, "file": "a", "frame": 1}], [{"connection": 1}]),
+    "places": (
+        [{"connection": 1, "direction": "c2s", "stream_offset": 0, "file": "a", "frame": 1}],
+        [{"connection": 1}],
+    ),
     "object": ({"a": 1}, []),
     "objects": ([{}], [1]),
 }

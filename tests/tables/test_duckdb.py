@@ -39,7 +39,9 @@ secret = pa.table({"hidden": [1]})
         "select * from read_csv('http://127.0.0.1:9/x.csv')",
     ],
 )
-def test_files_the_network_settings_and_our_variables_are_out_of_reach(query: str, tmp_path: Path) -> None:
+def test_files_the_network_settings_and_our_variables_are_out_of_reach(
+    query: str, tmp_path: Path
+) -> None:
     path = tmp_path / "secret.csv"
     path.write_text("a\n1\n")
     with connect() as database, pytest.raises(duckdb.Error):
@@ -50,7 +52,9 @@ def test_files_the_network_settings_and_our_variables_are_out_of_reach(query: st
 def test_handed_tables_are_read() -> None:
     with connect(threads=1) as database:
         database.register("given", pa.table({"n": [1, 2]}))
-        assert database.execute("select sum(n), current_setting('threads') from given").fetchall() == [(3, 1)]
+        assert database.execute(
+            "select sum(n), current_setting('threads') from given"
+        ).fetchall() == [(3, 1)]
 
 
 def test_errors_are_json_with_the_place() -> None:
@@ -69,8 +73,13 @@ def test_no_function_of_duckdb_reaches_a_file(tmp_path: Path) -> None:
     path.write_text("a,b\nQ7secret,2\n")
     database = connect()
     called = 0
-    for name, kind in names_of("select distinct function_name, function_type from duckdb_functions() where function_name ~ '^[a-z_0-9]+$'"):
-        query = {"table": f"from {name}({{}})", "pragma": f"pragma {name}({{}})"}.get(kind, f"select {name}({{}})")
+    for name, kind in names_of(
+        "select distinct function_name, function_type from duckdb_functions() where "
+        "function_name ~ '^[a-z_0-9]+$'"
+    ):
+        query = {"table": f"from {name}({{}})", "pragma": f"pragma {name}({{}})"}.get(
+            kind, f"select {name}({{}})"
+        )
         for given in (f"'{path}'", f"'{path}', '{path}'", f"['{path}']"):
             try:
                 found = database.execute(query.format(given)).fetchmany(100)
@@ -86,13 +95,25 @@ def test_no_setting_of_duckdb_can_be_changed() -> None:
     database = connect()
     before = database.execute("select name, value from duckdb_settings() order by 1").fetchall()
     shut = dict(before)
-    for name in ("enable_external_access", "autoinstall_known_extensions", "autoload_known_extensions", "allow_unsigned_extensions"):
+    for name in (
+        "enable_external_access",
+        "autoinstall_known_extensions",
+        "autoload_known_extensions",
+        "allow_unsigned_extensions",
+    ):
         assert shut[name] == "false"
     for (name,) in names_of("select name from duckdb_settings()"):
         for value in ("true", "'1'", "'/tmp/x'"):
-            for form in (f"set {name} = {value}", f"set global {name} = {value}", f"pragma {name} = {value}"):
+            for form in (
+                f"set {name} = {value}",
+                f"set global {name} = {value}",
+                f"pragma {name} = {value}",
+            ):
                 with pytest.raises(duckdb.Error):
                     database.execute(form)
         with suppress(duckdb.Error):  # that of the schema may be, and changes nothing
             database.execute(f"reset {name}")
-    assert database.execute("select name, value from duckdb_settings() order by 1").fetchall() == before
+    assert (
+        database.execute("select name, value from duckdb_settings() order by 1").fetchall()
+        == before
+    )

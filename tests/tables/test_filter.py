@@ -1,4 +1,6 @@
-"""The filter language: what is a filter, what it is read as, and what the refusal of anything else points at."""
+"""The filter language: what is a filter, what it is read as, and what the refusal of anything else
+points at.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from tests.catalogue import each
 def read_as(text: str, **saved: str) -> str:
     """The filter as it is handed on, with all its parentheses."""
     return Sql().condition(
-        parse_filter(text, saved={name: FilterSource(f"[filters] {name}", one) for name, one in saved.items()}).condition
+        parse_filter(
+            text,
+            saved={name: FilterSource(f"[filters] {name}", one) for name, one in saved.items()},
+        ).condition
     )
 
 
@@ -54,7 +59,10 @@ def refusal(text: str, **saved: str) -> PlacedError:
         ("key_bytes = x'00FF'", "\"key_bytes\" = '\\x00\\xff'::blob"),
         ("datatype = 'json'", "list_contains(\"datatype\", 'json')"),
         ("datatype <> 'json'", "not (list_contains(\"datatype\", 'json'))"),
-        ("flags in ('producer', '0x400')", "(list_contains(\"flags\", 'producer')) or (list_contains(\"flags\", '0x400'))"),
+        (
+            "flags in ('producer', '0x400')",
+            "(list_contains(\"flags\", 'producer')) or (list_contains(\"flags\", '0x400'))",
+        ),
         ("time >= '2024-04-06'", '"time_ns" >= 1712361600000000000'),
         ("true", "true"),
         ("row = 1 or row = 2 and row = 3", '("row" = 1) or (("row" = 2) and ("row" = 3))'),
@@ -71,7 +79,9 @@ def test_a_filter_is_read_as(text: str, same: str) -> None:
 
 
 def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
-    assert parse_filter("by_seqno > 1 and (name = 'get' or not key is null) and name <> 'set'").columns == ("name", "key", "by_seqno")
+    assert parse_filter(
+        "by_seqno > 1 and (name = 'get' or not key is null) and name <> 'set'"
+    ).columns == ("name", "key", "by_seqno")
     assert parse_filter("time > '2024-04-06'").columns == ("time_ns",)
     assert parse_filter("true").columns == ()
 
@@ -82,7 +92,11 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
         ("", 0, "the filter is empty; write a condition, as in vbucket = 5"),
         ("  ", 2, "the filter is empty; write a condition, as in vbucket = 5"),
         ("directoin = 'c2s'", 0, "no column is called directoin; did you mean direction?"),
-        ("row = 1 or xyzzy = 5", 11, "no column is called xyzzy; 'dcpinspect read --columns' lists them"),
+        (
+            "row = 1 or xyzzy = 5",
+            11,
+            "no column is called xyzzy; 'dcpinspect read --columns' lists them",
+        ),
         ("name = xyzzy", 7, "no column is called xyzzy; text is put in single quotes: 'xyzzy'"),
         ("vbucket", 0, "vbucket alone is no condition; write one, as in vbucket = 5"),
         ("(key)", 1, "key alone is no condition; write one, as in key is not null"),
@@ -116,7 +130,11 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
         ("lower(name) = 'get'", 0, "a filter has no functions, such as lower"),
         ("name ilike 'DCP%'", 5, "use like; it distinguishes capital and small letters"),
         ("name matches 'dcp'", 5, "use like, as in key like 'user::%'"),
-        ("name ~ 'dcp'", 5, "a filter has no regular expressions; use like, as in key like 'user::%'"),
+        (
+            "name ~ 'dcp'",
+            5,
+            "a filter has no regular expressions; use like, as in key like 'user::%'",
+        ),
         ("row + 1 = 2", 4, "a filter has no arithmetic"),
         ("row = 1; drop table messages", 7, "a filter is one condition, without a semicolon"),
         ("row = 1 -- all", 8, "a filter has no comments"),
@@ -124,7 +142,11 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
         ("row = 1 || row = 2", 8, "write or"),
         ("!row = 1", 0, "write not"),
         ("row::text = '1'", 3, "a filter has no casts"),
-        ("select * from messages", 0, "a filter is one condition; 'dcpinspect sql' takes whole queries"),
+        (
+            "select * from messages",
+            0,
+            "a filter is one condition; 'dcpinspect sql' takes whole queries",
+        ),
         ("row in (select 1)", 8, "a filter is one condition; 'dcpinspect sql' takes whole queries"),
         ("directoin = 0x14", 0, "no column is called directoin; did you mean direction?"),
         ("opaque = 0x1g", 9, "0x1g is no whole number"),
@@ -133,8 +155,22 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
         ("row = 1e3", 6, "1e3 is no whole number"),
         ("row = " + "9" * 5000, 6, "the number is beyond 64 bits"),
         ("key = x'0'", 6, "bytes are pairs of hexadecimal digits, as in x'00ff'"),
-        ("key = 'a\0b'", 6, "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = x'00ff'"),
-        ("key = 'caf\udce9'", 6, "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = x'00ff'"),
+        (
+            "key = 'a\0b'",
+            6,
+            (
+                "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = "
+                "x'00ff'"
+            ),
+        ),
+        (
+            "key = 'caf\udce9'",
+            6,
+            (
+                "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = "
+                "x'00ff'"
+            ),
+        ),
         ("état = 1", 0, "é is not part of the language of filters"),
         ("row = ٣", 6, "٣ is not part of the language of filters"),
         ("row = \x1b[2J", 6, "\\x1b is not part of the language of filters"),
@@ -152,7 +188,8 @@ def test_what_is_no_filter_is_refused_at_its_place(text: str, caret: int, what: 
 
 def test_an_unknown_saved_filter_is_told_which_there_are() -> None:
     assert refusal("@xyzzy", mine="row = 1").what == (
-        "no filter is saved as @xyzzy; there are @changes, @control, @damaged, @deletions, @durability, @errors, @markers, @mine, "
+        "no filter is saved as @xyzzy; there are @changes, @control, @damaged, @deletions, "
+        "@durability, @errors, @markers, @mine, "
         "@mutations, @rollbacks, @streams"
     )
 
@@ -186,19 +223,27 @@ def test_a_mistake_in_a_saved_filter_is_shown_there() -> None:
 def test_nesting_has_a_bound(opening: str, closing: str) -> None:
     steps = MAX_DEPTH // (2 if opening == "not(" else 1)
     read_as(opening * steps + "row = 1" + closing * steps)
-    assert refusal(opening * (steps + 1) + "row = 1" + closing * (steps + 1)).what == "conditions are nested more than 100 deep"
+    assert (
+        refusal(opening * (steps + 1) + "row = 1" + closing * (steps + 1)).what
+        == "conditions are nested more than 100 deep"
+    )
     assert refusal(opening * 10_000).what.startswith("conditions are nested")
 
 
 def test_saved_filters_count_as_nesting() -> None:
     chain = {f"f{n}": f"@f{n + 1}" for n in range(200)}
-    assert refusal("@f0", **chain, f200="row = 1").what == "conditions are nested more than 100 deep"
+    assert (
+        refusal("@f0", **chain, f200="row = 1").what == "conditions are nested more than 100 deep"
+    )
 
 
 def test_length_has_a_bound() -> None:
     longest = "row in (" + ", ".join(["1"] * 21_800)
     read_as(f"{longest})")
-    assert refusal(f"{longest}, {'1' * MAX_LENGTH})").what == "the filter is longer than 65536 characters"
+    assert (
+        refusal(f"{longest}, {'1' * MAX_LENGTH})").what
+        == "the filter is longer than 65536 characters"
+    )
 
 
 def mistake(text: str) -> PlacedError | None:
@@ -215,7 +260,27 @@ def test_any_text_is_a_filter_or_refused_at_a_place_in_it(text: str) -> None:
     assert error is None or (0 <= error.at <= len(text) and str(error).isprintable())
 
 
-WORDS = ["row", "name", "key", "=", "<", "5", "'get'", "and", "or", "not", "in", "(", ")", ",", "between", "like", "is", "null", "@errors"]
+WORDS = [
+    "row",
+    "name",
+    "key",
+    "=",
+    "<",
+    "5",
+    "'get'",
+    "and",
+    "or",
+    "not",
+    "in",
+    "(",
+    ")",
+    ",",
+    "between",
+    "like",
+    "is",
+    "null",
+    "@errors",
+]
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
@@ -232,21 +297,42 @@ def test_every_preset_is_a_filter(name: str) -> None:
 def test_no_function_or_setting_of_an_engine_is_in_a_filter() -> None:
     names = (
         duckdb.connect()
-        .execute("select distinct function_name from duckdb_functions() union select name from duckdb_settings()")
+        .execute(
+            "select distinct function_name from duckdb_functions() union select name from "
+            "duckdb_settings()"
+        )
         .fetchall()
     )
     assert len(names) > 500
-    for name in {*(name for (name,) in names), "reflect", "java_method", "try_reflect", "input_file_name", "from_json", "assert_true"}:
-        for text in (f"{name}(key)", f"{name}('/etc/passwd') = 'x'", f"key = {name}('x')", f"set {name} = 1", f"exists (from {name}(1))"):
+    for name in {
+        *(name for (name,) in names),
+        "reflect",
+        "java_method",
+        "try_reflect",
+        "input_file_name",
+        "from_json",
+        "assert_true",
+    }:
+        for text in (
+            f"{name}(key)",
+            f"{name}('/etc/passwd') = 'x'",
+            f"key = {name}('x')",
+            f"set {name} = 1",
+            f"exists (from {name}(1))",
+        ):
             with pytest.raises(PlacedError):
                 parse_filter(text)
 
 
 def test_saved_filters_that_call_each_other_have_a_bounded_length_together() -> None:
-    what = f"the filter, with the saved filters that it calls, is longer than {MAX_LENGTH} characters"
+    what = (
+        f"the filter, with the saved filters that it calls, is longer than {MAX_LENGTH} characters"
+    )
     doubling = {f"f{n}": f"@f{n + 1} or @f{n + 1}" for n in range(60)}
     assert refusal("@f0", **doubling, f60="row = 1").what == what
     assert refusal("@many or @many or @many", many=" or ".join(["row = 1"] * 2000)).what == what
-    assert read_as("@many or @many", many=" or ".join(["row = 1"] * 2000)).count('"row" = 1') == 4000
+    assert (
+        read_as("@many or @many", many=" or ".join(["row = 1"] * 2000)).count('"row" = 1') == 4000
+    )
     chain = {f"f{n}": f"@f{n + 1} or @f{n + 1}" for n in range(8)}
     assert read_as("@f0", **chain, f8="row = 1").count('"row" = 1') == 256

@@ -27,7 +27,10 @@ from tests.catalogue import each
 from tests.tables.build import batch
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
-BY_KIND = {kind: [column for column in COLUMNS if column.kind == kind] for kind in {column.kind for column in COLUMNS}}
+BY_KIND = {
+    kind: [column for column in COLUMNS if column.kind == kind]
+    for kind in {column.kind for column in COLUMNS}
+}
 NUMBERS = [column for kind in ("u8", "u16", "u32", "u64", "i64") for column in BY_KIND[kind]]
 TEXTS = [column for kind in ("text", "word") for column in BY_KIND[kind]]
 MOST = {"u8": 2**8 - 1, "u16": 2**16 - 1, "u32": 2**32 - 1, "u64": 2**64 - 1, "i64": 2**63 - 1}
@@ -38,7 +41,9 @@ Messages = tuple[MessageBatch, list[dict[str, Any]]]
 
 
 def recorded(one: MessageBatch) -> Messages:
-    return one, record_batch(one, np.arange(len(one)), [column.name for column in COLUMNS]).to_pylist()
+    return one, record_batch(
+        one, np.arange(len(one)), [column.name for column in COLUMNS]
+    ).to_pylist()
 
 
 @cache
@@ -50,25 +55,56 @@ def sample() -> Messages:
 
 @cache
 def odd() -> Messages:
-    """Messages with what filters stumble over: keys that are no text, quotes, signs of patterns, the greatest numbers."""
-    keys = [b"it's", b"100%", b"a_b", b"a\\b", b"x y", b"\xff\xfe", "é😀".encode(), b"line\nbreak", b'"; --', b"airline_10"]
+    """Messages with what filters stumble over: keys that are no text, quotes, signs of patterns,
+    the greatest numbers.
+    """
+    keys = [
+        b"it's",
+        b"100%",
+        b"a_b",
+        b"a\\b",
+        b"x y",
+        b"\xff\xfe",
+        "é😀".encode(),
+        b"line\nbreak",
+        b'"; --',
+        b"airline_10",
+    ]
     numbers = enumerate(keys)
     messages = [
         encode("hello", features=[{"feature": 0x12}]),
         encode("hello", "response", features=[{"feature": 0x12}]),
-        *(encode("dcp_mutation", vbucket=n, key=key, collection=n + 8, by_seqno=2**64 - 1 - n, cas=2**63 + n) for n, key in numbers),
-        encode("dcp_snapshot_marker", start_seqno=2**63, end_seqno=2**64 - 1, snapshot_type=["disk", "checkpoint"]),
+        *(
+            encode(
+                "dcp_mutation",
+                vbucket=n,
+                key=key,
+                collection=n + 8,
+                by_seqno=2**64 - 1 - n,
+                cas=2**63 + n,
+            )
+            for n, key in numbers
+        ),
+        encode(
+            "dcp_snapshot_marker",
+            start_seqno=2**63,
+            end_seqno=2**64 - 1,
+            snapshot_type=["disk", "checkpoint"],
+        ),
         encode("dcp_open", flags=["producer"]),
     ]
     return recorded(batch(*messages))
 
 
-# -- conditions, written and evaluated without the code under test -------------------------------------
+# -- conditions, written and evaluated without the code under test
+# -------------------------------------
 
 Record = dict[str, Any]
 Three = bool | None
 Case = tuple[str, int, Callable[[Record], Three]]
-"""A condition: as text, how tightly its outermost operation binds (or 0, and 1, not 2, others 3), and what it is of a record."""
+"""A condition: as text, how tightly its outermost operation binds (or 0, and 1, not 2, others 3),
+and what it is of a record.
+"""
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "==": operator.eq, "<>": operator.ne, "!=": operator.ne,
@@ -107,50 +143,95 @@ def quoted(value: Any) -> str:
 @cache
 def seen(column: str) -> list[Any]:
     """Values of a column, some."""
-    return sorted({record[column] for _, records in (sample(), odd()) for record in records if record[column] is not None})[:50]
+    return sorted(
+        {
+            record[column]
+            for _, records in (sample(), odd())
+            for record in records
+            if record[column] is not None
+        }
+    )[:50]
 
 
 def comparison(column: str, sign: str, value: Any, is_flipped: bool) -> Case:
     test = OPERATORS[sign]
-    text = f"{quoted(value)} {FLIPPED.get(sign, sign)} {column}" if is_flipped else f"{column} {sign} {quoted(value)}"
-    return text, 3, lambda record: lifted(lambda held: test(ordered(held), ordered(value)), record[column])
+    text = (
+        f"{quoted(value)} {FLIPPED.get(sign, sign)} {column}"
+        if is_flipped
+        else f"{column} {sign} {quoted(value)}"
+    )
+    return (
+        text,
+        3,
+        lambda record: lifted(lambda held: test(ordered(held), ordered(value)), record[column]),
+    )
 
 
 def between(column: str, low: Any, high: Any) -> Case:
     return (
         f"{column} between {quoted(low)} and {quoted(high)}",
         3,
-        lambda record: lifted(lambda held: ordered(low) <= ordered(held) <= ordered(high), record[column]),
+        lambda record: lifted(
+            lambda held: ordered(low) <= ordered(held) <= ordered(high), record[column]
+        ),
     )
 
 
 def within(column: str, values: list[Any], is_negated: bool) -> Case:
     text = f"{column} {'not ' * is_negated}in ({', '.join(map(quoted, values))})"
-    return text, 3, lambda record: lifted(lambda held: (held in values) != is_negated, record[column])
+    return (
+        text,
+        3,
+        lambda record: lifted(lambda held: (held in values) != is_negated, record[column]),
+    )
 
 
 def of_two(one: str, sign: str, other: str) -> Case:
-    return f"{one} {sign} {other}", 3, lambda record: lifted(OPERATORS[sign], ordered(record[one]), ordered(record[other]))
+    return (
+        f"{one} {sign} {other}",
+        3,
+        lambda record: lifted(OPERATORS[sign], ordered(record[one]), ordered(record[other])),
+    )
 
 
 def like(column: str, pattern: str, is_negated: bool) -> Case:
     signs = {"%": ".*", "_": "."}
-    expression = re.compile("".join(signs.get(character) or re.escape(character) for character in pattern), re.DOTALL)
+    expression = re.compile(
+        "".join(signs.get(character) or re.escape(character) for character in pattern), re.DOTALL
+    )
     text = f"{column} {'not ' * is_negated}like {quoted(pattern)}"
-    return text, 3, lambda record: lifted(lambda held: (expression.fullmatch(held) is not None) != is_negated, record[column])
+    return (
+        text,
+        3,
+        lambda record: lifted(
+            lambda held: (expression.fullmatch(held) is not None) != is_negated, record[column]
+        ),
+    )
 
 
 def escaped(column: str, value: str) -> Case:
     pattern = re.sub("[%_!]", r"!\g<0>", value)
-    return f"{column} like {quoted(pattern)} escape '!'", 3, lambda record: lifted(lambda held: bool(held == value), record[column])
+    return (
+        f"{column} like {quoted(pattern)} escape '!'",
+        3,
+        lambda record: lifted(lambda held: bool(held == value), record[column]),
+    )
 
 
 def null(column: str, is_negated: bool) -> Case:
-    return f"{column} is {'not ' * is_negated}null", 3, lambda record: (record[column] is None) != is_negated
+    return (
+        f"{column} is {'not ' * is_negated}null",
+        3,
+        lambda record: (record[column] is None) != is_negated,
+    )
 
 
 def holds(column: str, word: str, sign: str) -> Case:
-    return f"{column} {sign} '{word}'", 3, lambda record: lifted(lambda held: (word in held) == (sign == "="), record[column])
+    return (
+        f"{column} {sign} '{word}'",
+        3,
+        lambda record: lifted(lambda held: (word in held) == (sign == "="), record[column]),
+    )
 
 
 def negation(item: Case) -> Case:
@@ -167,29 +248,44 @@ def joined(word: str, items: list[Case]) -> Case:
 
 def upper(item: Case) -> Case:
     """The same with keywords and names of columns in capitals, as SQL allows."""
-    return re.sub(r"'(?:[^']|'')*'|\w+", lambda match: match[0] if "'" in match[0] else match[0].upper(), item[0]), *item[1:]
+    return re.sub(
+        r"'(?:[^']|'')*'|\w+",
+        lambda match: match[0] if "'" in match[0] else match[0].upper(),
+        item[0],
+    ), *item[1:]
 
 
 def values_of(column: Any) -> st.SearchStrategy[Any]:
     known = seen(column.name)
     if column in NUMBERS:
         edges = [0, MOST[column.kind], *known]
-        near = [value + step for value in known for step in (-1, 1) if 0 <= value + step <= MOST[column.kind]]
+        near = [
+            value + step
+            for value in known
+            for step in (-1, 1)
+            if 0 <= value + step <= MOST[column.kind]
+        ]
         return st.sampled_from(edges + near)
     words = vocabulary(column.name)
     return st.sampled_from(known or (words.words if words else ["0x0000000000000001"]))
 
 
-COMPARED = [column for kind in ("text", "word", "hex64", "bytes") for column in BY_KIND[kind]] + NUMBERS
+COMPARED = [
+    column for kind in ("text", "word", "hex64", "bytes") for column in BY_KIND[kind]
+] + NUMBERS
 
 
 @st.composite
 def single(draw: st.DrawFn) -> Case:
     column = draw(st.sampled_from(COMPARED))
     name, values, is_negated = column.name, values_of(column), draw(st.booleans())
-    match draw(st.sampled_from(["compare", "between", "in", "like", "escape", "null", "holds", "two"])):
+    match draw(
+        st.sampled_from(["compare", "between", "in", "like", "escape", "null", "holds", "two"])
+    ):
         case "compare":
-            return comparison(name, draw(st.sampled_from(sorted(OPERATORS))), draw(values), is_negated)
+            return comparison(
+                name, draw(st.sampled_from(sorted(OPERATORS))), draw(values), is_negated
+            )
         case "between":
             return between(name, draw(values), draw(values))
         case "in":
@@ -198,7 +294,9 @@ def single(draw: st.DrawFn) -> Case:
             return null(draw(st.sampled_from(COLUMNS)).name, is_negated)
         case "two":
             return of_two(
-                draw(st.sampled_from(NUMBERS)).name, draw(st.sampled_from(sorted(OPERATORS))), draw(st.sampled_from(NUMBERS)).name
+                draw(st.sampled_from(NUMBERS)).name,
+                draw(st.sampled_from(sorted(OPERATORS))),
+                draw(st.sampled_from(NUMBERS)).name,
             )
         case "holds":
             word = draw(st.sampled_from(["json", "snappy"]))
@@ -216,7 +314,11 @@ def single(draw: st.DrawFn) -> Case:
 
 def combined(items: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
     several = st.lists(items, min_size=2, max_size=3)
-    return st.builds(negation, items) | st.builds(joined, st.sampled_from(["and", "or"]), several) | st.builds(upper, items)
+    return (
+        st.builds(negation, items)
+        | st.builds(joined, st.sampled_from(["and", "or"]), several)
+        | st.builds(upper, items)
+    )
 
 
 @given(st.recursive(single(), combined, max_leaves=6))
@@ -228,11 +330,14 @@ def test_duckdb_keeps_what_three_valued_logic_keeps(case: Case) -> None:
         assert keeper.rows(messages, np.arange(len(messages))).tolist() == expected
 
 
-# -- cases worth a name ----------------------------------------------------------------------------------
+# -- cases worth a name
+# ----------------------------------------------------------------------------------
 
 
 def kept(text: str, messages: MessageBatch) -> list[int]:
-    rows: list[int] = FilterRows(parse_filter(text)).rows(messages, np.arange(len(messages))).tolist()
+    rows: list[int] = (
+        FilterRows(parse_filter(text)).rows(messages, np.arange(len(messages))).tolist()
+    )
     return rows
 
 
@@ -274,7 +379,11 @@ def test_rows_that_a_filter_keeps(text: str, rows: list[int]) -> None:
 
 def test_errors_are_what_the_short_flag_calls_errors() -> None:
     messages = sample()[0]
-    assert kept("@errors", messages) == Selection(statuses=statuses("error")).rows(messages).tolist() != []
+    assert (
+        kept("@errors", messages)
+        == Selection(statuses=statuses("error")).rows(messages).tolist()
+        != []
+    )
 
 
 def test_every_preset_finds_something_in_the_samples() -> None:
@@ -284,7 +393,11 @@ def test_every_preset_finds_something_in_the_samples() -> None:
         if path.stat().st_size < 500_000:
             with Reading([str(path)]) as reading:
                 for one in reading:
-                    found |= {name for name, keeper in keepers.items() if len(keeper.rows(one, np.arange(len(one))))}
+                    found |= {
+                        name
+                        for name, keeper in keepers.items()
+                        if len(keeper.rows(one, np.arange(len(one))))
+                    }
     assert set(FILTERS) - found == set()
 
 
@@ -298,9 +411,16 @@ def test_only_the_rows_that_are_left_are_asked() -> None:
 
 def test_a_filter_goes_with_the_short_flags() -> None:
     messages = sample()[0]
-    both = Selection(vbuckets=(range(417, 418),), filter=FilterRows(parse_filter("by_seqno > 5 and datatype = 'json'")))
+    both = Selection(
+        vbuckets=(range(417, 418),),
+        filter=FilterRows(parse_filter("by_seqno > 5 and datatype = 'json'")),
+    )
     records = sample()[1]
-    expected = [n for n, one in enumerate(records) if one["vbucket"] == 417 and (one["by_seqno"] or 0) > 5 and "json" in one["datatype"]]
+    expected = [
+        n
+        for n, one in enumerate(records)
+        if one["vbucket"] == 417 and (one["by_seqno"] or 0) > 5 and "json" in one["datatype"]
+    ]
     assert both.rows(messages).tolist() == expected != []
 
 

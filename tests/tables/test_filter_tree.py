@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.tables.filter import parse_filter
-from dcpinspect.tables.filter_tree import And, ColumnName, Compare, Constant, FilterSource, IsNull, Not, TextPosition, names
+from dcpinspect.tables.filter_tree import (
+    And,
+    ColumnName,
+    Compare,
+    Constant,
+    FilterSource,
+    IsNull,
+    Not,
+    TextPosition,
+    names,
+)
 from dcpinspect.tables.schema import BY_NAME
 
 
@@ -29,7 +39,11 @@ def test_the_tree_of_a_filter() -> None:
     source = FilterSource("--filter", text)
     assert parse_filter(text).condition == And(
         (
-            Compare("=", ColumnName(BY_NAME["vbucket"], TextPosition(source, 0, 7)), Constant(5, TextPosition(source, 10, 11))),
+            Compare(
+                "=",
+                ColumnName(BY_NAME["vbucket"], TextPosition(source, 0, 7)),
+                Constant(5, TextPosition(source, 10, 11)),
+            ),
             Not(IsNull(ColumnName(BY_NAME["key"], TextPosition(source, 16, 19)))),
         )
     )
@@ -44,5 +58,15 @@ def test_places_are_those_of_the_text() -> None:
 
 
 def test_names_are_those_of_all_branches() -> None:
-    text = "name = 'get' and (not key like 'a%' or start_seqno < end_seqno) or datatype = 'json' and cas in ('0x1') or true"
-    assert names(parse_filter(text).condition) == {"name", "key", "start_seqno", "end_seqno", "datatype", "cas"}
+    text = (
+        "name = 'get' and (not key like 'a%' or start_seqno < end_seqno) or datatype = 'json' "
+        "and cas in ('0x1') or true"
+    )
+    assert names(parse_filter(text).condition) == {
+        "name",
+        "key",
+        "start_seqno",
+        "end_seqno",
+        "datatype",
+        "cas",
+    }

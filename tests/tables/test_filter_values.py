@@ -1,4 +1,6 @@
-"""Values in filters: each column takes its own kind, in its range, and the refusal of others says what to write."""
+"""Values in filters: each column takes its own kind, in its range, and the refusal of others says
+what to write.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,10 @@ def test_a_time_as_python_writes_it_is_the_same_time(moment: datetime) -> None:
      "24-04-06", "2024-04-06 05:34 +99:00", "٢٠٢٤-04-06"],
 )  # fmt: skip
 def test_what_is_no_time_is_refused(written: str) -> None:
-    assert refusal(f"time = '{written}'") == "time is a moment: write UTC, as in '2024-04-06 05:34:37.411', or use time_ns"
+    assert (
+        refusal(f"time = '{written}'")
+        == "time is a moment: write UTC, as in '2024-04-06 05:34:37.411', or use time_ns"
+    )
 
 
 RANGES = {"u8": 2**8 - 1, "u16": 2**16 - 1, "u32": 2**32 - 1, "u64": 2**64 - 1, "i64": 2**63 - 1}
@@ -97,7 +102,11 @@ def test_a_number_is_within_its_column(column: Any) -> None:
     for value in (least, most):
         assert value_in(f"{column.name} = {value}") == value
     for value in (least - 1, most + 1):
-        for text in (f"{column.name} < {value}", f"{value} = {column.name}", f"{column.name} in (0, {value})"):
+        for text in (
+            f"{column.name} < {value}",
+            f"{value} = {column.name}",
+            f"{column.name} in (0, {value})",
+        ):
             assert refusal(text) == f"{column.name} is from {least} to {most}"
 
 
@@ -118,10 +127,19 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("cas = '5'", "cas is 0x and up to 16 hexadecimal digits, as text"),
         ("cas = '0x12345678901234567'", "cas is 0x and up to 16 hexadecimal digits, as text"),
         ("cas = '0x'", "cas is 0x and up to 16 hexadecimal digits, as text"),
-        ("time = 5", "time is a moment: write UTC, as in '2024-04-06 05:34:37.411', or use time_ns"),
-        ("key_bytes = 'a'", "key_bytes is bytes: write hexadecimal digits, as in x'00ff'; key is its text"),
+        (
+            "time = 5",
+            "time is a moment: write UTC, as in '2024-04-06 05:34:37.411', or use time_ns",
+        ),
+        (
+            "key_bytes = 'a'",
+            "key_bytes is bytes: write hexadecimal digits, as in x'00ff'; key is its text",
+        ),
         ("datatype = 1", "datatype is a list of words: put it in single quotes"),
-        ("datatype < 'json'", "datatype is a list of words: it has a word (= 'x') or not (<> 'x'), and no order"),
+        (
+            "datatype < 'json'",
+            "datatype is a list of words: it has a word (= 'x') or not (<> 'x'), and no order",
+        ),
         ("datatype like 'js%'", "like is for text, and datatype is a list of words"),
         ("vbucket like '5%'", "like is for text, and vbucket is a number"),
         ("key like 5", "like takes a pattern in single quotes, as in 'user::%'"),
@@ -132,7 +150,10 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("row = name", "name is text, and row is a number"),
         ("cas = key", "key is text, and cas is 0x and up to 16 hexadecimal digits, as text"),
         ("datatype = flags", "lists cannot be compared with each other"),
-        ("name = 'dcp_mutaton'", "name is never 'dcp_mutaton'; did you mean dcp_mutation or tap_mutation?"),
+        (
+            "name = 'dcp_mutaton'",
+            "name is never 'dcp_mutaton'; did you mean dcp_mutation or tap_mutation?",
+        ),
         ("direction <> 'up'", "direction is never 'up'; it is c2s, s2c"),
         ("side = 'response '", "side is never 'response '; did you mean response?"),
         ("flags = 'produce'", "flags is never 'produce'; did you mean producer?"),
@@ -140,13 +161,25 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("status_name = 'rolback'", "status_name is never 'rolback'; did you mean rollback?"),
         (
             "layout = 'v9'",
-            "layout is never 'v9'; it is v1, upr, v2.0, v2.2, v2.1, v2.2-short, 5.0-collections, v2, v0, unknown, failover, old, …",
+            (
+                "layout is never 'v9'; it is v1, upr, v2.0, v2.2, v2.1, v2.2-short, "
+                "5.0-collections, v2, v0, unknown, failover, old, …"
+            ),
         ),
         (
             "name = '\x1b[2J'",
-            "name is never '\\x1b[2J'; it is get, set, add, replace, delete, increment, decrement, quit, flush, getq, noop, version, …",
+            (
+                "name is never '\\x1b[2J'; it is get, set, add, replace, delete, increment, "
+                "decrement, quit, flush, getq, noop, version, …"
+            ),
         ),
-        ("client = '10.0.0.9'", "client has a port, as in '10.0.0.9:50312'; for any port write client like '10.0.0.9:%'"),
+        (
+            "client = '10.0.0.9'",
+            (
+                "client has a port, as in '10.0.0.9:50312'; for any port write client like "
+                "'10.0.0.9:%'"
+            ),
+        ),
     ],
 )
 def test_another_kind_of_value_is_refused(text: str, says: str) -> None:
@@ -185,8 +218,13 @@ def test_values_that_columns_can_take_are_taken(text: str) -> None:
         ("opaque = 0x14 and vbucket in (0X1F, 5)", "opaque = 20 and vbucket in (31, 5)"),
         ("cas = 0x17c39a1022010007", "cas = '0x17c39a1022010007'"),
         ("cas = 5", "cas = '0x5'"),
-        ("by_seqno between 0x0 and 0xffffffffffffffff", "by_seqno between 0 and 18446744073709551615"),
+        (
+            "by_seqno between 0x0 and 0xffffffffffffffff",
+            "by_seqno between 0 and 18446744073709551615",
+        ),
     ],
 )
 def test_other_spellings_of_a_value_are_read(written: str, read: str) -> None:
-    assert Sql().condition(parse_filter(written).condition) == Sql().condition(parse_filter(read).condition)
+    assert Sql().condition(parse_filter(written).condition) == Sql().condition(
+        parse_filter(read).condition
+    )

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from dcpinspect.tables.histogram import BUCKETS, Histograms, bucket_of, middle_of
 
-VALUES = st.one_of(st.integers(0, 600), st.integers(0, 2**63 - 1), st.sampled_from([2**53 - 1, 2**53, 2**62 - 1, 2**63 - 1]))
+VALUES = st.one_of(
+    st.integers(0, 600),
+    st.integers(0, 2**63 - 1),
+    st.sampled_from([2**53 - 1, 2**53, 2**62 - 1, 2**63 - 1]),
+)
 
 
 @given(st.lists(VALUES, min_size=1, max_size=50))

@@ -18,7 +18,10 @@ from tests import builders
 from tests.peers.truth import SAMPLES
 
 LOG = [{"uuid": 2**64 - 1, "seqno": 2**63}, {"uuid": 1, "seqno": 0}]
-ENTRIES = [{"uuid": "0xffffffffffffffff", "seqno": 2**63}, {"uuid": "0x0000000000000001", "seqno": 0}]
+ENTRIES = [
+    {"uuid": "0xffffffffffffffff", "seqno": 2**63},
+    {"uuid": "0x0000000000000001", "seqno": 0},
+]
 
 
 def batch_of(path: Path, *messages: bytes, **options: Any) -> MessageBatch:
@@ -38,7 +41,9 @@ def log(opaque: int, entries: list[dict[str, int]]) -> bytes:
 
 
 def test_a_failover_log_is_a_list_of_structs(tmp_path: Path) -> None:
-    batch = batch_of(tmp_path / "x.pcap", builders.mutation(), log(1, LOG), log(2, LOG[1:]), builders.mutation())
+    batch = batch_of(
+        tmp_path / "x.pcap", builders.mutation(), log(1, LOG), log(2, LOG[1:]), builders.mutation()
+    )
     assert column(batch, "failover_log") == [None, ENTRIES, ENTRIES[1:], None]
     assert str(type_of("failover_log")) == "list<item: struct<uuid: string, seqno: uint64>>"
 
@@ -57,23 +62,38 @@ def test_no_message_that_has_some_is_a_column_of_nulls(name: str, tmp_path: Path
 
 def test_what_does_not_divide_leaves_the_rest_out(tmp_path: Path) -> None:
     cut = builders.message(magic=0x81, opcode=0x54, value=struct.pack(">QQ", 1, 2) + b"rest")
-    assert column(batch_of(tmp_path / "x.pcap", cut), "failover_log") == [[{"uuid": "0x0000000000000001", "seqno": 2}]]
+    assert column(batch_of(tmp_path / "x.pcap", cut), "failover_log") == [
+        [{"uuid": "0x0000000000000001", "seqno": 2}]
+    ]
 
 
 def test_a_list_that_the_capture_lacks_a_part_of_has_nulls_there(tmp_path: Path) -> None:
-    builders.capture(tmp_path / "x.pcap", server=log(1, LOG * 200) + b"".join(builders.mutations(80)), loss=[4], mss=1000)
+    builders.capture(
+        tmp_path / "x.pcap",
+        server=log(1, LOG * 200) + b"".join(builders.mutations(80)),
+        loss=[4],
+        mss=1000,
+    )
     with Reading([str(tmp_path / "x.pcap")]) as reading:
         first = next(batch for batch in reading if len(batch.missing.row))
     assert first.missing.row.tolist() == [0]
-    found, entries = column(first, "failover_log")[0], column(batch_of(tmp_path / "y.pcap", log(1, LOG * 200)), "failover_log")[0]
+    found, entries = (
+        column(first, "failover_log")[0],
+        column(batch_of(tmp_path / "y.pcap", log(1, LOG * 200)), "failover_log")[0],
+    )
     assert len(found) == len(entries) == 200 * len(LOG)
     lacking = [one for one in found if None in one.values()]
     assert len(lacking) == 1000 // 16 + 1
-    assert [one for one in found if one not in lacking] == [one for one, own in zip(entries, found, strict=True) if own not in lacking]
+    assert [one for one in found if one not in lacking] == [
+        one for one, own in zip(entries, found, strict=True) if own not in lacking
+    ]
 
 
 def test_records_of_any_size_are_structs_too_their_documents_left_out(tmp_path: Path) -> None:
-    records = b"".join(struct.pack(">QQQIIIHBB", 1, seqno, 3, 7, 4, 5, 4, 1, 9) + b"\0key" + b'{"a":1}' for seqno in (2, 3))
+    records = b"".join(
+        struct.pack(">QQQIIIHBB", 1, seqno, 3, 7, 4, 5, 4, 1, 9) + b"\0key" + b'{"a":1}'
+        for seqno in (2, 3)
+    )
     hello = encode("hello", "response", opaque=1, features=[{"feature": 0x12}])
     batch = batch_of(tmp_path / "x.pcap", hello, encode("dcp_cache_transfer", value=records))
     none, items = column(batch, "items")
@@ -110,4 +130,6 @@ def test_lists_say_what_the_json_says(name: str) -> None:
 
 
 def test_type_names_are_those_of_arrow() -> None:
-    assert type_of("seqnos") == pa.list_(pa.struct([("vbucket", pa.uint16()), ("seqno", pa.uint64())]))
+    assert type_of("seqnos") == pa.list_(
+        pa.struct([("vbucket", pa.uint16()), ("seqno", pa.uint64())])
+    )

@@ -12,13 +12,21 @@ Loss = tuple[int, int, int, int, int]
 
 
 def losses(talk: Told, sizes: list[int]) -> tuple[list[Loss], list[int]]:
-    """(row after it, connection, direction, start, end) of each loss, and the rows of the reading."""
+    """(row after it, connection, direction, start, end) of each loss, and the rows of the
+    reading.
+    """
     engine = Engine(["told.pcap"], ports=(PORT,))
     found, rows = [], []
     for batch in [*(engine.feed(part) for part in batches(packets(talk), sizes)), engine.finish()]:
         if batch is not None:
             lost = batch.losses
-            columns = (batch.row[lost.before], lost.connection, lost.direction, lost.start, lost.end)
+            columns = (
+                batch.row[lost.before],
+                lost.connection,
+                lost.direction,
+                lost.start,
+                lost.end,
+            )
             found += list(zip(*(column.tolist() for column in columns), strict=True))
             rows += batch.row.tolist()
     return found, rows
@@ -41,13 +49,18 @@ def lossy() -> Told:
 def test_losses_stand_before_the_next_message_of_their_direction(sizes: list[int]) -> None:
     found, rows = losses(lossy(), sizes)
     assert rows == list(range(1, 45))
-    assert [(row, connection, direction, end - start) for row, connection, direction, start, end in found] == [
+    assert [
+        (row, connection, direction, end - start)
+        for row, connection, direction, start, end in found
+    ] == [
         (12, 1, 1, 114),
         (25, 1, 1, 57),
     ]
 
 
-def test_a_side_that_begins_in_the_middle_although_the_other_was_seen_from_its_syn_on_has_lost_something() -> None:
+def test_a_side_that_begins_in_the_middle_although_the_other_was_seen_from_its_syn_on_has_lost_something() -> (
+    None
+):
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")

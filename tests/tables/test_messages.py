@@ -9,7 +9,9 @@ from dcpinspect.protocol.message import Context
 from dcpinspect.tables.messages import Missing
 from tests.tables.build import batch
 
-MUTATION = encode("dcp_mutation", vbucket=5, collection=8, key="apple", value=b"{}", by_seqno=2**63 + 1)
+MUTATION = encode(
+    "dcp_mutation", vbucket=5, collection=8, key="apple", value=b"{}", by_seqno=2**63 + 1
+)
 ON = encode("hello", "response", features=[{"feature": 0x12}])
 
 
@@ -35,7 +37,10 @@ def test_a_hole_beside_the_key_leaves_it() -> None:
 
 def test_the_context_is_what_was_negotiated_before_the_message() -> None:
     made = batch(MUTATION, ON, MUTATION)
-    assert [made.context_of(index) for index in (0, 2)] == [Context("off", generation="dcp"), Context("on", generation="dcp")]
+    assert [made.context_of(index) for index in (0, 2)] == [
+        Context("off", generation="dcp"),
+        Context("on", generation="dcp"),
+    ]
 
 
 def test_annotation_knows_what_is_missing() -> None:
@@ -50,12 +55,21 @@ def test_numbers_of_a_message_are_found_by_name_also_above_two_to_the_63() -> No
 
 
 def test_a_name_is_made_of_an_unknown_number() -> None:
-    made = batch(encode(0x7E), encode("clustermap_change_notification", server=True, generation="v1"))
-    assert [made.name_of(index) for index in (0, 1)] == ["opcode_0x7e", "clustermap_change_notification"]
+    made = batch(
+        encode(0x7E), encode("clustermap_change_notification", server=True, generation="v1")
+    )
+    assert [made.name_of(index) for index in (0, 1)] == [
+        "opcode_0x7e",
+        "clustermap_change_notification",
+    ]
 
 
 def test_generation_and_layout_are_those_that_fit() -> None:
-    made = batch(encode("dcp_snapshot_marker", generation="v2.0"), encode("get", "response", status=1, value=b"no"), encode(0x7E))
+    made = batch(
+        encode("dcp_snapshot_marker", generation="v2.0"),
+        encode("get", "response", status=1, value=b"no"),
+        encode(0x7E),
+    )
     assert [made.generation_of(index) for index in range(3)] == ["v2.0", "error", None]
     layouts = [made.layout_of(index) for index in range(3)]
     assert [layout.generation if layout else None for layout in layouts] == ["v2.0", None, None]

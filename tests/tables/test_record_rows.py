@@ -17,7 +17,9 @@ from dcpinspect.tables.record_tables import Made, Records, Worded
 
 def gaps(*rows: tuple[int, int, int, int]) -> Records:
     """(connection, vbucket, width, cause) of each."""
-    connection, vbucket, width, cause = (np.array(column, dtype=np.uint64) for column in zip(*rows, strict=True))
+    connection, vbucket, width, cause = (
+        np.array(column, dtype=np.uint64) for column in zip(*rows, strict=True)
+    )
     columns: dict[str, Any] = {column.name: [None] * len(rows) for column in GAPS.columns}
     columns |= {
         "connection": NumberColumn(connection.astype(np.int64)),
@@ -74,7 +76,9 @@ def test_what_the_table_does_not_have_is_refused(text: str, says: str) -> None:
 
 def test_times_are_compared_to_the_nanosecond() -> None:
     columns: dict[str, Any] = {column.name: [None, None] for column in VBUCKETS.columns}
-    columns["last_time"] = NumberColumn(np.array([1_712_381_677_411_000_123, 1_712_381_677_411_000_124], dtype=np.int64))
+    columns["last_time"] = NumberColumn(
+        np.array([1_712_381_677_411_000_123, 1_712_381_677_411_000_124], dtype=np.int64)
+    )
     columns["connections"] = [[1, 2], [3]]
     records = Records(VBUCKETS, columns, 2)
     later = parse_record_filter("last_time > '2024-04-06 05:34:37.411000123'", VBUCKETS)
@@ -89,13 +93,20 @@ def test_every_table_has_columns_to_filter_by(table: Any) -> None:
 
 def test_a_condition_on_a_table_without_rows_leaves_none() -> None:
     records = Records(GAPS, {column.name: [] for column in GAPS.columns}, 0)
-    assert len(RecordSelection(vbuckets=(range(5, 6),), connections=(range(1, 2),)).of(records)) == 0
+    assert (
+        len(RecordSelection(vbuckets=(range(5, 6),), connections=(range(1, 2),)).of(records)) == 0
+    )
 
 
 def test_saved_filters_have_names_and_those_of_messages_are_none_of_them() -> None:
     saved = {"wide": FilterSource("[filters] wide", "width > 1")}
-    assert parse_record_filter("@wide", GAPS, saved=saved).condition == parse_record_filter("width > 1", GAPS).condition
+    assert (
+        parse_record_filter("@wide", GAPS, saved=saved).condition
+        == parse_record_filter("width > 1", GAPS).condition
+    )
     with pytest.raises(PlacedError, match="no filter is saved as @errors; there are @wide"):
         parse_record_filter("@errors", GAPS, saved=saved)
-    with pytest.raises(PlacedError, match="no filter is saved as @errors; the config file has none"):
+    with pytest.raises(
+        PlacedError, match="no filter is saved as @errors; the config file has none"
+    ):
         parse_record_filter("@errors", GAPS)

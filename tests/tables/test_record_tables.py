@@ -12,7 +12,16 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow_types import hex64 as hex_texts
 from dcpinspect.tables.column_kinds import Column
-from dcpinspect.tables.record_tables import Made, Records, RecordTable, Worded, counted, hex64, time_text, worded
+from dcpinspect.tables.record_tables import (
+    Made,
+    Records,
+    RecordTable,
+    Worded,
+    counted,
+    hex64,
+    time_text,
+    worded,
+)
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 TABLE = RecordTable(
@@ -87,16 +96,24 @@ def test_arrow_has_the_same_values_and_times_with_all_digits() -> None:
     assert table.column("time").cast(pa.int64()).to_pylist() == [NS // 1000, (NS + 1) // 1000]
     assert table.column("log").to_pylist() == [[{"uuid": "0xffffffffffffffff", "seqno": 7}], None]
     assert table.column("filter").to_pylist() == ['{"sid":5}', None]
-    assert table.column("controls").to_pylist()[0] == [("enable_noop", {"value": "true", "status": None})]
+    assert table.column("controls").to_pylist()[0] == [
+        ("enable_noop", {"value": "true", "status": None})
+    ]
     assert table.column("rows").to_pylist() == [[0, 1], [1, 2]]
 
 
 def test_objects_and_lists_that_are_kept_once_go_to_arrow_as_others_do() -> None:
     columns = (Column("filter", "object", ""), Column("flags", "words", ""))
     codes = np.array([1, -1, 0])
-    worded = {"filter": Worded(codes, [{"sid": 5}, {"scope": "8"}]), "flags": Worded(codes, [["a"], ["b", "c"]])}
+    worded = {
+        "filter": Worded(codes, [{"sid": 5}, {"scope": "8"}]),
+        "flags": Worded(codes, [["a"], ["b", "c"]]),
+    }
     table = Records(RecordTable("sample", columns), worded, 3).arrow()
-    assert table.to_pydict() == {"filter": ['{"scope":"8"}', None, '{"sid":5}'], "flags": [["b", "c"], None, ["a"]]}
+    assert table.to_pydict() == {
+        "filter": ['{"scope":"8"}', None, '{"sid":5}'],
+        "flags": [["b", "c"], None, ["a"]],
+    }
 
 
 def test_times_before_1970_are_times_too() -> None:
@@ -120,7 +137,9 @@ def test_columns_without_a_value_are_known() -> None:
     second = records.take(np.array([1]))
     without = {column.name for column in TABLE.columns if not second.has_values(column.name)}
     assert without == {"seqno", "state", "log", "filter", "interval", "name"}
-    assert not any(records.take(np.array([], np.int64)).has_values(column.name) for column in TABLE.columns)
+    assert not any(
+        records.take(np.array([], np.int64)).has_values(column.name) for column in TABLE.columns
+    )
 
 
 def test_counts_by_word_are_the_same_in_arrow() -> None:
@@ -136,8 +155,14 @@ def test_counts_by_word_are_the_same_in_arrow() -> None:
 
 def test_numbers_of_64_bits_are_written_as_one_by_one() -> None:
     numbers = np.array([0, 0xABC, (1 << 64) - 1], dtype=np.uint64)
-    assert hex_texts(NumberColumn(numbers)).to_pylist() == [hex64(number) for number in numbers.tolist()]
-    assert hex_texts(NumberColumn(numbers, np.array([True, False, True]))).to_pylist() == [hex64(0), None, hex64(-1)]
+    assert hex_texts(NumberColumn(numbers)).to_pylist() == [
+        hex64(number) for number in numbers.tolist()
+    ]
+    assert hex_texts(NumberColumn(numbers, np.array([True, False, True]))).to_pylist() == [
+        hex64(0),
+        None,
+        hex64(-1),
+    ]
     assert hex_texts(NumberColumn(numbers[:0])).to_pylist() == []
 
 
@@ -155,7 +180,12 @@ def test_columns_that_are_made_are_the_same_in_arrow(path: Path) -> None:
         for _ in reading:
             pass
         tables = reading.by_name()
-    made = {(name, column) for name, records in tables.items() for column, values in records.columns.items() if isinstance(values, Made)}
+    made = {
+        (name, column)
+        for name, records in tables.items()
+        for column, values in records.columns.items()
+        if isinstance(values, Made)
+    }
     assert ("gaps", "evidence") in made
     for name, column in made:
         one_by_one = tables[name].with_column(column, tables[name].values(column))

@@ -16,7 +16,9 @@ def test_the_slowest_answer_of_each_connection_is_kept_noops_apart(sample: str) 
         for batch in reading:
             trips.feed(batch)
             rtt = batch.rtt_ns
-            for row in np.flatnonzero(batch.decoded.is_response & (True if rtt.valid is None else rtt.valid)).tolist():
+            for row in np.flatnonzero(
+                batch.decoded.is_response & (True if rtt.valid is None else rtt.valid)
+            ).tolist():
                 key = int(batch.decoded.opcode[row]) in (0x0A, 0x5C), int(batch.connection[row])
                 slowest[key] = max(slowest.get(key, 0), int(rtt.values[row]), 1)
     for is_noop, series in ((False, trips.answers), (True, trips.noops)):

@@ -9,7 +9,15 @@ import pytest
 from dcpinspect.errors import UsageError
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
-from dcpinspect.tables.select import Collections, Selection, collections, commands, key_pattern, number_ranges, statuses
+from dcpinspect.tables.select import (
+    Collections,
+    Selection,
+    collections,
+    commands,
+    key_pattern,
+    number_ranges,
+    statuses,
+)
 from tests.catalogue import each
 from tests.tables.build import batch
 
@@ -36,7 +44,10 @@ def kept(selection: Selection) -> list[int]:
     ("selection", "rows"),
     [
         (Selection(), list(range(9))),
-        (Selection(vbuckets=(range(1),)), []),  # the header of HELLO has vbucket 0, and HELLO is about none
+        (
+            Selection(vbuckets=(range(1),)),
+            [],
+        ),  # the header of HELLO has vbucket 0, and HELLO is about none
         (Selection(vbuckets=(range(5, 6),)), [2, 3, 4]),
         (Selection(numbers=(range(1, 2), range(4, 6))), [0, 3, 4]),
         (Selection(vbuckets=(range(6), range(65535, 65536))), [2, 3, 4, 6]),
@@ -50,7 +61,12 @@ def kept(selection: Selection) -> list[int]:
         (Selection(statuses=statuses("error")), [3, 8]),
         (Selection(statuses=statuses("success")), [1]),
         (Selection(collections=collections("0,9")), [5, 6]),
-        (Selection(vbuckets=(range(5, 7),), commands=commands("dcp_mutation"), keys=key_pattern("*::1")), [4]),
+        (
+            Selection(
+                vbuckets=(range(5, 7),), commands=commands("dcp_mutation"), keys=key_pattern("*::1")
+            ),
+            [4],
+        ),
         (Selection(connections=(range(2, 3),)), []),
         (Selection(connections=(range(1, 2),), statuses=statuses("1")), [8]),
     ],
@@ -98,7 +114,10 @@ def test_every_command_is_found_by_its_name_or_refused_with_both(op: Opcode | Se
     name = op.name.lower()
     if f"DCP_{op.name}" in Opcode.__members__:
         other = Opcode[f"DCP_{op.name}"]
-        says = f"--opcode {name} may mean {name} (0x{int(op):02x}) or dcp_{name} (0x{int(other):02x}); write the number or dcp_{name}"
+        says = (
+            f"--opcode {name} may mean {name} (0x{int(op):02x}) or dcp_{name} "
+            f"(0x{int(other):02x}); write the number or dcp_{name}"
+        )
         with pytest.raises(UsageError, match=f"^{re.escape(says)}$"):
             commands(name)
     else:
@@ -115,8 +134,14 @@ def test_a_number_is_a_command(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("dcp_mutatoin", "--opcode dcp_mutatoin: no command has this name; did you mean dcp_mutation"),
-        ("mutaton", "--opcode mutaton: no command has this name; did you mean tap_mutation or dcp_mutation"),
+        (
+            "dcp_mutatoin",
+            "--opcode dcp_mutatoin: no command has this name; did you mean dcp_mutation",
+        ),
+        (
+            "mutaton",
+            "--opcode mutaton: no command has this name; did you mean tap_mutation or dcp_mutation",
+        ),
         ("xyzzy", "--opcode xyzzy: no command has this name$"),
         ("", "--opcode : no command has this name$"),
         ("0x100", "--opcode 0x100: opcodes are 0x00 to 0xff$"),
@@ -163,15 +188,23 @@ def test_an_unknown_status_is_refused_with_what_looks_like_it(text: str, says: s
     [
         ("8", Collections((range(8, 9),))),
         ("0, 8-0xa ,fruit", Collections((range(1), range(8, 11)), frozenset({"fruit"}))),
-        ("?0x8,produce.fruit,?0x9.fruit", Collections((range(8, 9),), frozenset({"produce.fruit", "?0x9.fruit"}))),
-        ("2024-orders,_default._default", Collections((), frozenset({"2024-orders", "_default._default"}))),
+        (
+            "?0x8,produce.fruit,?0x9.fruit",
+            Collections((range(8, 9),), frozenset({"produce.fruit", "?0x9.fruit"})),
+        ),
+        (
+            "2024-orders,_default._default",
+            Collections((), frozenset({"2024-orders", "_default._default"})),
+        ),
     ],
 )
 def test_collections_are_read_by_id_and_by_name(text: str, expected: Collections) -> None:
     assert collections(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "8,", "-1", "a.b.c", "fr uit", "\x1b[2J", "9-1", "4294967296", "'fruit'", "?fruit"])
+@pytest.mark.parametrize(
+    "text", ["", "8,", "-1", "a.b.c", "fr uit", "\x1b[2J", "9-1", "4294967296", "'fruit'", "?fruit"]
+)
 def test_what_is_neither_an_id_nor_a_name_of_a_collection_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"^--collection ") as told:
         collections(text)

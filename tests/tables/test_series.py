@@ -1,4 +1,6 @@
-"""Numbers over time: the same as adding them up one by one, however long the spans have become and however the reading was cut."""
+"""Numbers over time: the same as adding them up one by one, however long the spans have become and
+however the reading was cut.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,18 @@ from hypothesis import strategies as st
 
 from dcpinspect.tables.series import FIRST_SPAN_NS, SPANS, Series
 
-EVENTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2000 * FIRST_SPAN_NS), st.integers(0, 1000)), min_size=1, max_size=60)
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 2000 * FIRST_SPAN_NS), st.integers(0, 1000)),
+    min_size=1,
+    max_size=60,
+)
 
 
 def fed(series: Series, events: list[tuple[int, int, int]], size: int) -> Series:
     for start in range(0, len(events), size):
-        groups, times, values = (np.array(column, np.int64) for column in zip(*events[start : start + size], strict=True))
+        groups, times, values = (
+            np.array(column, np.int64) for column in zip(*events[start : start + size], strict=True)
+        )
         series.add(groups, times, values)
     return series
 
@@ -31,7 +39,10 @@ def test_sums_are_those_of_each_span(events: list[tuple[int, int, int]], size: i
             if one == group:
                 expected[(time - start) // found.span_ns] += value
         assert row.tolist() == expected
-    assert found.used == max((place + 1 for row in found.rows.values() for place in np.flatnonzero(row).tolist()), default=0)
+    assert found.used == max(
+        (place + 1 for row in found.rows.values() for place in np.flatnonzero(row).tolist()),
+        default=0,
+    )
 
 
 @given(EVENTS, st.integers(1, 60))
@@ -40,7 +51,9 @@ def test_a_level_lasts_until_the_next(events: list[tuple[int, int, int]], size: 
     found = fed(Series(kind="level"), events, size)
     start = events[0][1]
     for group, row in found.rows.items():
-        own = [((time - start) // found.span_ns, value) for one, time, value in events if one == group]
+        own = [
+            ((time - start) // found.span_ns, value) for one, time, value in events if one == group
+        ]
         for span in range(own[-1][0] + 1):
             before = [value for place, value in own if place < span]
             inside = [value for place, value in own if place == span]
@@ -49,7 +62,11 @@ def test_a_level_lasts_until_the_next(events: list[tuple[int, int, int]], size: 
 
 
 def test_spans_become_longer_and_lose_nothing() -> None:
-    found = fed(Series(), [(0, 5, 10), (0, 6, 10), (0, FIRST_SPAN_NS * SPANS * 3 + 5, 10), (0, 2**62, 10)], 1)
+    found = fed(
+        Series(),
+        [(0, 5, 10), (0, 6, 10), (0, FIRST_SPAN_NS * SPANS * 3 + 5, 10), (0, 2**62, 10)],
+        1,
+    )
     assert (found.rows[0].sum(), found.start_ns) == (40, 5)
     assert (2**62 - 5) // found.span_ns == found.used - 1 < SPANS
     found.add(np.array([0]), np.array([-(2**40)]), np.array([1]))

@@ -67,8 +67,12 @@ def test_a_column_that_no_message_has_is_none() -> None:
     assert short_column(batch, np.arange(len(batch)), "manifest_uid") is None
 
 
-def test_a_column_that_nothing_makes_is_refused_and_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BY_NAME, "forgotten", Column("forgotten", "i64", "declared, and made by nothing"))
+def test_a_column_that_nothing_makes_is_refused_and_not_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(
+        BY_NAME, "forgotten", Column("forgotten", "i64", "declared, and made by nothing")
+    )
     with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
         (batch, *_) = reading
         with pytest.raises(NotImplementedError, match="nothing makes the column forgotten"):

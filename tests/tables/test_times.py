@@ -36,7 +36,9 @@ S = 10**9
         ("14:01:01+02:00", 1_712_404_861 * S),
     ],
 )
-def test_a_time_is_one_of_the_clock_or_counted_from_an_end_of_the_capture(text: str, at: int) -> None:
+def test_a_time_is_one_of_the_clock_or_counted_from_an_end_of_the_capture(
+    text: str, at: int
+) -> None:
     assert moment(text, "--since").at(FIRST, lambda: LAST) == at
 
 
@@ -46,7 +48,21 @@ def test_a_time_of_the_day_may_be_of_the_day_after_the_first_packet() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "10 weeks", "--5", "12:61", "25:00", "2024-13-01", "9" * 30, "1e9", "-", "9" * 12 + "d", "\x1b[2J"]
+    "text",
+    [
+        "",
+        "soon",
+        "10 weeks",
+        "--5",
+        "12:61",
+        "25:00",
+        "2024-13-01",
+        "9" * 30,
+        "1e9",
+        "-",
+        "9" * 12 + "d",
+        "\x1b[2J",
+    ],
 )
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match=r"--until .*: write a time in UTC ") as refused:
@@ -55,7 +71,9 @@ def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
 
 
 def test_from_the_start_on_is_everything_also_what_is_older_than_the_first_packet() -> None:
-    since, until = TimeSpan(moment("0s", "--since"), moment("1s", "--until"), lambda: LAST).bounds(FIRST)
+    since, until = TimeSpan(moment("0s", "--since"), moment("1s", "--until"), lambda: LAST).bounds(
+        FIRST
+    )
     assert since < 0
     assert until == FIRST + S
     assert TimeSpan(moment("1us", "--since"), None, lambda: LAST).bounds(FIRST)[0] == FIRST + 1_000
@@ -70,7 +88,15 @@ def test_the_end_is_looked_for_only_if_a_bound_counts_from_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "ns"), [("30s", 30 * S), ("30", 30 * S), ("1.5m", 90 * S), ("0s", 0), ("2 h", 7200 * S), ("5ms", 5_000_000)]
+    ("text", "ns"),
+    [
+        ("30s", 30 * S),
+        ("30", 30 * S),
+        ("1.5m", 90 * S),
+        ("0s", 0),
+        ("2 h", 7200 * S),
+        ("5ms", 5_000_000),
+    ],
 )
 def test_a_length_of_time_has_a_unit_or_is_of_seconds(text: str, ns: int) -> None:
     assert length(text, "--summary") == ns

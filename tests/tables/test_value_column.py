@@ -47,7 +47,9 @@ def annotated(made: MessageBatch) -> list[str | None]:
             continue
         rest = "…" if len(value.body) > MAX_BYTES else ""
         try:
-            text = codecs.getincrementaldecoder("utf-8")().decode(value.body[:MAX_BYTES], final=not rest)
+            text = codecs.getincrementaldecoder("utf-8")().decode(
+                value.body[:MAX_BYTES], final=not rest
+            )
         except UnicodeDecodeError:
             text = "0x" + value.body[:MAX_BYTES].hex()
         found.append(text + rest)
@@ -112,7 +114,13 @@ def test_a_value_of_which_the_capture_lacks_some_is_none() -> None:
 def capture(tmp_path: Path) -> Path:
     """Documents, one with a word in it; and a password."""
     stream = [
-        encode("dcp_mutation", key=f"k{n}", value=f'{{"n": {n}, "who": "{SECRET if n == 7 else n}"}}', by_seqno=n) for n in range(1, 20)
+        encode(
+            "dcp_mutation",
+            key=f"k{n}",
+            value=f'{{"n": {n}, "who": "{SECRET if n == 7 else n}"}}',
+            by_seqno=n,
+        )
+        for n in range(1, 20)
     ]
     login = encode("sasl_auth", key="PLAIN", value=f"\0user\0{SECRET}-too".encode())
     builders.capture(tmp_path / "x.pcap", client=login, server=b"".join(stream))
@@ -122,12 +130,18 @@ def capture(tmp_path: Path) -> Path:
 def test_a_filter_reads_values_in_captures_and_in_what_is_kept(capture: Path) -> None:
     condition = FilterRows(parse_filter(f"value like '%{SECRET}%'"))
     with Store() as store, Reading([str(capture)], keeper=store) as reading:
-        found = [int(row) for made in store.fill(reading) for row in made.row[condition.rows(made, np.arange(len(made)))]]
+        found = [
+            int(row)
+            for made in store.fill(reading)
+            for row in made.row[condition.rows(made, np.arange(len(made)))]
+        ]
         assert found == store.matching(condition).tolist()
         assert len(found) == 1
         assert json.loads(store.take(found, ["value"]).column(0)[0].as_py())["n"] == 7
         rows = [one for part in store.batches(["row", "value"]) for one in part.to_pylist()]
-        assert [one["row"] for one in rows if one["value"] is not None and SECRET in one["value"]] == found
+        assert [
+            one["row"] for one in rows if one["value"] is not None and SECRET in one["value"]
+        ] == found
 
 
 @pytest.fixture
@@ -141,7 +155,9 @@ def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[..., bytes]:
     return run
 
 
-def test_every_format_and_query_has_values_where_they_are_named(run: Callable[..., bytes], capture: Path, tmp_path: Path) -> None:
+def test_every_format_and_query_has_values_where_they_are_named(
+    run: Callable[..., bytes], capture: Path, tmp_path: Path
+) -> None:
     named = ["--columns", "row,value", "--filter", f"value like '%{SECRET}%'"]
     for format_ in ("csv", "ndjson", "json", "text"):
         assert SECRET.encode() in run("read", str(capture), *named, "--format", format_)
@@ -154,10 +170,14 @@ def test_every_format_and_query_has_values_where_they_are_named(run: Callable[..
 
 
 @pytest.mark.parametrize("command", ["csv", "ndjson", "json", "text", "parquet", "arrow", "sql"])
-def test_what_is_redacted_is_in_no_output(command: str, run: Callable[..., bytes], capture: Path, tmp_path: Path) -> None:
+def test_what_is_redacted_is_in_no_output(
+    command: str, run: Callable[..., bytes], capture: Path, tmp_path: Path
+) -> None:
     out = tmp_path / f"out.{command}"
     if command == "sql":
-        shown = run("sql", str(capture), "select row, value from messages", "--redact", "--format", "csv")
+        shown = run(
+            "sql", str(capture), "select row, value from messages", "--redact", "--format", "csv"
+        )
         assert run("sql", str(capture), FIND, "--redact", "--format", "csv").split() == [b'"value"']
     elif command in ("parquet", "arrow"):
         run("read", str(capture), "--redact", "--columns", "row,value", "-o", str(out))
@@ -169,4 +189,6 @@ def test_what_is_redacted_is_in_no_output(command: str, run: Callable[..., bytes
 
 
 def test_a_password_is_no_value(run: Callable[..., bytes], capture: Path) -> None:
-    assert f"{SECRET}-too".encode() not in run("read", str(capture), "--columns", "row,name,value", "--format", "csv")
+    assert f"{SECRET}-too".encode() not in run(
+        "read", str(capture), "--columns", "row,name,value", "--format", "csv"
+    )

@@ -28,9 +28,13 @@ def held() -> dict[str, set[Any]]:
         if path.stat().st_size < 500_000:
             with Reading([str(path)]) as reading:
                 for batch in reading:
-                    for name, values in record_batch(batch, np.arange(len(batch)), list(words)).to_pydict().items():
+                    for name, values in (
+                        record_batch(batch, np.arange(len(batch)), list(words)).to_pydict().items()
+                    ):
                         for value in values:
-                            words[name] |= set(value) if isinstance(value, list) else {value} - {None}
+                            words[name] |= (
+                                set(value) if isinstance(value, list) else {value} - {None}
+                            )
     return words
 
 
@@ -50,16 +54,23 @@ def test_every_number_of_an_opcode_and_a_status_has_a_word() -> None:
     names, statuses = vocabulary("name"), vocabulary("status_name")
     assert names is not None
     assert statuses is not None
-    assert all(opcode_name(code, server=server) in names for code in range(256) for server in (False, True))
+    assert all(
+        opcode_name(code, server=server) in names for code in range(256) for server in (False, True)
+    )
     assert all(status_name(code) in statuses for code in range(65_536))
 
 
-@pytest.mark.parametrize(("column", "word"), [("flags", "0x80000000"), ("datatype", "0x08"), ("state", "unknown (9)")])
+@pytest.mark.parametrize(
+    ("column", "word"), [("flags", "0x80000000"), ("datatype", "0x08"), ("state", "unknown (9)")]
+)
 def test_unnamed_numbers_are_words(column: str, word: str) -> None:
     assert word in (vocabulary(column) or ())
 
 
-@pytest.mark.parametrize(("column", "word"), [("flags", "0x3"), ("state", "unknown"), ("name", "opcode_0x157"), ("side", "")])
+@pytest.mark.parametrize(
+    ("column", "word"),
+    [("flags", "0x3"), ("state", "unknown"), ("name", "opcode_0x157"), ("side", "")],
+)
 def test_others_are_none(column: str, word: str) -> None:
     assert word not in (vocabulary(column) or (word,))
 

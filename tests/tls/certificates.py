@@ -1,4 +1,6 @@
-"""Certificates for the tests: an authority, servers, a client, and those that are wrong in one way each."""
+"""Certificates for the tests: an authority, servers, a client, and those that are wrong in one way
+each.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Authority:
     def __init__(self, name: str = "Example CA") -> None:
         self._name = _named(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = self._sign(self._name, self._key, names=(), addresses=(), days=(-5000, 365), authority=True)
+        self.certificate = self._sign(
+            self._name, self._key, names=(), addresses=(), days=(-5000, 365), authority=True
+        )
 
     def issue(
         self,
@@ -52,12 +56,29 @@ class Authority:
         addresses: tuple[str, ...] = ADDRESSES,
         days: tuple[int, int] = (-1, 30),
     ) -> Identity:
-        """A certificate for ``names`` (its own name unless told) and ``addresses``, good from and until so many days from now."""
+        """A certificate for ``names`` (its own name unless told) and ``addresses``, good from and
+        until so many days from now.
+        """
         key: _Key = (
-            rsa.generate_private_key(public_exponent=65537, key_size=2048) if kind == "rsa" else ec.generate_private_key(ec.SECP256R1())
+            rsa.generate_private_key(public_exponent=65537, key_size=2048)
+            if kind == "rsa"
+            else ec.generate_private_key(ec.SECP256R1())
         )
-        pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        return Identity(self._sign(_named(name), key, names=(name,) if names is None else names, addresses=addresses, days=days), pem)
+        pem = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        return Identity(
+            self._sign(
+                _named(name),
+                key,
+                names=(name,) if names is None else names,
+                addresses=addresses,
+                days=days,
+            ),
+            pem,
+        )
 
     def _sign(
         self,
@@ -81,8 +102,12 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )
         if names or addresses:
-            alternatives = [x509.DNSName(name) for name in names] + [x509.IPAddress(ipaddress.ip_address(text)) for text in addresses]
-            builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+            alternatives = [x509.DNSName(name) for name in names] + [
+                x509.IPAddress(ipaddress.ip_address(text)) for text in addresses
+            ]
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName(alternatives), critical=False
+            )
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 

@@ -57,13 +57,20 @@ def taped(recorded: Recorded, port: int = PORT) -> Tape:
         for direction, way in enumerate((said.c2s, said.s2c)):
             flow = (*ends(said.client, said.server), direction)
             messages[flow], records[flow] = way, connection.records[direction]
-    return Tape(packets_of(recorded.path, {flow: way[-1].end for flow, way in records.items()}, port), messages, records)
+    return Tape(
+        packets_of(recorded.path, {flow: way[-1].end for flow, way in records.items()}, port),
+        messages,
+        records,
+    )
 
 
 def untouched(tape: Tape, packets: Sequence[Packet]) -> dict[Flow, Untouched]:
     """For each flow, also one that is gone, what these packets still hold of it."""
     there = held(packets)
-    return {flow: _left(tape.messages[flow], records, there.get(flow, (0, []))[1]) for flow, records in tape.records.items()}
+    return {
+        flow: _left(tape.messages[flow], records, there.get(flow, (0, []))[1])
+        for flow, records in tape.records.items()
+    }
 
 
 def _left(messages: Sequence[bytes], records: Sequence[Sealed], cipher: Ranges) -> Untouched:
@@ -112,14 +119,24 @@ def save(path: Path, packets: Sequence[Packet]) -> Path:
 
 
 def save_cut(path: Path, packets: Sequence[Packet], share: float) -> list[Packet]:
-    """A file that ends after that share of its bytes, inside a packet; the packets that are in it whole."""
+    """A file that ends after that share of its bytes, inside a packet; the packets that are in it
+    whole.
+    """
     data = _file(packets)
     ends_at = list(accumulate((16 + len(packet.data) for packet in packets), initial=24))
     whole = sum(end <= share * len(data) for end in ends_at[1:])
-    stop = ends_at[whole] + (16 + len(packets[whole].data)) // 2 if whole < len(packets) else len(data)
+    stop = (
+        ends_at[whole] + (16 + len(packets[whole].data)) // 2 if whole < len(packets) else len(data)
+    )
     path.write_bytes(data[:stop])
     return list(packets[:whole])
 
 
 def _file(packets: Sequence[Packet]) -> bytes:
-    return pcap((FilePacket(packet.data, packet.wire, packet.time_ns, packet.link_type) for packet in packets), magic=_NANOSECONDS)
+    return pcap(
+        (
+            FilePacket(packet.data, packet.wire, packet.time_ns, packet.link_type)
+            for packet in packets
+        ),
+        magic=_NANOSECONDS,
+    )

@@ -16,7 +16,9 @@ Message = tuple[str, int, bytes]
 """The client's address, direction, bytes."""
 
 
-def read(path: Path, keylog: Path | None, *, find_ports: bool = False) -> tuple[list[Message], list[Message], Reading]:
+def read(
+    path: Path, keylog: Path | None, *, find_ports: bool = False
+) -> tuple[list[Message], list[Message], Reading]:
     """Whole messages, those that bytes are missing of, and the reading."""
     whole: list[Message] = []
     hit: list[Message] = []
@@ -37,12 +39,18 @@ def read(path: Path, keylog: Path | None, *, find_ports: bool = False) -> tuple[
 
 def said(recorded: Recorded) -> list[Message]:
     ways = [(connection.said, way) for connection in recorded.connections for way in (0, 1)]
-    return [(f"{talk.client[0]}:{talk.client[1]}", way, data) for talk, way in ways for data in (talk.c2s, talk.s2c)[way]]
+    return [
+        (f"{talk.client[0]}:{talk.client[1]}", way, data)
+        for talk, way in ways
+        for data in (talk.c2s, talk.s2c)[way]
+    ]
 
 
 def expected(tape: Tape, packets: Sequence[Packet]) -> Counter[bytes]:
     left = untouched(tape, packets)
-    return Counter(tape.messages[flow][number] for flow, one in left.items() for number in one.messages)
+    return Counter(
+        tape.messages[flow][number] for flow, one in left.items() for number in one.messages
+    )
 
 
 def has_hellos(tape: Tape, packets: Sequence[Packet]) -> bool:

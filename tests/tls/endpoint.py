@@ -1,7 +1,9 @@
-"""TLS before a socket, as an end of a conversation uses one; and which record holds which plain bytes.
+"""TLS before a socket, as an end of a conversation uses one; and which record holds which plain
+bytes.
 
-Python's SSLSocket may not be read and written by two threads at once, which the ends do. Here OpenSSL works between two memory
-buffers under a lock. So every write is seen, and each of its records is noted as it is made.
+Python's SSLSocket may not be read and written by two threads at once, which the ends do. Here
+OpenSSL works between two memory buffers under a lock. So every write is seen, and each of its
+records is noted as it is made.
 """
 
 from __future__ import annotations
@@ -54,11 +56,17 @@ class Ledger:
         self._cipher = self._plain = 0
 
     def note(self, cipher: bytes, plain: int = 0) -> None:
-        """What one write gave; plain bytes stand in its last record, keys and the like before it."""
+        """What one write gave; plain bytes stand in its last record, keys and the like
+        before it.
+        """
         found = list(headers(cipher))
         for number, (kind, start, end) in enumerate(found, 1):
             size = plain if number == len(found) else 0
-            self.records.append(Sealed(self._cipher + start, self._cipher + end, kind, self._plain, self._plain + size))
+            self.records.append(
+                Sealed(
+                    self._cipher + start, self._cipher + end, kind, self._plain, self._plain + size
+                )
+            )
             self._plain += size
         self._cipher += len(cipher)
 
@@ -84,7 +92,12 @@ USUAL = Habits()
 class TlsSocket:
     """A socket with TLS before it; made by ``handshake``."""
 
-    def __init__(self, sock: socket.socket, make: Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject], habits: Habits) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        make: Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject],
+        habits: Habits,
+    ) -> None:
         self._sock = sock
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = make(self._in, self._out)
@@ -100,7 +113,9 @@ class TlsSocket:
         self._sending = threading.Lock()
 
     def handshake(self) -> None:
-        """Both sides' hellos to Finished; what it fails with is raised once the other side can know."""
+        """Both sides' hellos to Finished; what it fails with is raised once the other side can
+        know.
+        """
         if self._habits.early and not self.tls.server_side and self.tls.session is not None:
             openssl.write_early(self.tls, self._habits.early)
         early = bool(self._habits.early and self.tls.server_side)
@@ -123,7 +138,11 @@ class TlsSocket:
             self._flush()
         cipher = self.tls.cipher()
         assert cipher is not None
-        self.version, self.suite, self.resumed = str(self.tls.version()), cipher[0], bool(self.tls.session_reused)
+        self.version, self.suite, self.resumed = (
+            str(self.tls.version()),
+            cipher[0],
+            bool(self.tls.session_reused),
+        )
 
     def _fill(self) -> None:
         data = self._sock.recv(1 << 16)

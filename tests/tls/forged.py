@@ -1,4 +1,5 @@
-"""Records that OpenSSL does not write: empty, padded at will, spoilt, numbered wrongly. They are sealed here, with the keys of the key log.
+"""Records that OpenSSL does not write: empty, padded at will, spoilt, numbered wrongly. They are
+sealed here, with the keys of the key log.
 
     forged = Forged(folder, Tls("1.2", "ECDHE-RSA-AES128-SHA"))
     forged.send(0, message)
@@ -71,13 +72,18 @@ def expand(secret: bytes, label: str, size: int, suite: Protection) -> bytes:
     """HKDF-Expand-Label with no context."""
     full = b"tls13 " + label.encode()
     algorithm = hashes.SHA384() if suite.hash == "sha384" else hashes.SHA256()
-    return HKDFExpand(algorithm, size, struct.pack(">HB", size, len(full)) + full + b"\0").derive(secret)
+    return HKDFExpand(algorithm, size, struct.pack(">HB", size, len(full)) + full + b"\0").derive(
+        secret
+    )
 
 
 def seal_1_3(secret: bytes, suite: Protection) -> Seal:
     """Records of TLS 1.3 under a traffic secret."""
     assert suite.aead is not None
-    cipher, iv = suite.aead(expand(secret, "key", suite.key, suite)), expand(secret, "iv", 12, suite)
+    cipher, iv = (
+        suite.aead(expand(secret, "key", suite.key, suite)),
+        expand(secret, "iv", 12, suite),
+    )
 
     def seal(number: int, kind: int, plain: bytes, padding: int) -> bytes:
         inner = plain + bytes([kind]) + bytes(padding)
@@ -87,7 +93,9 @@ def seal_1_3(secret: bytes, suite: Protection) -> Seal:
     return seal
 
 
-def seal_1_2(keys: tuple[bytes, bytes, bytes], suite: Protection, *, encrypt_then_mac: bool) -> Seal:
+def seal_1_2(
+    keys: tuple[bytes, bytes, bytes], suite: Protection, *, encrypt_then_mac: bool
+) -> Seal:
     """Records of TLS 1.2 under the keys of one side: MAC, cipher, first vector."""
     mac_key, key, iv = keys
 
@@ -99,7 +107,9 @@ def seal_1_2(keys: tuple[bytes, bytes, bytes], suite: Protection, *, encrypt_the
         assert not padding
         explicit = struct.pack(">Q", number) if suite.aead is AESGCM else b""
         nonce = iv + explicit if explicit else _numbered(iv, number)
-        return _record(kind, explicit + suite.aead(key).encrypt(nonce, plain, told(number, kind, len(plain))))
+        return _record(
+            kind, explicit + suite.aead(key).encrypt(nonce, plain, told(number, kind, len(plain)))
+        )
 
     def seal_block(number: int, kind: int, plain: bytes, padding: int) -> bytes:
         first = hashlib.sha256(struct.pack(">Q", number) + mac_key).digest()[:16]
@@ -107,12 +117,21 @@ def seal_1_2(keys: tuple[bytes, bytes, bytes], suite: Protection, *, encrypt_the
         def encrypt(data: bytes) -> bytes:
             fill = -(len(data) + 1) % 16 + padding // 16 * 16
             encryptor = Cipher(algorithms.AES(key), modes.CBC(first)).encryptor()
-            return first + encryptor.update(data + bytes([fill]) * (fill + 1)) + encryptor.finalize()
+            return (
+                first + encryptor.update(data + bytes([fill]) * (fill + 1)) + encryptor.finalize()
+            )
 
         if encrypt_then_mac:
             body = encrypt(plain)
-            return _record(kind, body + hmac.digest(mac_key, told(number, kind, len(body)) + body, suite.mac))
-        return _record(kind, encrypt(plain + hmac.digest(mac_key, told(number, kind, len(plain)) + plain, suite.mac)))
+            return _record(
+                kind, body + hmac.digest(mac_key, told(number, kind, len(body)) + body, suite.mac)
+            )
+        return _record(
+            kind,
+            encrypt(
+                plain + hmac.digest(mac_key, told(number, kind, len(plain)) + plain, suite.mac)
+            ),
+        )
 
     return seal_aead if suite.aead is not None else seal_block
 
@@ -155,21 +174,48 @@ class Forged:
 
     def _keys(self, randoms: list[bytes]) -> list[Seal]:
         suite = protection(self._name)
-        secrets = {line.split()[0]: bytes.fromhex(line.split()[2]) for line in self._keylog.read_text().splitlines() if line[:1] != "#"}
+        secrets = {
+            line.split()[0]: bytes.fromhex(line.split()[2])
+            for line in self._keylog.read_text().splitlines()
+            if line[:1] != "#"
+        }
         if self._tls.version == "1.3":
-            return [seal_1_3(secrets[f"{side}_TRAFFIC_SECRET_0"], suite) for side in ("CLIENT", "SERVER")]
+            return [
+                seal_1_3(secrets[f"{side}_TRAFFIC_SECRET_0"], suite)
+                for side in ("CLIENT", "SERVER")
+            ]
         sizes = {"sha1": 20, "sha256": 32, "sha384": 48}.get(suite.mac, 0), suite.key, suite.iv
-        left = prf(secrets["CLIENT_RANDOM"], b"key expansion" + randoms[1] + randoms[0], 2 * sum(sizes), suite.hash)
+        left = prf(
+            secrets["CLIENT_RANDOM"],
+            b"key expansion" + randoms[1] + randoms[0],
+            2 * sum(sizes),
+            suite.hash,
+        )
         parts: list[bytes] = []
         for size in sizes:
             parts += [left[:size], left[size : 2 * size]]
             left = left[2 * size :]
         return [
-            seal_1_2((parts[way], parts[2 + way], parts[4 + way]), suite, encrypt_then_mac=self._tls.encrypt_then_mac) for way in (0, 1)
+            seal_1_2(
+                (parts[way], parts[2 + way], parts[4 + way]),
+                suite,
+                encrypt_then_mac=self._tls.encrypt_then_mac,
+            )
+            for way in (0, 1)
         ]
 
-    def send(self, direction: int, plain: bytes = b"", *, kind: int = APPLICATION, padding: int = 0, spoilt: bool = False) -> bytes:
-        """One record, of any size and content type; ``spoilt``: with its last bit turned, so that nobody can open it."""
+    def send(
+        self,
+        direction: int,
+        plain: bytes = b"",
+        *,
+        kind: int = APPLICATION,
+        padding: int = 0,
+        spoilt: bool = False,
+    ) -> bytes:
+        """One record, of any size and content type; ``spoilt``: with its last bit turned, so that
+        nobody can open it.
+        """
         record = self._seals[direction](self.numbers[direction], kind, plain, padding)
         self.numbers[direction] += 1
         if spoilt:
@@ -192,7 +238,11 @@ class Forged:
         said = Said("forged", (client[0], int(client[1])), (server[0], int(server[1])), *ways)
         path = save(self._folder / "capture.pcap", self._talk.packets)
         records = {direction: ledger.records for direction, ledger in enumerate(self._ledgers)}
-        return Recorded(path, self._keylog, [Connection(said, f"TLSv{self._tls.version}", self._name, False, records)])
+        return Recorded(
+            path,
+            self._keylog,
+            [Connection(said, f"TLSv{self._tls.version}", self._name, False, records)],
+        )
 
 
 def _messages(data: bytes) -> Iterator[bytes]:

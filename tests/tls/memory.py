@@ -16,7 +16,9 @@ class Ends:
     def __init__(self, contexts: Contexts) -> None:
         self._in, self._out = ([ssl.MemoryBIO(), ssl.MemoryBIO()] for _ in range(2))
         self.tls = (
-            contexts.client.wrap_bio(self._in[0], self._out[0], server_hostname=certificates.SERVER_NAME),
+            contexts.client.wrap_bio(
+                self._in[0], self._out[0], server_hostname=certificates.SERVER_NAME
+            ),
             contexts.server.wrap_bio(self._in[1], self._out[1], server_side=True),
         )
 
@@ -35,7 +37,9 @@ class Ends:
                     yield direction, said
 
     def renegotiate(self) -> Iterator[tuple[int, bytes]]:
-        """The same of a new handshake with TLS 1.2, which the client begins inside the connection."""
+        """The same of a new handshake with TLS 1.2, which the client begins inside the
+        connection.
+        """
         openssl.renegotiate(self.tls[0])
         is_done = False
         while not is_done:

@@ -1,4 +1,5 @@
-"""What OpenSSL can and Python's ``ssl`` does not show, by ctypes on the library that ``ssl`` itself uses.
+"""What OpenSSL can and Python's ``ssl`` does not show, by ctypes on the library that ``ssl`` itself
+uses.
 
 CPython keeps SSL_CTX* first in its context object, and SSL* second in its connection object.
 """
@@ -21,7 +22,8 @@ ALLOW_CLIENT_RENEGOTIATION = 0x100
 
 @cache
 def _library() -> ctypes.CDLL:
-    # The extension module leads to the very libssl that it is linked with; built in, the program does.
+    # The extension module leads to the very libssl that it is linked with; built in, the program
+    # does.
     library = ctypes.CDLL(getattr(_ssl, "__file__", None))
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for name, *arguments in (
@@ -44,7 +46,9 @@ def _context(context: ssl.SSLContext) -> ctypes.c_void_p:
 
 
 def _connection(tls: ssl.SSLObject) -> ctypes.c_void_p:
-    return ctypes.c_void_p.from_address(id(tls._sslobj) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p))  # type: ignore[attr-defined]
+    return ctypes.c_void_p.from_address(
+        id(tls._sslobj) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)  # type: ignore[attr-defined]
+    )
 
 
 def _succeed(result: int) -> None:
@@ -73,7 +77,9 @@ def accept_early_data(context: ssl.SSLContext, size: int = 1 << 14) -> None:
 
 
 def update_keys(tls: ssl.SSLObject, *, both: bool) -> None:
-    """TLS 1.3: the next write begins with a KeyUpdate; ``both``: the other side shall answer with its own."""
+    """TLS 1.3: the next write begins with a KeyUpdate; ``both``: the other side shall answer with
+    its own.
+    """
     _succeed(_library().SSL_key_update(_connection(tls), int(both)))
 
 
@@ -83,7 +89,9 @@ def renegotiate(tls: ssl.SSLObject) -> None:
 
 
 def say_goodbye(tls: ssl.SSLObject) -> None:
-    """Write close_notify; unlike ``unwrap``, without waiting for the other side's, so that reading goes on."""
+    """Write close_notify; unlike ``unwrap``, without waiting for the other side's, so that reading
+    goes on.
+    """
     if _library().SSL_shutdown(_connection(tls)) < 0:
         raise OSError("no close_notify")
 
@@ -91,11 +99,15 @@ def say_goodbye(tls: ssl.SSLObject) -> None:
 def write_early(tls: ssl.SSLObject, data: bytes) -> None:
     """A client's early data, before its handshake; its session must allow it."""
     written = ctypes.c_size_t()
-    _succeed(_library().SSL_write_early_data(_connection(tls), data, len(data), ctypes.byref(written)))
+    _succeed(
+        _library().SSL_write_early_data(_connection(tls), data, len(data), ctypes.byref(written))
+    )
 
 
 def read_early(tls: ssl.SSLObject) -> tuple[bytes, bool]:
     """(early data, whether there will be no more), at a server before its handshake."""
     buffer, size = ctypes.create_string_buffer(1 << 14), ctypes.c_size_t()
-    result = _library().SSL_read_early_data(_connection(tls), buffer, len(buffer), ctypes.byref(size))
+    result = _library().SSL_read_early_data(
+        _connection(tls), buffer, len(buffer), ctypes.byref(size)
+    )
     return buffer.raw[: size.value], result == _EARLY_DATA_FINISH

@@ -1,7 +1,8 @@
-"""Stories told over TLS and recorded by tcpdump, with the key log and the truth; and handshakes that fail.
+"""Stories told over TLS and recorded by tcpdump, with the key log and the truth; and handshakes
+that fail.
 
-    recorded = record(folder, busy(), Tls(version="1.2", suites="ECDHE-RSA-AES128-SHA256", encrypt_then_mac=False))
-    recorded.path, recorded.keylog, recorded.connections[0].said.s2c
+    recorded = record(folder, busy(), Tls(version="1.2", suites="ECDHE-RSA-AES128-SHA256",
+    encrypt_then_mac=False)) recorded.path, recorded.keylog, recorded.connections[0].said.s2c
 
 Each story crosses a wire between two network namespaces, on port 11207. Needs root.
 """
@@ -28,7 +29,13 @@ from tests.tls.endpoint import USUAL, Habits, Sealed, TlsSocket
 
 PORT = 11207
 CLIENT, SERVER = "10.11.0.1", "10.11.0.2"
-HOSTS = {"client": CLIENT, "client6": CLIENT, "node1": SERVER, "node2": "10.11.0.3", "node1-6": SERVER}
+HOSTS = {
+    "client": CLIENT,
+    "client6": CLIENT,
+    "node1": SERVER,
+    "node2": "10.11.0.3",
+    "node1-6": SERVER,
+}
 
 Version = Literal["1.2", "1.3"]
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -67,10 +74,14 @@ class Tls:
     tickets: bool = True
     """False: a TLS 1.2 session is resumed by its ID, one of 1.3 not at all."""
     resume: bool = False
-    """Each connection but the first offers the session of the one that was opened before it; ``after`` of the story orders them."""
+    """Each connection but the first offers the session of the one that was opened before it;
+    ``after`` of the story orders them.
+    """
     mutual: bool = False
     groups: tuple[str, str] = ("", "")
-    """Of client and server. ("P-256:X25519", "X25519") has the server ask for another key share (HelloRetryRequest)."""
+    """Of client and server. ("P-256:X25519", "X25519") has the server ask for another key share
+    (HelloRetryRequest).
+    """
     padding: int = 0
     """TLS 1.3: records are filled up to a multiple of so many bytes."""
     client: Habits = USUAL
@@ -111,16 +122,26 @@ class Contexts:
     """What OpenSSL needs for one ``Tls``, and every connection that was made of it."""
 
     def __init__(
-        self, folder: Path, tls: Tls, *, identity: Identity | None = None, trusted: bytes | None = None, anonymous: bool = False
+        self,
+        folder: Path,
+        tls: Tls,
+        *,
+        identity: Identity | None = None,
+        trusted: bytes | None = None,
+        anonymous: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.keylog = folder / "keys.log"
         self._tls = tls
         self.client = self._context(ssl.PROTOCOL_TLS_CLIENT)
         self.server = self._context(ssl.PROTOCOL_TLS_SERVER)
-        self.client.load_verify_locations(cadata=(trusted or certificates.authority().certificate).decode())
+        self.client.load_verify_locations(
+            cadata=(trusted or certificates.authority().certificate).decode()
+        )
         self.client.keylog_filename = str(self.keylog)
-        self.server.load_cert_chain((identity or certificates.server(tls.kind)).save(folder, "server"))
+        self.server.load_cert_chain(
+            (identity or certificates.server(tls.kind)).save(folder, "server")
+        )
         if tls.mutual:
             self.server.load_verify_locations(cadata=certificates.authority().certificate.decode())
             self.server.verify_mode = ssl.CERT_REQUIRED
@@ -154,11 +175,21 @@ class Contexts:
     def wrap(self, sock: socket.socket, side: Side) -> TlsSocket:
         """TLS before a socket, with the handshake done."""
         if side == "server":
-            out = TlsSocket(sock, lambda i, o: self.server.wrap_bio(i, o, server_side=True), self._tls.server)
+            out = TlsSocket(
+                sock, lambda i, o: self.server.wrap_bio(i, o, server_side=True), self._tls.server
+            )
         else:
-            before = self.sockets["client"][-1].tls.session if self._tls.resume and self.sockets["client"] else None
+            before = (
+                self.sockets["client"][-1].tls.session
+                if self._tls.resume and self.sockets["client"]
+                else None
+            )
             name = certificates.SERVER_NAME
-            out = TlsSocket(sock, lambda i, o: self.client.wrap_bio(i, o, server_hostname=name, session=before), self._tls.client)
+            out = TlsSocket(
+                sock,
+                lambda i, o: self.client.wrap_bio(i, o, server_hostname=name, session=before),
+                self._tls.client,
+            )
         self.sockets[side].append(out)
         out.handshake()
         return out
@@ -167,7 +198,11 @@ class Contexts:
         """What a conversation was like below."""
         client = next(end for end in self.sockets["client"] if end.address == said.client)
         server = next(end for end in self.sockets["server"] if end.peer == said.client)
-        assert (client.version, client.suite, client.resumed) == (server.version, server.suite, server.resumed)
+        assert (client.version, client.suite, client.resumed) == (
+            server.version,
+            server.suite,
+            server.resumed,
+        )
         records = {0: client.sent.records, 1: server.sent.records}
         return Connection(said, client.version, client.suite, client.resumed, records, server.early)
 
@@ -181,7 +216,9 @@ def _wire(mtu: int) -> Iterator[tuple[str, str]]:
             yield client, server
 
 
-def record(folder: Path, story: Story, tls: Tls | None = None, *, mtu: int = 1500, port: int = PORT) -> Recorded:
+def record(
+    folder: Path, story: Story, tls: Tls | None = None, *, mtu: int = 1500, port: int = PORT
+) -> Recorded:
     """Tell a story over TLS; the capture, its key log, and what was said."""
     contexts = Contexts(folder, tls or Tls())
     path = folder / "capture.pcap"
@@ -226,12 +263,29 @@ def _no_common_suite(folder: Path, tls: Tls) -> tuple[Contexts, Contexts]:
 
 
 REFUSALS = {
-    "unknown authority": Refusal("client", 48, lambda at, tls: _same(at, tls, trusted=certificates.authority("Other CA").certificate)),
-    "expired": Refusal("client", 45, lambda at, tls: _same(at, tls, identity=certificates.expired())),
-    "wrong name": Refusal("client", 42, lambda at, tls: _same(at, tls, identity=certificates.misnamed())),
+    "unknown authority": Refusal(
+        "client",
+        48,
+        lambda at, tls: _same(at, tls, trusted=certificates.authority("Other CA").certificate),
+    ),
+    "expired": Refusal(
+        "client", 45, lambda at, tls: _same(at, tls, identity=certificates.expired())
+    ),
+    "wrong name": Refusal(
+        "client", 42, lambda at, tls: _same(at, tls, identity=certificates.misnamed())
+    ),
     "no common suite": Refusal("server", 40, _no_common_suite),
-    "no common version": Refusal("server", 70, lambda at, tls: _two(at, replace(tls, version="1.2"), replace(tls, version="1.3"))),
-    "no client certificate": Refusal("server", 116, lambda at, tls: _same(at, replace(tls, mutual=True), anonymous=True), alert_1_2=40),
+    "no common version": Refusal(
+        "server",
+        70,
+        lambda at, tls: _two(at, replace(tls, version="1.2"), replace(tls, version="1.3")),
+    ),
+    "no client certificate": Refusal(
+        "server",
+        116,
+        lambda at, tls: _same(at, replace(tls, mutual=True), anonymous=True),
+        alert_1_2=40,
+    ),
 }
 """By what is wrong."""
 
@@ -256,7 +310,11 @@ def refuse(folder: Path, what: str, tls: Tls | None = None, *, mtu: int = 1500) 
     refusal = REFUSALS[what]
     client_has, server_has = refusal.make(folder, tls)
     path = folder / "capture.pcap"
-    with _wire(mtu) as (client, server), Recorder(path, "eth0", client, port=PORT) as recorder, ThreadPoolExecutor(2) as pool:
+    with (
+        _wire(mtu) as (client, server),
+        Recorder(path, "eth0", client, port=PORT) as recorder,
+        ThreadPoolExecutor(2) as pool,
+    ):
         with inside(server):
             listener = socket.create_server((SERVER, PORT))
             listener.settimeout(TIMEOUT)
@@ -279,7 +337,8 @@ def _fail(sock: socket.socket, side: Side, contexts: Contexts) -> str:
     sock.settimeout(TIMEOUT)
     with sock:
         try:
-            # In TLS 1.3 a client is done before the server has seen its certificate, and learns it with the first bytes.
+            # In TLS 1.3 a client is done before the server has seen its certificate, and learns it
+            # with the first bytes.
             contexts.wrap(sock, side).recv(1)
         except ssl.SSLError as error:
             sock.shutdown(socket.SHUT_WR)

@@ -24,7 +24,10 @@ Damage = Callable[[list[Packet]], list[Packet]]
 
 DAMAGES: dict[str, Damage] = {
     "none": list,
-    **{f"0.1 % lost, seed {seed}": partial(packets.lost, share=0.001, seed=seed) for seed in range(2)},
+    **{
+        f"0.1 % lost, seed {seed}": partial(packets.lost, share=0.001, seed=seed)
+        for seed in range(2)
+    },
     **{f"1 % lost, seed {seed}": partial(packets.lost, share=0.01, seed=seed) for seed in range(3)},
     "10 % lost": partial(packets.lost, share=0.1, seed=1),
     "bursts": partial(packets.bursts, count=5, longest=9, seed=2),
@@ -54,7 +57,11 @@ def test_what_is_untouched_is_counted_byte_by_byte(name: str, tape: Tape) -> Non
             if packet.flow == flow:
                 start, end = packet.held
                 cipher[start:end] = b"\1" * (end - start)
-        whole = [number for number, record in enumerate(records) if all(cipher[record.start : record.end])]
+        whole = [
+            number
+            for number, record in enumerate(records)
+            if all(cipher[record.start : record.end])
+        ]
         plain = bytearray(records[-1].plain_end)
         for number in whole:
             start, end = records[number].plain_start, records[number].plain_end
@@ -99,7 +106,9 @@ def test_a_saved_capture_holds_these_packets(name: str, tape: Tape, tmp_path: Pa
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.7, 0.99])
-def test_a_cut_file_holds_the_packets_before_the_cut(share: float, tape: Tape, tmp_path: Path) -> None:
+def test_a_cut_file_holds_the_packets_before_the_cut(
+    share: float, tape: Tape, tmp_path: Path
+) -> None:
     path = tmp_path / "cut.pcap"
     left = damage.save_cut(path, tape.packets, share)
     assert left == tape.packets[: len(left)]

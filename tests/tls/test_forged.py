@@ -21,7 +21,11 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("tls", WAYS, ids=lambda tls: f"{tls.suites}{'' if tls.encrypt_then_mac else ' MAC-then-encrypt'}")
+@pytest.mark.parametrize(
+    "tls",
+    WAYS,
+    ids=lambda tls: f"{tls.suites}{'' if tls.encrypt_then_mac else ' MAC-then-encrypt'}",
+)
 def test_tshark_opens_records_that_are_empty_tiny_or_padded(tls: Tls, tmp_path: Path) -> None:
     forged = Forged(tmp_path, tls)
     first, *more = mutations(9)
@@ -38,7 +42,10 @@ def test_tshark_opens_records_that_are_empty_tiny_or_padded(tls: Tls, tmp_path: 
         forged.send(1, padding=5)
     recorded = forged.finish()
     said = recorded.connections[0].said
-    assert oracle.plain(recorded.path, recorded.keylog, 0, said.server) == (b"".join(said.c2s), b"".join(said.s2c))
+    assert oracle.plain(recorded.path, recorded.keylog, 0, said.server) == (
+        b"".join(said.c2s),
+        b"".join(said.s2c),
+    )
     assert len(said.s2c) >= 9
 
 
@@ -50,7 +57,10 @@ def test_a_spoilt_record_holds_nothing(tmp_path: Path) -> None:
     forged.send(1, three)
     recorded = forged.finish()
     assert recorded.connections[0].said.s2c == [one, three]
-    assert one in oracle.plain(recorded.path, recorded.keylog, 0, recorded.connections[0].said.server)[1]
+    assert (
+        one
+        in oracle.plain(recorded.path, recorded.keylog, 0, recorded.connections[0].said.server)[1]
+    )
 
 
 def test_a_forged_capture_can_be_damaged(tmp_path: Path) -> None:
@@ -59,7 +69,9 @@ def test_a_forged_capture_can_be_damaged(tmp_path: Path) -> None:
         forged.send(1, data)
     tape = taped(forged.finish())
     whole = [place for place, packet in enumerate(tape.packets) if packet.size]
-    left = untouched(tape, [packet for place, packet in enumerate(tape.packets) if place != whole[-3]])
+    left = untouched(
+        tape, [packet for place, packet in enumerate(tape.packets) if place != whole[-3]]
+    )
     assert [len(left[flow].messages) for flow in sorted(left, key=lambda flow: flow[2])] == [0, 19]
 
 

@@ -1,6 +1,8 @@
-"""Every way of speaking TLS that the tests read: ``make("1.3 key updates of both", folder)`` records it.
+"""Every way of speaking TLS that the tests read: ``make("1.3 key updates of both", folder)``
+records it.
 
-Stories are short, for each takes half a second; only records of maximum size and key updates need some volume.
+Stories are short, for each takes half a second; only records of maximum size and key updates need
+some volume.
 """
 
 from __future__ import annotations
@@ -70,21 +72,34 @@ VARIANTS = {
     "1.3 records of maximum size": Variant(Tls(), bulky),
     "1.3 key updates of the client": Variant(Tls(client=Habits(update_every=5)), chatty),
     "1.3 key updates of the server": Variant(Tls(server=Habits(update_every=5)), chatty),
-    "1.3 key updates of both": Variant(Tls(client=Habits(update_every=7), server=Habits(update_every=4, update_both=True)), chatty),
+    "1.3 key updates of both": Variant(
+        Tls(client=Habits(update_every=7), server=Habits(update_every=4, update_both=True)), chatty
+    ),
     "1.3 resumed": Variant(Tls(resume=True), twice),
     "1.3 early data": Variant(Tls(resume=True, client=_EARLY, server=_EARLY), twice),
     "1.3 mutual": Variant(Tls(mutual=True)),
     "1.3 hello retry request": Variant(Tls(groups=("P-256:X25519", "X25519"))),
     **{f"1.2 {suite}": Variant(Tls("1.2", suite)) for suite in AEAD_1_2},
     **{f"1.2 {suite} encrypt-then-MAC": Variant(Tls("1.2", suite)) for suite in CBC_1_2},
-    **{f"1.2 {suite} MAC-then-encrypt": Variant(Tls("1.2", suite, encrypt_then_mac=False)) for suite in CBC_1_2},
+    **{
+        f"1.2 {suite} MAC-then-encrypt": Variant(Tls("1.2", suite, encrypt_then_mac=False))
+        for suite in CBC_1_2
+    },
     "1.2 no extended master secret": Variant(Tls("1.2", AEAD_1_2[0], extended_master_secret=False)),
-    "1.2 no extended master secret, CBC": Variant(Tls("1.2", CBC_1_2[0], extended_master_secret=False, encrypt_then_mac=False)),
-    "1.2 tiny records": Variant(Tls("1.2", CBC_1_2[2], client=Habits((1, 2, 30)), server=Habits((1, 3, 100, 17)))),
+    "1.2 no extended master secret, CBC": Variant(
+        Tls("1.2", CBC_1_2[0], extended_master_secret=False, encrypt_then_mac=False)
+    ),
+    "1.2 tiny records": Variant(
+        Tls("1.2", CBC_1_2[2], client=Habits((1, 2, 30)), server=Habits((1, 3, 100, 17)))
+    ),
     "1.2 records of maximum size": Variant(Tls("1.2", CBC_1_2[0], server=Habits((MOST, 1))), bulky),
     "1.2 resumed by ticket": Variant(Tls("1.2", AEAD_1_2[0], resume=True), twice),
-    "1.2 resumed by session ID": Variant(Tls("1.2", AEAD_1_2[0], resume=True, tickets=False), twice),
-    "1.2 resumed by ticket, no extended master secret": Variant(Tls("1.2", CBC_1_2[0], resume=True, extended_master_secret=False), twice),
+    "1.2 resumed by session ID": Variant(
+        Tls("1.2", AEAD_1_2[0], resume=True, tickets=False), twice
+    ),
+    "1.2 resumed by ticket, no extended master secret": Variant(
+        Tls("1.2", CBC_1_2[0], resume=True, extended_master_secret=False), twice
+    ),
     "1.2 mutual": Variant(Tls("1.2", AEAD_1_2[3], mutual=True)),
 }
 """By name, which begins with the version."""

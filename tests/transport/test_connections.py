@@ -16,7 +16,10 @@ from tests.builders import ACK, FIN, RST, SYN, Conversation, Segment
 def ends(tmp_path: Path, segments: list[Segment]) -> list[tuple[str, str, str]]:
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(builders.recorded(segments)))
-    return [(link.client, link.server, link.starts) for link in builders.read(path).transport.connections]
+    return [
+        (link.client, link.server, link.starts)
+        for link in builders.read(path).transport.connections
+    ]
 
 
 def test_the_syn_decides_who_is_the_client(tmp_path: Path) -> None:
@@ -47,13 +50,20 @@ def test_connections_are_numbered_by_first_packet(tmp_path: Path) -> None:
     made = [Conversation(client=("10.0.0.9", port)) for port in (3, 1, 2)]
     for one in made:
         one.handshake()
-    clients = [client for client, _, _ in ends(tmp_path, [segment for one in made for segment in one.segments])]
+    clients = [
+        client
+        for client, _, _ in ends(tmp_path, [segment for one in made for segment in one.segments])
+    ]
     assert clients == ["10.0.0.9:3", "10.0.0.9:1", "10.0.0.9:2"]
 
 
 def reused(tmp_path: Path, *conversations: Conversation) -> builders.Reading:
     path = tmp_path / "x.pcap"
-    path.write_bytes(builders.pcap(builders.recorded([segment for one in conversations for segment in one.segments])))
+    path.write_bytes(
+        builders.pcap(
+            builders.recorded([segment for one in conversations for segment in one.segments])
+        )
+    )
     return builders.read(path)
 
 
@@ -100,7 +110,9 @@ def later(segments: list[Segment], by_ns: int) -> list[Segment]:
     return [replace(segment, time_ns=segment.time_ns + by_ns) for segment in segments]
 
 
-def told(tmp_path: Path, *files: list[Segment], batch_bytes: int = 1 << 24) -> tuple[dict[tuple[int, int], bytes], int]:
+def told(
+    tmp_path: Path, *files: list[Segment], batch_bytes: int = 1 << 24
+) -> tuple[dict[tuple[int, int], bytes], int]:
     """What each direction of each connection said, and how many bytes were duplicates."""
     paths = [tmp_path / f"{number}.pcap" for number in range(len(files))]
     for path, segments in zip(paths, files, strict=True):
@@ -110,28 +122,47 @@ def told(tmp_path: Path, *files: list[Segment], batch_bytes: int = 1 << 24) -> t
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 24])
-@pytest.mark.parametrize("lost", [(), (1,), (1, 2)])  # the answer to the SYN, and the answer to that
-@pytest.mark.parametrize(("end", "by_ns"), [(end, SECOND if end != "none" else 41 * SECOND) for end in ENDS])
+@pytest.mark.parametrize(
+    "lost", [(), (1,), (1, 2)]
+)  # the answer to the SYN, and the answer to that
+@pytest.mark.parametrize(
+    ("end", "by_ns"), [(end, SECOND if end != "none" else 41 * SECOND) for end in ENDS]
+)
 def test_a_conversation_that_is_played_again_with_the_same_numbers_is_another_connection(
     tmp_path: Path, end: str, by_ns: int, lost: tuple[int, ...], batch_bytes: int
 ) -> None:
     whole, _ = told(tmp_path, talk(end))
-    again = [segment for place, segment in enumerate(later(talk(end), by_ns)) if place not in lost or "one side" in end]
-    streams, duplicate = told(tmp_path, [*talk(end), *again, *later(talk(end), 2 * by_ns)], batch_bytes=batch_bytes)
+    again = [
+        segment
+        for place, segment in enumerate(later(talk(end), by_ns))
+        if place not in lost or "one side" in end
+    ]
+    streams, duplicate = told(
+        tmp_path, [*talk(end), *again, *later(talk(end), 2 * by_ns)], batch_bytes=batch_bytes
+    )
     assert duplicate == 0
-    assert streams == {(number, side): data for number in (1, 2, 3) for (_, side), data in whole.items()}
+    assert streams == {
+        (number, side): data for number in (1, 2, 3) for (_, side), data in whole.items()
+    }
 
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("by_ns", [0, 1000, SECOND // 2])
-def test_packets_that_are_captured_twice_are_duplicates(tmp_path: Path, end: str, by_ns: int) -> None:
+def test_packets_that_are_captured_twice_are_duplicates(
+    tmp_path: Path, end: str, by_ns: int
+) -> None:
     whole, _ = told(tmp_path, talk(end))
-    assert told(tmp_path, [*talk(end), *later(talk(end), by_ns)]) == (whole, sum(len(segment.payload) for segment in talk(end)))
+    assert told(tmp_path, [*talk(end), *later(talk(end), by_ns)]) == (
+        whole,
+        sum(len(segment.payload) for segment in talk(end)),
+    )
     assert told(tmp_path, talk(end), later(talk(end), by_ns))[0] == whole
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_capture_that_is_read_twice_says_the_same_whatever_was_sent_again_or_played_again_in_it(tmp_path: Path, end: str) -> None:
+def test_a_capture_that_is_read_twice_says_the_same_whatever_was_sent_again_or_played_again_in_it(
+    tmp_path: Path, end: str
+) -> None:
     made = [talk(end)[0], *later(talk(end), 32 * SECOND)]  # a SYN that had no answer
     made += later(made, 100 * SECOND)
     once, _ = told(tmp_path, made)
@@ -183,7 +214,9 @@ def test_what_lies_far_behind_the_end_of_a_connection_is_of_the_next_one(
 
 
 @pytest.mark.parametrize("behind", [1 << 22, 1 << 29])
-def test_what_lies_far_before_the_first_byte_of_a_closed_connection_is_of_the_next_one(tmp_path: Path, behind: int) -> None:
+def test_what_lies_far_before_the_first_byte_of_a_closed_connection_is_of_the_next_one(
+    tmp_path: Path, behind: int
+) -> None:
     first, second = Conversation(server_isn=1 << 30), Conversation(server_isn=(1 << 30) - behind)
     first.handshake()
     first.stream(False, b"first")
@@ -193,11 +226,18 @@ def test_what_lies_far_before_the_first_byte_of_a_closed_connection_is_of_the_ne
     assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
 
 
-def test_a_connection_without_a_syn_has_the_first_far_off_segments_of_both_directions(tmp_path: Path) -> None:
+def test_a_connection_without_a_syn_has_the_first_far_off_segments_of_both_directions(
+    tmp_path: Path,
+) -> None:
     first, second = Conversation(), Conversation(client_isn=2_000_000_000, server_isn=3_000_000_000)
     first.handshake()
     first.stream(False, b"first")
-    for by_client, data in ((True, b"hello?"), (False, b"hello."), (True, b"open?"), (False, b"opened.")):
+    for by_client, data in (
+        (True, b"hello?"),
+        (False, b"hello."),
+        (True, b"open?"),
+        (False, b"opened."),
+    ):
         second.send(by_client, data)
     reading = reused(tmp_path, first, second)
     assert (reading.streams[2, 0], reading.streams[2, 1]) == (b"hello?open?", b"hello.opened.")
@@ -207,7 +247,9 @@ def test_a_connection_without_a_syn_has_the_first_far_off_segments_of_both_direc
 
 @pytest.mark.parametrize("after_ns", [10_000, 10_000_000, 5_000_000_000])
 @pytest.mark.parametrize("reset_by_client", [False, True])
-def test_a_connection_goes_on_after_a_reset_that_its_ends_ignored(tmp_path: Path, after_ns: int, reset_by_client: bool) -> None:
+def test_a_connection_goes_on_after_a_reset_that_its_ends_ignored(
+    tmp_path: Path, after_ns: int, reset_by_client: bool
+) -> None:
     made = Conversation()
     made.handshake()
     made.stream(False, b"first")
@@ -221,7 +263,9 @@ def test_a_connection_goes_on_after_a_reset_that_its_ends_ignored(tmp_path: Path
     assert [(life.closed, life.closed_by) for life in reading.transport.lifetimes] == [("fin", 0)]
 
 
-def test_a_far_off_segment_that_the_next_connection_does_not_acknowledge_is_wrong(tmp_path: Path) -> None:
+def test_a_far_off_segment_that_the_next_connection_does_not_acknowledge_is_wrong(
+    tmp_path: Path,
+) -> None:
     first, second = Conversation(), Conversation(client_isn=2_000_000_000, server_isn=3_000_000_000)
     first.handshake()
     first.stream(False, b"first")
@@ -233,7 +277,9 @@ def test_a_far_off_segment_that_the_next_connection_does_not_acknowledge_is_wron
     assert (reading.streams[2, 0], reading.streams[2, 1]) == (b"thanks", b"news, news.")
 
 
-def test_bytes_of_a_far_off_segment_are_released_by_the_one_that_shows_what_it_was(tmp_path: Path) -> None:
+def test_bytes_of_a_far_off_segment_are_released_by_the_one_that_shows_what_it_was(
+    tmp_path: Path,
+) -> None:
     first, second = Conversation(server_isn=100), Conversation(server_isn=2_000_000_000)
     first.handshake()
     second.stream(False, b"second half", sizes=(7,), ack_every=0)
@@ -286,7 +332,9 @@ def test_pairs_are_exact_and_grow(parts: int) -> None:
     number, side = (np.concatenate(columns) for columns in zip(*found, strict=True))
     expected: dict[frozenset[tuple[int, ...]] | tuple[int, ...], int] = {}
     for row, pair, end in zip(tcp.tolist(), number.tolist(), side.tolist(), strict=True):
-        source, target = ((*row[end : end + 2], row[PORTS + end // 2]) for end in (ADDRESSES, ADDRESSES + 2))
+        source, target = (
+            (*row[end : end + 2], row[PORTS + end // 2]) for end in (ADDRESSES, ADDRESSES + 2)
+        )
         assert expected.setdefault(frozenset((source, target)), len(expected)) == pair
         if source != target:
             assert end == (source > target)
@@ -328,9 +376,20 @@ def packets_of(words: IntArray, ports: IntArray) -> IntArray:
 
 def assert_known(pairs: AddressPairs, tcp: IntArray, number: IntArray, side: IntArray) -> None:
     words = pairs.words(number)
-    for row, pair, end, known in zip(tcp[:500], number.tolist(), side.tolist(), words.tolist(), strict=False):
-        sender, other = ((np.stack(halves(row[end : end + 2]), axis=-1).ravel().tolist(), int(row[PORTS + end // 2])) for end in (0, 2))
+    for row, pair, end, known in zip(
+        tcp[:500], number.tolist(), side.tolist(), words.tolist(), strict=False
+    ):
+        sender, other = (
+            (
+                np.stack(halves(row[end : end + 2]), axis=-1).ravel().tolist(),
+                int(row[PORTS + end // 2]),
+            )
+            for end in (0, 2)
+        )
         low, high = (other, sender) if end else (sender, other)
         assert known == [*low[0], *high[0], low[1], high[1]]
-        assert [pairs.address(pair, 0), pairs.address(pair, 1)] == [endpoint_text(*low), endpoint_text(*high)]
+        assert [pairs.address(pair, 0), pairs.address(pair, 1)] == [
+            endpoint_text(*low),
+            endpoint_text(*high),
+        ]
         assert pairs.ports(np.array([pair, pair]), np.array([0, 1])).tolist() == [low[1], high[1]]

@@ -13,27 +13,39 @@ from dcpinspect.transport.flow_records import END, HELD, HOLE, TransportTables
 
 
 def tables_of(chance: random.Random, sides: int) -> TransportTables:
-    """Entries of directions as reassembly may leave them, in any order of directions; some connections have no flows."""
+    """Entries of directions as reassembly may leave them, in any order of directions; some
+    connections have no flows.
+    """
     tables = TransportTables()
     tables.counts, tables.connections, tables.sides = (
         flow_records.TableCounts.one(),
         flow_records.ConnectionRows.zeros(sides),
         flow_records.Sides.zeros(2 * sides),
     )
-    tables.flows, tables.entries = flow_records.Flows.reset(2 + 2 * sides), flow_records.StreamEntries.zeros(40 * sides)
+    tables.flows, tables.entries = (
+        flow_records.Flows.reset(2 + 2 * sides),
+        flow_records.StreamEntries.zeros(40 * sides),
+    )
     tables.recent, tables.nodes, tables.address_pairs = (
         flow_records.FlowHoles.zeros(1),
         flow_records.Nodes.zeros(1),
         flow_records.EndpointPairs.zeros(1),
     )
     tables.routes = flow_records.Routes.zeros(1)
-    tables.segment, tables.stray, tables.fresh = flow_records.Segment.one(), flow_records.Segment.one(), np.zeros(1, np.int64)
+    tables.segment, tables.stray, tables.fresh = (
+        flow_records.Segment.one(),
+        flow_records.Segment.one(),
+        np.zeros(1, np.int64),
+    )
     queues = []
     for side in range(sides):
         if chance.random() < 0.5:
             tables.connections[side >> 1].flows = 2 + (side & -2)
         flow = tables.flows[2 + side]
-        flow.released, flow.opened_by = chance.randrange(50), chance.choice((0, 0, chance.randrange(200)))
+        flow.released, flow.opened_by = (
+            chance.randrange(50),
+            chance.choice((0, 0, chance.randrange(200))),
+        )
         tables.sides[side].started = chance.randrange(2)
         pieces: list[tuple[int, int]] = [
             (
@@ -42,7 +54,10 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
             )
             for _ in range(chance.choice((0, 1, 1, 1, 2, 5)))
         ]
-        queues.append([(side, *piece) for piece in pieces] + ([(side, 0, END)] if chance.random() < 0.5 else []))
+        queues.append(
+            [(side, *piece) for piece in pieces]
+            + ([(side, 0, END)] if chance.random() < 0.5 else [])
+        )
     offsets = [chance.choice((0, 0, 0, 100)) for _ in range(sides)]
     while any(queues):
         side, length, source = chance.choice([queue for queue in queues if queue]).pop(0)
@@ -50,13 +65,17 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
         entry.side, entry.length, entry.source, entry.offset = side, length, source, offsets[side]
         offsets[side] += length
         entry.release = chance.randrange(100)
-        entry.packet.number, entry.packet.frame, entry.packet.file, entry.packet.time = (chance.randrange(1 << 40) for _ in range(4))
+        entry.packet.number, entry.packet.frame, entry.packet.file, entry.packet.time = (
+            chance.randrange(1 << 40) for _ in range(4)
+        )
         tables.counts.entries += 1
     return tables
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
-def test_directions_have_their_entries_and_their_first_bytes(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directions_have_their_entries_and_their_first_bytes(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel = directions.list_directions
     assert isinstance(kernel, Kernel)
     monkeypatch.setattr(directions, "list_directions", getattr(kernel, form))
@@ -66,7 +85,10 @@ def test_directions_have_their_entries_and_their_first_bytes(form: str, monkeypa
         tables = tables_of(chance, chance.randrange(2, 30))
         if not tables.counts.entries:
             continue
-        made = sorted((tables.entries[at] for at in range(tables.counts.entries)), key=lambda entry: entry.side)
+        made = sorted(
+            (tables.entries[at] for at in range(tables.counts.entries)),
+            key=lambda entry: entry.side,
+        )
         found = Directions(tables)
         first = found.first_bytes(data, lambda entries: entries.length + 7)
         starts, stops, holes = (column.tolist() for column in found.edges)
@@ -76,7 +98,8 @@ def test_directions_have_their_entries_and_their_first_bytes(form: str, monkeypa
         for at, (side, group) in enumerate(itertools.groupby(made, key=lambda entry: entry.side)):
             own = list(group)
             assert [(entry.offset, entry.source, entry.release) for entry in own] == [
-                (entry.offset, entry.source, entry.release) for entry in found.entries[starts[at] : stops[at]]
+                (entry.offset, entry.source, entry.release)
+                for entry in found.entries[starts[at] : stops[at]]
             ]
             assert holes[at] == sum(entry.source == HOLE for entry in own)
             has_flow = tables.connections[side >> 1].flows > 0
@@ -88,17 +111,39 @@ def test_directions_have_their_entries_and_their_first_bytes(form: str, monkeypa
             assert first.number[at] == side
             assert first.length[at] == (0 if not given else begin.length if is_one else -1)
             packet = (first.packet[at], first.frame[at], first.file[at], first.time[at])
-            assert packet == (begin.packet.number, begin.packet.frame, begin.packet.file, begin.packet.time)
-            assert (first.start[at], first.release[at], first.place[at]) == (begin.source, max(before, begin.release), begin.length + 7)
+            assert packet == (
+                begin.packet.number,
+                begin.packet.frame,
+                begin.packet.file,
+                begin.packet.time,
+            )
+            assert (first.start[at], first.release[at], first.place[at]) == (
+                begin.source,
+                max(before, begin.release),
+                begin.length + 7,
+            )
             assert (first.is_start[at], first.is_end[at]) == (is_started, is_end)
-            assert (first.end_packet[at], first.end_time[at]) == (last.packet.number, last.packet.time)
+            assert (first.end_packet[at], first.end_time[at]) == (
+                last.packet.number,
+                last.packet.time,
+            )
             assert first.end_release[at] == max(before, *(entry.release for entry in own))
-            is_whole = all(entry.source >= 0 for entry in given) and sum(entry.length for entry in given) <= MOST_FIRST
+            is_whole = (
+                all(entry.source >= 0 for entry in given)
+                and sum(entry.length for entry in given) <= MOST_FIRST
+            )
             if len(given) > 1 and begin.offset == 0 and is_started and is_whole:
                 for entry in given:
                     before = max(before, entry.release)
-                    packet = (entry.packet.number, entry.packet.frame, entry.packet.file, entry.packet.time)
-                    pieces.append((at, entry.source, entry.length, *packet, before, entry.length + 7))
+                    packet = (
+                        entry.packet.number,
+                        entry.packet.frame,
+                        entry.packet.file,
+                        entry.packet.time,
+                    )
+                    pieces.append(
+                        (at, entry.source, entry.length, *packet, before, entry.length + 7)
+                    )
             if has_flow and at % 2:
                 released[2 + side] = first.end_release[at]
         assert list(zip(*(column.tolist() for column in first.pieces), strict=True)) == pieces

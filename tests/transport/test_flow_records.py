@@ -1,4 +1,6 @@
-"""The declarations of what reassembly remembers: each field says what it means, and numbers count what there is."""
+"""The declarations of what reassembly remembers: each field says what it means, and numbers count
+what there is.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from dcpinspect.kernels.structs import Struct
 from dcpinspect.transport import flow_records
 from tests.declared import counted, declared, stands_beside, unexplained
 
-STRUCTS = pytest.mark.parametrize("struct", declared(dcpinspect.transport), ids=lambda struct: struct.__name__)
+STRUCTS = pytest.mark.parametrize(
+    "struct", declared(dcpinspect.transport), ids=lambda struct: struct.__name__
+)
 
 
 @STRUCTS

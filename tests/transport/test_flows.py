@@ -5,7 +5,15 @@ import pytest
 
 from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.flow_records import END, HOLE, RECENT_HOLES, TransportTables
-from dcpinspect.transport.flows import close_side, close_sides, drop_stray, enter_hole, give_up_gap, late_bytes, own_flow
+from dcpinspect.transport.flows import (
+    close_side,
+    close_sides,
+    drop_stray,
+    enter_hole,
+    give_up_gap,
+    late_bytes,
+    own_flow,
+)
 from dcpinspect.transport.waiting import insert, new_node
 
 
@@ -14,11 +22,23 @@ class Flow:
 
     def __init__(self) -> None:
         self.tables = tables = TransportTables()
-        tables.connections, tables.flows, tables.nodes = r.ConnectionRows.zeros(1), r.Flows.zeros(6), r.Nodes.zeros(20)
-        tables.recent, tables.entries, tables.fresh = r.FlowHoles.zeros(4 * RECENT_HOLES), r.StreamEntries.zeros(20), np.zeros(20, np.int64)
+        tables.connections, tables.flows, tables.nodes = (
+            r.ConnectionRows.zeros(1),
+            r.Flows.zeros(6),
+            r.Nodes.zeros(20),
+        )
+        tables.recent, tables.entries, tables.fresh = (
+            r.FlowHoles.zeros(4 * RECENT_HOLES),
+            r.StreamEntries.zeros(20),
+            np.zeros(20, np.int64),
+        )
         tables.address_pairs, tables.counts = r.EndpointPairs.zeros(1), r.TableCounts.one()
         tables.routes = r.Routes.zeros(1)
-        tables.segment, tables.stray, tables.counts.connections = r.Segment.one(), r.Segment.one(), 1
+        tables.segment, tables.stray, tables.counts.connections = (
+            r.Segment.one(),
+            r.Segment.one(),
+            1,
+        )
         tables.sides = r.Sides.reset(2)
         tables.sides.packets[:] = 1
         self.flow, self.packet = tables.flows[own_flow(tables, 0)], tables.segment.packet
@@ -33,7 +53,10 @@ class Flow:
     @property
     def entered(self) -> list[tuple[int, int, int]]:
         """Stream offset, length, source."""
-        return [(entry.offset, entry.length, entry.source) for entry in self.tables.entries[: self.tables.counts.entries]]
+        return [
+            (entry.offset, entry.length, entry.source)
+            for entry in self.tables.entries[: self.tables.counts.entries]
+        ]
 
 
 def test_a_gap_that_is_given_up_lets_go_of_all_that_follows_it() -> None:
@@ -72,7 +95,9 @@ def test_late_bytes_are_those_of_recent_holes_and_from_before_the_capture() -> N
         ("fin_at", 11, 1),
     ],
 )
-def test_at_the_end_what_was_acknowledged_or_closed_and_never_seen_is_a_hole(column: str, at: int, hole: int) -> None:
+def test_at_the_end_what_was_acknowledged_or_closed_and_never_seen_is_a_hole(
+    column: str, at: int, hole: int
+) -> None:
     one = Flow()
     setattr(one.flow, column, at)
     one.tables.sides[0].has_fin = column == "fin_at"

@@ -12,9 +12,25 @@ S = 1_000_000_000
 
 
 def add(
-    table: f.Fragments, start: int, length: int, more: bool, *, data: bytes = DATA, cut: int = 0, time_ns: int = 0, key: object = "key"
+    table: f.Fragments,
+    start: int,
+    length: int,
+    more: bool,
+    *,
+    data: bytes = DATA,
+    cut: int = 0,
+    time_ns: int = 0,
+    key: object = "key",
 ) -> f.Datagram | None:
-    return table.add(key, time_ns, start, length, data[start : start + length - cut], more=more, head=b"head%d" % start)
+    return table.add(
+        key,
+        time_ns,
+        start,
+        length,
+        data[start : start + length - cut],
+        more=more,
+        head=b"head%d" % start,
+    )
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)])
@@ -29,7 +45,15 @@ def test_any_order_makes_the_datagram_with_the_last_piece(order: tuple[int, ...]
 
 def test_copies_of_a_fragment_change_nothing_before_and_after_it_is_whole() -> None:
     table = f.Fragments()
-    assert [add(table, *PIECES[i]) is not None for i in (0, 0, 1, 1, 2, 2, 0)] == [False, False, False, False, True, False, False]
+    assert [add(table, *PIECES[i]) is not None for i in (0, 0, 1, 1, 2, 2, 0)] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     table.finish()
     assert table.lost == 0
 
@@ -88,7 +112,9 @@ def test_memory_is_bounded_the_oldest_go_first() -> None:
     assert table.add(9_999, 0, 40_000, 8, b"12345678", more=False, head=b"") is not None
 
 
-@pytest.mark.parametrize(("start", "length", "more"), [(0, 0, True), (0, 12, True), (65_528, 8, False), (0, -8, False)])
+@pytest.mark.parametrize(
+    ("start", "length", "more"), [(0, 0, True), (0, 12, True), (65_528, 8, False), (0, -8, False)]
+)
 def test_fragments_that_cannot_be_are_refused(start: int, length: int, more: bool) -> None:
     with pytest.raises(ValueError, match="no such fragment"):
         f.Fragments().add("key", 0, start, length, b"", more=more, head=b"")
@@ -106,6 +132,15 @@ def test_the_packets_that_its_fragments_came_in_are_known_but_not_those_of_copie
     found = None
     for number, place in ((7, 0), (8, 0), (9, 2), (12, 1)):
         start, length, more = PIECES[place]
-        found = table.add("key", 0, start, length, DATA[start : start + length], more=more, head=b"", packet=number)
+        found = table.add(
+            "key",
+            0,
+            start,
+            length,
+            DATA[start : start + length],
+            more=more,
+            head=b"",
+            packet=number,
+        )
     assert found is not None
     assert found.packets == (7, 9, 12)

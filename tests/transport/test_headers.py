@@ -19,16 +19,37 @@ from tests import builders
 from tests.builders import ACK, PSH, Segment
 from tests.catalogue import each
 
-SIX = Segment(True, 4_000_000_000, 7, ACK | PSH, b"payload", client=("2001:db8::1", 50_000), server=("::1", 11_210))
+SIX = Segment(
+    True,
+    4_000_000_000,
+    7,
+    ACK | PSH,
+    b"payload",
+    client=("2001:db8::1", 50_000),
+    server=("::1", 11_210),
+)
 FOUR = Segment(False, 4_000_000_000, 7, ACK | PSH, b"payload")
 
 
-def batch_of(*packets: bytes, link_type: int = 1, cut: int = 1 << 20, wire: int | None = None) -> PacketBatch:
+def batch_of(
+    *packets: bytes, link_type: int = 1, cut: int = 1 << 20, wire: int | None = None
+) -> PacketBatch:
     sizes = np.array([min(cut, len(packet)) for packet in packets], np.int64)
     wires = np.array([wire or len(packet) for packet in packets], np.int64)
     data = np.frombuffer(b"".join(packet[:cut] for packet in packets), np.uint8)
     count = len(packets)
-    return PacketBatch(data, np.cumsum(sizes) - sizes, sizes, wires, np.zeros(count, np.int64), np.full(count, link_type), 0, 1, 0, 0)
+    return PacketBatch(
+        data,
+        np.cumsum(sizes) - sizes,
+        sizes,
+        wires,
+        np.zeros(count, np.int64),
+        np.full(count, link_type),
+        0,
+        1,
+        0,
+        0,
+    )
 
 
 def parsed(batch: PacketBatch) -> h.Headers:
@@ -41,7 +62,19 @@ def class_of(packet: Packet | bytes, **options: int) -> str:
 
 @pytest.mark.parametrize("segment", [FOUR, SIX], ids=["ipv4", "ipv6"])
 @pytest.mark.parametrize(
-    "link_type", [builders.ETHERNET, builders.NULL, builders.LOOP, builders.COOKED, builders.COOKED_2, builders.RAW, 12, 14, 228, 229]
+    "link_type",
+    [
+        builders.ETHERNET,
+        builders.NULL,
+        builders.LOOP,
+        builders.COOKED,
+        builders.COOKED_2,
+        builders.RAW,
+        12,
+        14,
+        228,
+        229,
+    ],
 )
 def test_every_link_type_gives_the_same_columns(segment: Segment, link_type: int) -> None:
     batch = batch_of(builders.frame(segment, link_type=link_type), link_type=link_type)
@@ -58,7 +91,10 @@ def test_vlan_tags_are_stepped_over(vlans: tuple[int, ...]) -> None:
 
 
 def test_null_link_type_takes_both_byte_orders() -> None:
-    swapped = bytes(reversed(builders.frame(SIX, link_type=builders.NULL)[:4])) + builders.frame(SIX, link_type=builders.NULL)[4:]
+    swapped = (
+        bytes(reversed(builders.frame(SIX, link_type=builders.NULL)[:4]))
+        + builders.frame(SIX, link_type=builders.NULL)[4:]
+    )
     assert class_of(swapped, link_type=0) == "used"
 
 
@@ -123,14 +159,25 @@ def test_an_unknown_link_type_is_unusual() -> None:
 
 def test_other_ports_are_counted_by_the_lower_one() -> None:
     parser = h.HeaderParser((11_210,))
-    parser.parse(batch_of(bytes(ETHER / IP() / TCP(sport=9000, dport=5001)), bytes(ETHER / IP() / TCP(sport=5001, dport=9000))))
+    parser.parse(
+        batch_of(
+            bytes(ETHER / IP() / TCP(sport=9000, dport=5001)),
+            bytes(ETHER / IP() / TCP(sport=5001, dport=9000)),
+        )
+    )
     assert np.flatnonzero(parser.other_ports).tolist() == [5001]
     assert parser.counts.tolist() == [0, 0, 2, 0, 0, 0, 0, 0]
 
 
 def both(kernel: Kernel[..., int], *arguments: object) -> None:
     """Runs both forms and compares what they return and write."""
-    copies = [[argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments] for _ in range(2)]
+    copies = [
+        [
+            argument.copy() if isinstance(argument, np.ndarray) else argument
+            for argument in arguments
+        ]
+        for _ in range(2)
+    ]
     results = [kernel.interpreted(*copies[0]), kernel.compiled(*copies[1])]
     assert results[0] == results[1]
     for one, other in zip(*copies, strict=True):
@@ -138,13 +185,26 @@ def both(kernel: Kernel[..., int], *arguments: object) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.binary(max_size=90), st.integers(0, 3), st.binary(max_size=6)), max_size=8),
+    st.lists(
+        st.tuples(
+            st.integers(0, 5), st.binary(max_size=90), st.integers(0, 3), st.binary(max_size=6)
+        ),
+        max_size=8,
+    ),
     st.sampled_from([1, 0, 108, 113, 276, 101, 5]),
 )
-def test_interpreted_and_compiled_agree_on_any_bytes(parts: list[tuple[int, bytes, int, bytes]], link_type: int) -> None:
+def test_interpreted_and_compiled_agree_on_any_bytes(
+    parts: list[tuple[int, bytes, int, bytes]], link_type: int
+) -> None:
     packets = []
     for kind, noise, place, patch in parts:
-        packet = bytearray(noise if kind == 0 else builders.frame(FOUR if kind % 2 else SIX, link_type=link_type if link_type != 5 else 1))
+        packet = bytearray(
+            noise
+            if kind == 0
+            else builders.frame(
+                FOUR if kind % 2 else SIX, link_type=link_type if link_type != 5 else 1
+            )
+        )
         at = place * 13
         packet[at : at + len(patch)] = patch
         packets.append(bytes(packet))

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from dcpinspect.arrays import grown
 from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.flows import close_sides, own_flow, put_aside
-from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, NETWORK, PAYLOAD, PORTS, SEQ, TAKES, WIRE
+from dcpinspect.transport.headers import (
+    ACKED,
+    CAPTURED,
+    COLUMNS,
+    FLAGS,
+    NETWORK,
+    PAYLOAD,
+    PORTS,
+    SEQ,
+    TAKES,
+    WIRE,
+)
 from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.waiting import NODE_COST
@@ -45,7 +56,11 @@ def test_a_gap_waits_for_64_packets_after_its_acknowledgement(tmp_path: Path) ->
     reading = read(tmp_path, segments)
     assert reading.holes[1, 1] == [(7, 8)]
     # packet 17 acknowledges the lost byte, packet 18 brings the one after it and so shows the gap
-    batches = [chunk for batch in builders.open_capture(tmp_path / "x.pcap") for chunk in server_chunks(batch)]
+    batches = [
+        chunk
+        for batch in builders.open_capture(tmp_path / "x.pcap")
+        for chunk in server_chunks(batch)
+    ]
     assert batches[0].segments.packet[7:9].tolist() == [18 + 64, 18]
     assert batches[0].segments.release[7:9].tolist() == [18 + 64, 18 + 64]
 
@@ -82,7 +97,9 @@ def test_a_gap_that_nobody_acknowledged_waits_for_the_end(tmp_path: Path) -> Non
 
 
 def asked(*, late: int, to_server: bool = True) -> Conversation:
-    """A question of one side and the other side's answer, in three segments; the question is recorded ``late`` places later."""
+    """A question of one side and the other side's answer, in three segments; the question is
+    recorded ``late`` places later.
+    """
     made = Conversation()
     made.handshake()
     made.send(to_server, b"ask")
@@ -93,14 +110,18 @@ def asked(*, late: int, to_server: bool = True) -> Conversation:
 
 
 def released(tmp_path: Path, made: Conversation) -> dict[int, list[tuple[int, int]]]:
-    """By direction, of each segment with bytes: its number, and that of the packet that released it; what came before the end."""
+    """By direction, of each segment with bytes: its number, and that of the packet that released
+    it; what came before the end.
+    """
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(builders.recorded(made.segments), magic=0xA1B23C4D))
     found: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
     reassembler = builders.Reassembler()
     for batch in builders.open_capture(path):
         for chunk in reassembler.feed(batch):
-            found[chunk.direction] += zip(chunk.segments.packet.tolist(), chunk.segments.release.tolist(), strict=True)
+            found[chunk.direction] += zip(
+                chunk.segments.packet.tolist(), chunk.segments.release.tolist(), strict=True
+            )
     return found
 
 
@@ -108,16 +129,25 @@ def released(tmp_path: Path, made: Conversation) -> dict[int, list[tuple[int, in
 def test_a_server_s_bytes_wait_for_those_that_they_acknowledge(tmp_path: Path, late: int) -> None:
     came = [3 + place for place in range(4) if place != late]
     found = released(tmp_path, asked(late=late))
-    assert found == {0: [(3 + late, 3 + late)], 1: [(packet, max(packet, 3 + late)) for packet in came]}
+    assert found == {
+        0: [(3 + late, 3 + late)],
+        1: [(packet, max(packet, 3 + late)) for packet in came],
+    }
 
 
-def test_a_client_s_bytes_wait_for_the_packet_after_those_that_they_acknowledge(tmp_path: Path) -> None:
+def test_a_client_s_bytes_wait_for_the_packet_after_those_that_they_acknowledge(
+    tmp_path: Path,
+) -> None:
     made = asked(late=2, to_server=False)
-    assert released(tmp_path, made) == {0: [(3, 6), (4, 6), (6, 6)], 1: [(5, 5)]}, "of one packet the client's bytes would be first"
+    assert released(tmp_path, made) == {0: [(3, 6), (4, 6), (6, 6)], 1: [(5, 5)]}, (
+        "of one packet the client's bytes would be first"
+    )
 
 
 @pytest.mark.parametrize(("is_shown", "last"), [(True, 3 + 64), (False, 204)])
-def test_bytes_that_acknowledge_what_was_lost_wait_as_those_behind_a_gap(tmp_path: Path, is_shown: bool, last: int) -> None:
+def test_bytes_that_acknowledge_what_was_lost_wait_as_those_behind_a_gap(
+    tmp_path: Path, is_shown: bool, last: int
+) -> None:
     made = asked(late=0)
     del made.segments[3]
     if is_shown:
@@ -126,7 +156,10 @@ def test_bytes_that_acknowledge_what_was_lost_wait_as_those_behind_a_gap(tmp_pat
         made.send(False)
     made.segments[-1] = replace(made.segments[-1], time_ns=made.segments[3].time_ns + 200_000_000)
     made.send(False, b"next")
-    assert released(tmp_path, made)[1] == [*((packet, last) for packet in (3, 4, 5)), (205 + is_shown, 205 + is_shown)]
+    assert released(tmp_path, made)[1] == [
+        *((packet, last) for packet in (3, 4, 5)),
+        (205 + is_shown, 205 + is_shown),
+    ]
 
 
 def test_bytes_do_not_wait_for_a_direction_that_has_ended(tmp_path: Path) -> None:
@@ -145,7 +178,9 @@ def test_for_a_direction_that_was_not_captured_they_wait_once(tmp_path: Path) ->
     assert released(tmp_path, made)[1] == [(1, 4), (2, 4), (3, 4), (4, 4), (5, 5)]
 
 
-def test_answers_wait_for_questions_of_which_the_first_packet_is_recorded_behind_them(tmp_path: Path) -> None:
+def test_answers_wait_for_questions_of_which_the_first_packet_is_recorded_behind_them(
+    tmp_path: Path,
+) -> None:
     made = asked(late=0)
     made.segments.sort(key=lambda segment: segment.to_server)
     said = released(tmp_path, made)[1]
@@ -155,7 +190,9 @@ def test_answers_wait_for_questions_of_which_the_first_packet_is_recorded_behind
 def test_a_question_that_was_sent_again_does_not_wait_for_its_answer(tmp_path: Path) -> None:
     made = asked(late=0)
     del made.segments[3]
-    made.segments.append(Segment(True, made.client_isn + 1, made.next[False] & 0xFFFFFFFF, ACK, b"ask"))
+    made.segments.append(
+        Segment(True, made.client_isn + 1, made.next[False] & 0xFFFFFFFF, ACK, b"ask")
+    )
     assert released(tmp_path, made) == {0: [(6, 6)], 1: [(3, 6), (4, 6), (5, 6)]}
 
 
@@ -183,19 +220,27 @@ def test_bytes_that_come_after_the_decision_are_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [(), (DATA_7,)])
-def test_copies_that_come_after_the_end_are_duplicates_but_what_was_lost_before_is_late(tmp_path: Path, lost: tuple[int, ...]) -> None:
+def test_copies_that_come_after_the_end_are_duplicates_but_what_was_lost_before_is_late(
+    tmp_path: Path, lost: tuple[int, ...]
+) -> None:
     segments = numbered(close=True)
     kept = [segment for place, segment in enumerate(segments) if place not in lost]
     reading = read(tmp_path, [*kept, *(segment for segment in segments if segment.payload)])
     account = reading.transport.accounts[1]
-    assert (account.missing, account.late, account.duplicate) == (len(lost), len(lost), 200 - len(lost))
+    assert (account.missing, account.late, account.duplicate) == (
+        len(lost),
+        len(lost),
+        200 - len(lost),
+    )
 
 
 def test_the_first_copy_wins(tmp_path: Path) -> None:
     made = Conversation()
     made.handshake()
     for at, payload in ((0, b"abcd"), (2, b"XXefgh"), (10, b"kl"), (6, b"YYijZZmn")):
-        made.segments.append(Segment(False, (made.server_isn + 1 + at) & 0xFFFFFFFF, 1001, ACK, payload))
+        made.segments.append(
+            Segment(False, (made.server_isn + 1 + at) & 0xFFFFFFFF, 1001, ACK, payload)
+        )
     reading = read(tmp_path, made.segments)
     assert reading.streams[1, 1] == b"abcdefghijklmn"
     assert reading.transport.accounts[1].duplicate == 6
@@ -215,11 +260,18 @@ def test_a_keep_alive_byte_before_the_first_byte_is_a_duplicate(tmp_path: Path) 
     made = Conversation()
     made.handshake()
     for by_client in (True, False):
-        made.segments.append(replace(made.send(by_client), seq=(made.next[by_client] - 1) & 0xFFFFFFFF, payload=b"\0"))
+        made.segments.append(
+            replace(
+                made.send(by_client), seq=(made.next[by_client] - 1) & 0xFFFFFFFF, payload=b"\0"
+            )
+        )
     made.stream(False, b"data")
     reading = read(tmp_path, made.segments)
     assert reading.streams[1, 1] == b"data"
-    assert [(account.duplicate, account.late) for account in reading.transport.accounts] == [(1, 0), (1, 0)]
+    assert [(account.duplicate, account.late) for account in reading.transport.accounts] == [
+        (1, 0),
+        (1, 0),
+    ]
 
 
 def test_the_text_of_a_reset_is_no_byte_of_the_stream(tmp_path: Path) -> None:
@@ -282,7 +334,11 @@ def test_a_capture_of_one_direction_only_is_read(tmp_path: Path) -> None:
 packets = st.lists(
     st.tuples(
         st.integers(0, 1),
-        st.one_of(st.integers(0, 40), st.integers(2**32 - 20, 2**32 - 1), st.integers(2**31 - 3, 2**31 + 3)),
+        st.one_of(
+            st.integers(0, 40),
+            st.integers(2**32 - 20, 2**32 - 1),
+            st.integers(2**31 - 3, 2**31 + 3),
+        ),
         st.one_of(st.integers(0, 40), st.integers(2**32 - 20, 2**32 - 1)),
         st.sampled_from([16, 16, 16, 24, 2, 18, 17, 4, 0]),
         st.integers(0, 12),
@@ -293,14 +349,25 @@ packets = st.lists(
 )
 
 
-def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str, *, aside: bool) -> tuple[PacketTables, list[int]]:
-    """The tables after these packets and the end, and what kernels returned; ``aside``: flows are put aside after each packet."""
+def handled(
+    rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str, *, aside: bool
+) -> tuple[PacketTables, list[int]]:
+    """The tables after these packets and the end, and what kernels returned; ``aside``: flows are
+    put aside after each packet.
+    """
     count = len(rows)
     tcp = np.zeros((count, COLUMNS), np.int64)
     times = np.zeros(count, np.int64)
     for i, (side, seq, ack, flags, have, more, time) in enumerate(rows):
         tcp[i, [PORTS, PORTS + 1]] = (5, 11_210) if side else (11_210, 5)
-        tcp[i, [SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE]] = seq, ack, flags, 100 * i, have, have + more
+        tcp[i, [SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE]] = (
+            seq,
+            ack,
+            flags,
+            100 * i,
+            have,
+            have + more,
+        )
         tcp[i, TAKES] = time % 7 != 6
         tcp[i, NETWORK] = time % 11 // 4
         times[i] = time
@@ -313,16 +380,30 @@ def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str,
         r.FlowHoles.zeros(128 * r.RECENT_HOLES),
     )
     tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
-    tables.nodes, tables.entries, tables.fresh = r.Nodes.zeros(2000), r.StreamEntries.zeros(5000), np.zeros(5000, np.int64)
-    tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.TableCounts.one()
+    tables.nodes, tables.entries, tables.fresh = (
+        r.Nodes.zeros(2000),
+        r.StreamEntries.zeros(5000),
+        np.zeros(5000, np.int64),
+    )
+    tables.segment, tables.stray, tables.counts = (
+        r.Segment.one(),
+        r.Segment.one(),
+        r.TableCounts.one(),
+    )
     tables.index, tables.pairs, tables.times = np.arange(count), np.zeros(count, np.int64), times
     tables.ends = np.array([row[0] for row in rows], np.int64)
-    tables.packets, tables.frames, tables.address_pairs = 1000 + tables.index, 1 + tables.index, r.EndpointPairs.zeros(1)
+    tables.packets, tables.frames, tables.address_pairs = (
+        1000 + tables.index,
+        1 + tables.index,
+        r.EndpointPairs.zeros(1),
+    )
     tables.routes = r.Routes.zeros(16)
     tables.segment.place = -1
     done = []
     for end in range(1, count + 1) if aside else (count,):
-        done.append(getattr(order_segments, form)(end - 1 if aside else 0, tcp[:end], ports, tables))
+        done.append(
+            getattr(order_segments, form)(end - 1 if aside else 0, tcp[:end], ports, tables)
+        )
         if aside:
             getattr(put_aside, form)(tables)
     tables.segment.packet.number = 5000
@@ -350,35 +431,59 @@ def test_flows_of_a_connection_that_is_closed_as_usual_are_put_aside() -> None:
 
 
 @given(packets, st.booleans())
-def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int, int, int, int, int, int]], aside: bool) -> None:
+def test_interpreted_and_compiled_agree_on_any_packets(
+    rows: list[tuple[int, int, int, int, int, int, int]], aside: bool
+) -> None:
     results = []
     for form in ("interpreted", "compiled"):
         tables, done = handled(rows, form, aside=aside)
         flows = tables.flows[: tables.counts.flows]
         assert (flows.payload == flows.unique + flows.duplicate + flows.late).all()
-        all_of_it = (tables.connections, tables.sides, tables.recent, tables.nodes, tables.entries, flows)
-        results.append((done, r.TableCounts.as_bytes(tables.counts), [table.as_integers().tolist() for table in all_of_it]))
+        all_of_it = (
+            tables.connections,
+            tables.sides,
+            tables.recent,
+            tables.nodes,
+            tables.entries,
+            flows,
+        )
+        results.append(
+            (
+                done,
+                r.TableCounts.as_bytes(tables.counts),
+                [table.as_integers().tolist() for table in all_of_it],
+            )
+        )
     assert results[0] == results[1]
 
 
 @given(packets)
-def test_flows_that_are_put_aside_go_on_as_if_they_were_not(rows: list[tuple[int, int, int, int, int, int, int]]) -> None:
+def test_flows_that_are_put_aside_go_on_as_if_they_were_not(
+    rows: list[tuple[int, int, int, int, int, int, int]],
+) -> None:
     results = []
     for aside in (False, True):
         tables, _ = handled(rows, "interpreted", aside=aside)
         if aside:
-            assert (tables.connections.flows[: tables.counts.connections] > 0).sum() * 2 + 2 == tables.counts.flows
+            assert (
+                tables.connections.flows[: tables.counts.connections] > 0
+            ).sum() * 2 + 2 == tables.counts.flows
         else:
             put_aside.interpreted(tables)
         sides = 2 * tables.counts.connections
         names = [name for name in r.Flow.fields if name != "recent"]  # a row number
-        known = [[getattr(tables.flows[own_flow(tables, side)], name) for name in names] for side in range(sides)]
+        known = [
+            [getattr(tables.flows[own_flow(tables, side)], name) for name in names]
+            for side in range(sides)
+        ]
         entries = tables.entries[: tables.counts.entries].as_integers().tolist()
         results.append((known, entries, tables.sides[:sides].as_integers().tolist()))
     assert results[0] == results[1]
 
 
-def test_a_syn_after_the_end_of_a_connection_of_which_nothing_else_was_captured_begins_another() -> None:
+def test_a_syn_after_the_end_of_a_connection_of_which_nothing_else_was_captured_begins_another() -> (
+    None
+):
     old, new = Talk(), Talk(isn=(70_000, 90_000))
     old.handshake()
     old.close()
@@ -387,7 +492,10 @@ def test_a_syn_after_the_end_of_a_connection_of_which_nothing_else_was_captured_
     transport = Reassembler((PORT,))
     for part in batches([*old.packets[3:], *new.packets]):
         transport.feed(part)
-    assert [(one.number, one.starts) for one in transport.connections] == [(1, "mid-stream"), (2, "handshake")]
+    assert [(one.number, one.starts) for one in transport.connections] == [
+        (1, "mid-stream"),
+        (2, "handshake"),
+    ]
     assert [life.closed for life in transport.lifetimes] == ["fin", ""]
 
 

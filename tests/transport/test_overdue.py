@@ -17,8 +17,12 @@ from tests.builders import FIN, Conversation
 DATA = bytes(range(1, 201))
 
 
-def silent(tmp_path: Path, *, loss: int = 5, ack_every: int = 1, close: bool = False) -> tuple[Reassembler, list[StreamChunk], int]:
-    """Ten segments from the server without packet ``loss``, then silence: what came out so far, and the last packet's time."""
+def silent(
+    tmp_path: Path, *, loss: int = 5, ack_every: int = 1, close: bool = False
+) -> tuple[Reassembler, list[StreamChunk], int]:
+    """Ten segments from the server without packet ``loss``, then silence: what came out so far, and
+    the last packet's time.
+    """
     one = Conversation(mss=20)
     one.handshake()
     one.stream(False, DATA, ack_every=ack_every)
@@ -37,12 +41,17 @@ def test_a_gap_is_given_up_when_its_wait_is_over(tmp_path: Path) -> None:
     assert list(transport.pass_time(last)) == []
     (chunk,) = transport.pass_time(last + WAIT_NS)
     assert (chunk.connection, chunk.direction, chunk.holes) == (1, 1, ((20, 40),))
-    assert b"".join(one.data.tobytes() for one in before) + chunk.data.tobytes() == DATA[:20] + bytes(20) + DATA[40:]
+    assert (
+        b"".join(one.data.tobytes() for one in before) + chunk.data.tobytes()
+        == DATA[:20] + bytes(20) + DATA[40:]
+    )
     assert set(chunk.segments.release.tolist()) == {transport.packets - 1}
     assert list(transport.pass_time(last + 10 * WAIT_NS)) == []
 
 
-def test_a_gap_does_not_wait_until_a_clock_that_was_set_back_is_where_it_was(tmp_path: Path) -> None:
+def test_a_gap_does_not_wait_until_a_clock_that_was_set_back_is_where_it_was(
+    tmp_path: Path,
+) -> None:
     transport, _, last = silent(tmp_path)
     assert list(transport.pass_time(last - WAIT_NS // 2)) == []
     (chunk,) = transport.pass_time(last - 3600 * 10**9)
@@ -96,7 +105,11 @@ def test_bytes_behind_the_gap_go_on_and_those_of_the_gap_are_late(tmp_path: Path
     assert list(transport.pass_time(int(first.time_ns[-1]) + WAIT_NS))
     (chunk,) = transport.feed(second)
     assert (chunk.offset, chunk.data.tobytes(), chunk.holes) == (200, DATA, ())
-    assert (transport.accounts[1].late, transport.accounts[1].missing, transport.accounts[1].duplicate) == (20, 20, 0)
+    assert (
+        transport.accounts[1].late,
+        transport.accounts[1].missing,
+        transport.accounts[1].duplicate,
+    ) == (20, 20, 0)
 
 
 @pytest.mark.parametrize("count", [3, 2000])
@@ -118,4 +131,6 @@ def test_every_connection_has_its_turn_whatever_room_there_is(tmp_path: Path, co
         for batch in capture:
             transport.feed(batch)
     chunks = transport.pass_time(builders.START_NS + 10**9)
-    assert [(chunk.connection, chunk.holes) for chunk in chunks] == [(number + 1, ((20, 40),)) for number in range(count)]
+    assert [(chunk.connection, chunk.holes) for chunk in chunks] == [
+        (number + 1, ((20, 40),)) for number in range(count)
+    ]

@@ -22,11 +22,16 @@ CLIENT, SERVER = b"ask" * 50, bytes(range(256)) * 40
 
 @pytest.mark.parametrize("form", [builders.pcap, builders.pcapng])
 @pytest.mark.parametrize("sizes", [(), (1,) * 300, (5000, 1, 1)])
-def test_both_directions_come_out_whole(tmp_path: Path, form: builders.Form, sizes: tuple[int, ...]) -> None:
+def test_both_directions_come_out_whole(
+    tmp_path: Path, form: builders.Form, sizes: tuple[int, ...]
+) -> None:
     path = builders.capture(tmp_path / "x", client=CLIENT, server=SERVER, form=form, sizes=sizes)
     reading = builders.read(path)
     assert reading.streams == {(1, 0): CLIENT, (1, 1): SERVER}
-    assert [(account.unique, account.duplicate, account.missing) for account in reading.transport.accounts] == [
+    assert [
+        (account.unique, account.duplicate, account.missing)
+        for account in reading.transport.accounts
+    ] == [
         (len(CLIENT), 0, 0),
         (len(SERVER), 0, 0),
     ]
@@ -70,7 +75,11 @@ def test_a_mid_stream_start_begins_at_the_first_byte_seen(tmp_path: Path) -> Non
 
 def chunks_of(path: Path, batch_bytes: int = 1 << 20) -> list[builders.StreamChunk]:
     reassembler = builders.Reassembler()
-    chunks = [chunk for batch in builders.open_capture(path, batch_bytes=batch_bytes) for chunk in reassembler.feed(batch)]
+    chunks = [
+        chunk
+        for batch in builders.open_capture(path, batch_bytes=batch_bytes)
+        for chunk in reassembler.feed(batch)
+    ]
     return [*chunks, *reassembler.finish()]
 
 
@@ -83,12 +92,20 @@ def chunks_of(path: Path, batch_bytes: int = 1 << 20) -> list[builders.StreamChu
         ({1, 5}, {0: [], 1: [(0, len(CLIENT))]}),
         ({1, 2, 5}, {0: [], 1: [(0, len(CLIENT))]}),
     ],
-    ids=["SYN", "SYN and what follows", "its answer", "its answer and what follows", "its answer, the acknowledgement and what follows"],
+    ids=[
+        "SYN",
+        "SYN and what follows",
+        "its answer",
+        "its answer and what follows",
+        "its answer, the acknowledgement and what follows",
+    ],
 )
 def test_either_side_of_a_handshake_tells_where_the_other_begins(
     tmp_path: Path, loss: set[int], holes: dict[int, list[tuple[int, int]]]
 ) -> None:
-    path = builders.capture(tmp_path / "x", client=CLIENT, server=SERVER, sizes=(len(CLIENT),), loss=loss)
+    path = builders.capture(
+        tmp_path / "x", client=CLIENT, server=SERVER, sizes=(len(CLIENT),), loss=loss
+    )
     reading = builders.read(path)
     assert {direction: reading.holes.get((1, direction), []) for direction in (0, 1)} == holes
     assert reading.transport.connections[0].starts == "handshake"
@@ -96,9 +113,15 @@ def test_either_side_of_a_handshake_tells_where_the_other_begins(
 
 def test_a_chunk_knows_start_and_end(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "x", client=CLIENT, server=SERVER)
-    assert [(chunk.direction, chunk.is_start, chunk.is_end) for chunk in chunks_of(path)] == [(0, True, True), (1, True, True)]
+    assert [(chunk.direction, chunk.is_start, chunk.is_end) for chunk in chunks_of(path)] == [
+        (0, True, True),
+        (1, True, True),
+    ]
     path = builders.capture(tmp_path / "x", server=SERVER, handshake=False, close=False)
-    assert [(chunk.direction, chunk.is_start, chunk.is_end) for chunk in chunks_of(path)] == [(1, False, False), (1, False, True)]
+    assert [(chunk.direction, chunk.is_start, chunk.is_end) for chunk in chunks_of(path)] == [
+        (1, False, False),
+        (1, False, True),
+    ]
 
 
 def test_a_hole_too_long_to_fill_is_stepped_over(tmp_path: Path) -> None:
@@ -106,10 +129,15 @@ def test_a_hole_too_long_to_fill_is_stepped_over(tmp_path: Path) -> None:
     made.handshake()
     made.stream(False, b"before")
     far = (made.next[False] + (100 << 20)) & 0xFFFFFFFF
-    made.segments += [Segment(False, far, 1001, ACK, b"after"), Segment(True, 1001, far + 5 & 0xFFFFFFFF)]
+    made.segments += [
+        Segment(False, far, 1001, ACK, b"after"),
+        Segment(True, 1001, far + 5 & 0xFFFFFFFF),
+    ]
     path = tmp_path / "x"
     path.write_bytes(builders.pcap(builders.recorded(made.segments)))
-    chunks = [chunk for chunk in chunks_of(path) if chunk.direction == 1 and chunk.segments.frame.any()]
+    chunks = [
+        chunk for chunk in chunks_of(path) if chunk.direction == 1 and chunk.segments.frame.any()
+    ]
     assert [(chunk.offset, chunk.data.tobytes(), chunk.holes) for chunk in chunks] == [
         (0, b"before", ()),
         (6 + (100 << 20), b"after", ((6, 6 + (100 << 20)),)),
@@ -122,7 +150,9 @@ def test_chunks_with_many_holes_are_split(tmp_path: Path, monkeypatch: pytest.Mo
     chunks = [chunk for chunk in chunks_of(path) if chunk.direction == 1]
     assert len(chunks) > 10
     assert all(sum(end - start for start, end in chunk.holes) <= 500 for chunk in chunks)
-    assert [chunk.offset for chunk in chunks[1:]] == [chunk.offset + len(chunk.data) for chunk in chunks[:-1]]
+    assert [chunk.offset for chunk in chunks[1:]] == [
+        chunk.offset + len(chunk.data) for chunk in chunks[:-1]
+    ]
 
 
 @pytest.mark.slow
@@ -153,7 +183,9 @@ changes = st.fixed_dictionaries(
 
 @given(changes, st.integers(200, 3000))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_batches_change_nothing(tmp_path: Path, options: dict[str, object], batch_bytes: int) -> None:
+def test_batches_change_nothing(
+    tmp_path: Path, options: dict[str, object], batch_bytes: int
+) -> None:
     messages = b"".join(builders.mutations(60))
     path = builders.capture(tmp_path / "x", client=CLIENT, server=messages, **options)  # type: ignore[arg-type] # as drawn above
     whole, parts = builders.read(path), builders.read(path, batch_bytes=batch_bytes)
@@ -165,7 +197,9 @@ def test_batches_change_nothing(tmp_path: Path, options: dict[str, object], batc
 
 @given(st.permutations(range(20)), st.lists(st.integers(1, 30), min_size=20, max_size=20))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-def test_any_order_of_segments_gives_the_same_bytes(tmp_path: Path, order: list[int], sizes: list[int]) -> None:
+def test_any_order_of_segments_gives_the_same_bytes(
+    tmp_path: Path, order: list[int], sizes: list[int]
+) -> None:
     made = Conversation()
     made.handshake()
     data = bytes(np.random.default_rng(5).integers(0, 256, sum(sizes), np.uint8))
@@ -178,7 +212,9 @@ def test_any_order_of_segments_gives_the_same_bytes(tmp_path: Path, order: list[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 7])  # in which connections come one after the other
-def test_flows_that_say_little_are_put_aside_and_nothing_changes(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flows_that_say_little_are_put_aside_and_nothing_changes(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(flood(random.Random(seed), 120, 11_210))
     expected = [read(path, batch_bytes, find_ports=False) for batch_bytes in (1 << 24, 700)]

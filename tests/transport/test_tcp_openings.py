@@ -1,4 +1,6 @@
-"""What came of connections, read from the tables of reassembly; tests/findings/test_below.py has what is said of it."""
+"""What came of connections, read from the tables of reassembly; tests/findings/test_below.py has
+what is said of it.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +33,44 @@ def read(packets: list[builders.Recorded]) -> TransportTables:
 
 def told(packets: list[builders.Recorded]) -> list[tuple[str, int]]:
     tables = read(packets)
-    return [(one.unopened, one.syns) for one in openings(tables, np.arange(1, 1 + tables.counts.connections), 0)]
+    return [
+        (one.unopened, one.syns)
+        for one in openings(tables, np.arange(1, 1 + tables.counts.connections), 0)
+    ]
 
 
 def test_each_connection_says_what_came_of_its_syn() -> None:
     (quoted,) = attempt((20, True, builders.SYN), port=50_002)
-    refused = attempt((10, True, builders.SYN), (10.1, False, builders.RST | builders.ACK), port=50_001)
+    refused = attempt(
+        (10, True, builders.SYN), (10.1, False, builders.RST | builders.ACK), port=50_001
+    )
     said = recorded(conversation(b"x", b"y"))
-    packets = [*said, *attempt(*UNANSWERED, port=50_004), *refused, quoted, error(quoted, 3, 1), *probe(30, 50_003)]
-    assert told(packets) == [("", 0), ("unanswered", 3), ("refused", 1), ("host-unreachable", 1), ("silent", 0)]
+    packets = [
+        *said,
+        *attempt(*UNANSWERED, port=50_004),
+        *refused,
+        quoted,
+        error(quoted, 3, 1),
+        *probe(30, 50_003),
+    ]
+    assert told(packets) == [
+        ("", 0),
+        ("unanswered", 3),
+        ("refused", 1),
+        ("host-unreachable", 1),
+        ("silent", 0),
+    ]
 
 
 def test_what_came_of_many_is_counted_without_looking_at_each() -> None:
     (quoted,) = attempt((20, True, builders.SYN), port=50_002)
     tables = read([*attempt(*UNANSWERED), quoted, error(quoted, 3, 13), *probe(30, 50_003)])
     numbers = np.arange(1, 1 + tables.counts.connections)
-    assert counted(tables, numbers, 0) == {"unanswered": 1, "administratively-prohibited": 1, "silent": 1}
+    assert counted(tables, numbers, 0) == {
+        "unanswered": 1,
+        "administratively-prohibited": 1,
+        "silent": 1,
+    }
 
 
 def test_a_window_that_was_shut_has_its_time() -> None:

@@ -18,7 +18,14 @@ from scapy.contrib.erspan import ERSPAN_II
 from scapy.contrib.geneve import GENEVE
 from scapy.contrib.mpls import MPLS
 from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, PadN, fragment6
+from scapy.layers.inet6 import (
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    PadN,
+    fragment6,
+)
 from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, GRE, CookedLinux, Dot1AD, Dot1Q, Ether
 from scapy.layers.ppp import HDLC, PPP, PPPoE
@@ -46,7 +53,9 @@ NUMBERS = itertools.count(1)
 
 @pytest.fixture(autouse=True)
 def _payload_stays_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scapy builds the wrapped packets here from what it dissected: layers that other tests bound to TCP are to leave payloads alone."""
+    """Scapy builds the wrapped packets here from what it dissected: layers that other tests bound
+    to TCP are to leave payloads alone.
+    """
     monkeypatch.setattr(TCP, "payload_guess", [])
 
 
@@ -66,7 +75,9 @@ def extended(*headers: Packet) -> Wrap:
 
 
 def in_fragments_6(packet: Packet) -> list[Packet]:
-    whole = IPv6(src=packet.src, dst=packet.dst) / IPv6ExtHdrFragment(id=next(NUMBERS)) / packet[TCP]
+    whole = (
+        IPv6(src=packet.src, dst=packet.dst) / IPv6ExtHdrFragment(id=next(NUMBERS)) / packet[TCP]
+    )
     return [ETHER / piece for piece in fragment6(whole, 600)]  # type: ignore[no-untyped-call]
 
 
@@ -78,7 +89,9 @@ def in_fragments(packet: Packet) -> list[Packet]:
 
 
 def vxlan_in_fragments(packet: Packet) -> list[Packet]:
-    return in_fragments(IP(bytes(OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=1) / ETHER / packet)))
+    return in_fragments(
+        IP(bytes(OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=1) / ETHER / packet))
+    )
 
 
 def gtp(flags: int = 0x30, options: bytes = b"", *, below: Packet = OUTER) -> Wrap:
@@ -86,7 +99,12 @@ def gtp(flags: int = 0x30, options: bytes = b"", *, below: Packet = OUTER) -> Wr
 
     def wrap(packet: Packet) -> list[Packet]:
         inside = options + bytes(packet)
-        return [ETHER / below / UDP(sport=2152, dport=2152) / Raw(struct.pack(">BBHI", flags, 255, len(inside), 7) + inside)]
+        return [
+            ETHER
+            / below
+            / UDP(sport=2152, dport=2152)
+            / Raw(struct.pack(">BBHI", flags, 255, len(inside), 7) + inside)
+        ]
 
     return wrap
 
@@ -99,59 +117,103 @@ IN_UDP = UDP(sport=50_000, dport=4754)
 WRAPS: dict[str, Wrap] = {
     "GRE in UDP": lambda packet: [ETHER / OUTER / IN_UDP / GRE() / packet],
     "GRE in UDP with key, checksum and number": lambda packet: [
-        ETHER / OUTER / IN_UDP / GRE(key_present=1, key=77, chksum_present=1, seqnum_present=1, sequence_number=3) / packet
+        ETHER
+        / OUTER
+        / IN_UDP
+        / GRE(key_present=1, key=77, chksum_present=1, seqnum_present=1, sequence_number=3)
+        / packet
     ],
-    "GRE in UDP of Ethernet, over IPv6": lambda packet: [ETHER / OUTER_6 / IN_UDP / GRE(key_present=1, key=77) / ETHER / packet],
+    "GRE in UDP of Ethernet, over IPv6": lambda packet: [
+        ETHER / OUTER_6 / IN_UDP / GRE(key_present=1, key=77) / ETHER / packet
+    ],
     "GTP-U": gtp(),
     "GTP-U with a sequence number": gtp(0x32, bytes.fromhex("00070000")),
     "GTP-U with an N-PDU number": gtp(0x31, bytes.fromhex("00000700")),
     "GTP-U with a PDU session container": gtp(0x34, bytes.fromhex("00000085 01100500")),
-    "GTP-U with two extensions and a number": gtp(0x36, bytes.fromhex("000700c0 01123485 0210050000000000")),
+    "GTP-U with two extensions and a number": gtp(
+        0x36, bytes.fromhex("000700c0 01123485 0210050000000000")
+    ),
     "GTP-U over IPv6": gtp(below=OUTER_6),
     "fragments of GTP-U": gtp_in_fragments,
     "fragments": in_fragments,
     "fragments reversed": lambda packet: in_fragments(packet)[::-1],
     "fragments twice": lambda packet: [piece for piece in in_fragments(packet) for _ in range(2)],
-    "fragments in 802.1Q": lambda packet: [ETHER / Dot1Q(vlan=5) / piece[IP] for piece in in_fragments(packet)],
-    "fragments of VXLAN": vxlan_in_fragments,
-    "VXLAN": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / ETHER / packet],
-    "VXLAN of 802.1Q": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / ETHER / Dot1Q(vlan=2) / packet],
-    "VXLAN, generic": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet],
-    "fragments in VXLAN": lambda packet: [
-        ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / piece for piece in in_fragments(packet)
+    "fragments in 802.1Q": lambda packet: [
+        ETHER / Dot1Q(vlan=5) / piece[IP] for piece in in_fragments(packet)
     ],
-    "VXLAN over IPv6": lambda packet: [ETHER / OUTER_6 / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet],
+    "fragments of VXLAN": vxlan_in_fragments,
+    "VXLAN": lambda packet: [
+        ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / ETHER / packet
+    ],
+    "VXLAN of 802.1Q": lambda packet: [
+        ETHER
+        / OUTER
+        / UDP(sport=999, dport=4789)
+        / VXLAN(flags=8, vni=5)
+        / ETHER
+        / Dot1Q(vlan=2)
+        / packet
+    ],
+    "VXLAN, generic": lambda packet: [
+        ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet
+    ],
+    "fragments in VXLAN": lambda packet: [
+        ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / piece
+        for piece in in_fragments(packet)
+    ],
+    "VXLAN over IPv6": lambda packet: [
+        ETHER / OUTER_6 / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet
+    ],
     "VXLAN at Linux's port, of 802.1Q": lambda packet: [
         ETHER / OUTER / UDP(sport=999, dport=8472) / VXLAN(vni=5) / ETHER / Dot1Q(vlan=2) / packet
     ],
     "GRE": lambda packet: [ETHER / OUTER / GRE() / packet],
     "GRE with key, checksum and number": lambda packet: [
-        ETHER / OUTER / GRE(key_present=1, key=77, chksum_present=1, seqnum_present=1, sequence_number=3) / packet
+        ETHER
+        / OUTER
+        / GRE(key_present=1, key=77, chksum_present=1, seqnum_present=1, sequence_number=3)
+        / packet
     ],
     "GRE of Ethernet": lambda packet: [ETHER / OUTER / GRE(key_present=1, key=77) / ETHER / packet],
-    "ERSPAN": lambda packet: [ETHER / OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / ETHER / packet],
-    "Geneve": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=6081) / GENEVE(vni=9, proto=0x6558) / ETHER / packet],
+    "ERSPAN": lambda packet: [
+        ETHER / OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / ETHER / packet
+    ],
+    "Geneve": lambda packet: [
+        ETHER / OUTER / UDP(sport=999, dport=6081) / GENEVE(vni=9, proto=0x6558) / ETHER / packet
+    ],
     "MPLS": lambda packet: [ETHER / MPLS(label=100, s=0) / MPLS(label=200, s=1) / packet],
     "PPPoE": lambda packet: [ETHER / PPPoE(sessionid=3) / PPP() / packet],
     "IP in IP": lambda packet: [ETHER / OUTER / packet],
     "IP in IPv6": lambda packet: [ETHER / OUTER_6 / packet],
     "authentication header": lambda packet: [
-        ETHER / IP(src=packet.src, dst=packet.dst, proto=51) / AH(nh=6, payloadlen=4, spi=9, seq=1, icv=bytes(12)) / packet[TCP]
+        ETHER
+        / IP(src=packet.src, dst=packet.dst, proto=51)
+        / AH(nh=6, payloadlen=4, spi=9, seq=1, icv=bytes(12))
+        / packet[TCP]
     ],
     "IP in AH": lambda packet: [
-        ETHER / IP(src="192.0.2.1", dst="192.0.2.2", proto=51) / AH(nh=4, payloadlen=4, spi=9, seq=1, icv=bytes(12)) / packet
+        ETHER
+        / IP(src="192.0.2.1", dst="192.0.2.2", proto=51)
+        / AH(nh=4, payloadlen=4, spi=9, seq=1, icv=bytes(12))
+        / packet
     ],
     "802.1ad": lambda packet: [ETHER / Dot1AD(vlan=1) / Dot1Q(vlan=2) / packet],
-    "nine tags": lambda packet: [Ether(bytes(ETHER)[:12] + b"\x81\x00\x00\x01" * 9 + b"\x08\x00" + bytes(packet))],
+    "nine tags": lambda packet: [
+        Ether(bytes(ETHER)[:12] + b"\x81\x00\x00\x01" * 9 + b"\x08\x00" + bytes(packet))
+    ],
 }
 SIX_WRAPS: dict[str, Wrap] = {
     "IPv6 fragments": in_fragments_6,
     "IPv6 fragments reversed": lambda packet: in_fragments_6(packet)[::-1],
     "atomic fragment": extended(IPv6ExtHdrFragment(id=1)),
     "hop by hop": extended(IPv6ExtHdrHopByHop(options=[PadN(optdata=bytes(4))])),
-    "destination options": extended(IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(options=[PadN(optdata=bytes(12))])),
+    "destination options": extended(
+        IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(options=[PadN(optdata=bytes(12))])
+    ),
     "IPv6 in IP": lambda packet: [ETHER / OUTER / packet],
-    "IPv6 in VXLAN": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN() / ETHER / packet],
+    "IPv6 in VXLAN": lambda packet: [
+        ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN() / ETHER / packet
+    ],
 }
 ALL = {**dict.fromkeys(WRAPS, FOUR), **dict.fromkeys(SIX_WRAPS, SIX)}
 REBUILT = ("fragment", "header", "hop by hop", "destination options")
@@ -161,10 +223,14 @@ NOT_BY_TSHARK = {"fragments twice", "nine tags"}
 
 
 PORTS = {name: 50_000 + number for number, name in enumerate(ALL)}
-"""Of the client whose conversation is wrapped so: they can be told apart where one capture has all of them."""
+"""Of the client whose conversation is wrapped so: they can be told apart where one capture has all
+of them.
+"""
 
 
-def conversation(addresses: tuple[tuple[str, int], tuple[str, int]], port: int = 50_000) -> list[Segment]:
+def conversation(
+    addresses: tuple[tuple[str, int], tuple[str, int]], port: int = 50_000
+) -> list[Segment]:
     (host, _), server = addresses
     segments = builders.conversation(CLIENT, SERVER)
     return [replace(segment, client=(host, port), server=server) for segment in segments]
@@ -190,7 +256,9 @@ def written(path: Path, packets: list[Recorded]) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_a_conversation_reads_the_same_however_it_is_wrapped(name: str, tmp_path: Path) -> None:
-    plain = builders.read(written(tmp_path / "plain.pcap", builders.recorded(conversation(ALL[name]))))
+    plain = builders.read(
+        written(tmp_path / "plain.pcap", builders.recorded(conversation(ALL[name])))
+    )
     packets = wrapped(name)
     path = written(tmp_path / "wrapped.pcap", packets)
     reading = builders.read(path)
@@ -198,20 +266,44 @@ def test_a_conversation_reads_the_same_however_it_is_wrapped(name: str, tmp_path
         assert reading.messages(direction) == plain.messages(direction)
     assert not reading.skipped
     assert (reading.scattered > 0) == any(words in name for words in REBUILT)
-    assert [link.server for link in reading.transport.connections] == [link.server for link in plain.transport.connections]
-    assert {h.CLASS_NAMES[i] for i in np.flatnonzero(reading.transport.headers.counts)} <= {"used", "fragment"}
+    assert [link.server for link in reading.transport.connections] == [
+        link.server for link in plain.transport.connections
+    ]
+    assert {h.CLASS_NAMES[i] for i in np.flatnonzero(reading.transport.headers.counts)} <= {
+        "used",
+        "fragment",
+    }
     assert builders.read(path, batch_bytes=4096).rows == reading.rows
 
 
 @pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_tshark_finds_as_many_messages_however_they_are_wrapped(tmp_path: Path) -> None:
-    """All conversations are in one capture, each with a client's port of its own: tshark starts only once."""
+    """All conversations are in one capture, each with a client's port of its own: tshark starts
+    only once.
+    """
     ports = {PORTS[name]: name for name in ALL.keys() - NOT_BY_TSHARK}
-    path = written(tmp_path / "wrapped.pcap", [packet for name in ports.values() for packet in wrapped(name)])
-    options = ["-d", "udp.port==8472,vxlan", "-Y", "couchbase", "-T", "fields", "-E", "occurrence=a"]
-    options += [word for field in ("tcp.srcport", "tcp.dstport", "couchbase.opcode") for word in ("-e", field)]
-    done = subprocess.run(["tshark", "-r", str(path), *options], check=True, capture_output=True, text=True)
+    path = written(
+        tmp_path / "wrapped.pcap", [packet for name in ports.values() for packet in wrapped(name)]
+    )
+    options = [
+        "-d",
+        "udp.port==8472,vxlan",
+        "-Y",
+        "couchbase",
+        "-T",
+        "fields",
+        "-E",
+        "occurrence=a",
+    ]
+    options += [
+        word
+        for field in ("tcp.srcport", "tcp.dstport", "couchbase.opcode")
+        for word in ("-e", field)
+    ]
+    done = subprocess.run(
+        ["tshark", "-r", str(path), *options], check=True, capture_output=True, text=True
+    )
     theirs = Counter[str]()
     for line in done.stdout.splitlines():
         *both, opcodes = line.split("\t")
@@ -228,12 +320,16 @@ WIFI = bytes.fromhex("0801 0000 020000000001 020000000002 020000000003 0000 aaaa
 
 
 def nflog(order: str, family: int = 2) -> Callable[[bytes], bytes]:
-    """A record of NFLOG as the kernel writes it: header, prefix, payload, in byte order of the machine."""
+    """A record of NFLOG as the kernel writes it: header, prefix, payload, in byte order of the
+    machine.
+    """
 
     def wrap(packet: bytes) -> bytes:
         attributes = b""
         for kind, value in ((1, b"\x08\x00\x03\x00"), (10, b"dcp\0\0"), (9, packet)):
-            attributes += struct.pack(order + "HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
+            attributes += (
+                struct.pack(order + "HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
+            )
         return struct.pack(">BBH", family, 0, 5) + attributes
 
     return wrap
@@ -242,7 +338,9 @@ def nflog(order: str, family: int = 2) -> Callable[[bytes], bytes]:
 LINKS: dict[int, Callable[[bytes], bytes]] = {
     9: lambda packet: b"\xff\x03\x00\x21" + packet,
     50: lambda packet: b"\xff\x03\x00\x21" + packet,
-    51: lambda packet: b"\x11\x00\x00\x03" + struct.pack(">H", len(packet) + 2) + b"\x00\x21" + packet,
+    51: lambda packet: (
+        b"\x11\x00\x00\x03" + struct.pack(">H", len(packet) + 2) + b"\x00\x21" + packet
+    ),
     104: lambda packet: b"\x0f\x00\x08\x00" + packet,
     105: lambda packet: WIFI + packet,
     119: lambda packet: bytes(144) + WIFI + packet,
@@ -252,7 +350,9 @@ LINKS: dict[int, Callable[[bytes], bytes]] = {
     239: nflog("<"),
     258: lambda packet: struct.pack("<III", 108, 1, 1) + bytes(96 + 12) + b"\x08\x00" + packet,
 }
-"""By link type, what is around a packet; those that builders make themselves are in test_headers.py."""
+"""By link type, what is around a packet; those that builders make themselves are in
+test_headers.py.
+"""
 
 
 @pytest.mark.parametrize("link_type", LINKS)
@@ -268,7 +368,9 @@ def test_a_conversation_reads_the_same_over_rare_link_types(link_type: int, tmp_
 
 
 @pytest.mark.parametrize("name", PLAIN_VXLAN)
-def test_the_short_cut_through_vxlan_gives_what_scapy_gives(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_cut_through_vxlan_gives_what_scapy_gives(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path / "wrapped.pcap", wrapped(name))
     short = builders.read(path)
     monkeypatch.setattr("dcpinspect.transport.unusual._in_vxlan", lambda *_: -1)
@@ -277,12 +379,16 @@ def test_the_short_cut_through_vxlan_gives_what_scapy_gives(name: str, tmp_path:
 
 def fragments_of(payload: bytes) -> list[Packet]:
     segment = Segment(False, 1000, 1, 0x18, payload)
-    return [Ether(bytes(piece)) for piece in in_fragments(IP(builders.frame(segment, link_type=builders.RAW)))]
+    return [
+        Ether(bytes(piece))
+        for piece in in_fragments(IP(builders.frame(segment, link_type=builders.RAW)))
+    ]
 
 
 def recorded(*packets: Packet, snaplen: int = 65_535) -> list[Recorded]:
     return [
-        Recorded(bytes(packet)[:snaplen], len(bytes(packet)), builders.START_NS + 1000 * number) for number, packet in enumerate(packets)
+        Recorded(bytes(packet)[:snaplen], len(bytes(packet)), builders.START_NS + 1000 * number)
+        for number, packet in enumerate(packets)
     ]
 
 
@@ -308,7 +414,12 @@ def test_a_datagram_that_misses_a_fragment_is_missing(tmp_path: Path) -> None:
         piece
         for number, message in enumerate(messages)
         for piece in in_fragments(
-            IP(builders.frame(Segment(False, 1000 + sum(map(len, messages[:number])), 1, 0x18, message), link_type=builders.RAW))
+            IP(
+                builders.frame(
+                    Segment(False, 1000 + sum(map(len, messages[:number])), 1, 0x18, message),
+                    link_type=builders.RAW,
+                )
+            )
         )
     ]
     del packets[3]
@@ -319,7 +430,9 @@ def test_a_datagram_that_misses_a_fragment_is_missing(tmp_path: Path) -> None:
 
 def test_snaplen_over_fragments_leaves_the_sizes(tmp_path: Path) -> None:
     message = builders.mutations(1, value=lambda _: bytes(1000))[0]
-    reading = builders.read(written(tmp_path / "a.pcap", recorded(*fragments_of(message), snaplen=300)))
+    reading = builders.read(
+        written(tmp_path / "a.pcap", recorded(*fragments_of(message), snaplen=300))
+    )
     (row,) = reading.rows
     assert len(row.data) == len(message)
     assert sum(end - start for start, end in row.missing) > 700
@@ -367,11 +480,18 @@ def test_every_packet_is_in_one_class(packet: Packet, expected: str, tmp_path: P
 @pytest.mark.parametrize("size", range(50, 90, 4))
 def test_a_tunnel_cut_inside_its_headers_is_cut(size: int, tmp_path: Path) -> None:
     packet = ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN() / ETHER / INNER
-    assert counts(builders.read(written(tmp_path / "a.pcap", recorded(packet, snaplen=size)))) == {"cut": 1}
+    assert counts(builders.read(written(tmp_path / "a.pcap", recorded(packet, snaplen=size)))) == {
+        "cut": 1
+    }
 
 
 @pytest.mark.parametrize(
-    ("link_type", "below"), [(9, PPP()), (50, HDLC() / PPP()), (builders.COOKED, CookedLinux(proto=0x8847) / MPLS(label=16, s=1))]
+    ("link_type", "below"),
+    [
+        (9, PPP()),
+        (50, HDLC() / PPP()),
+        (builders.COOKED, CookedLinux(proto=0x8847) / MPLS(label=16, s=1)),
+    ],
 )
 def test_rare_link_types_are_read(link_type: int, below: Packet, tmp_path: Path) -> None:
     segment = Segment(False, 1000, 1, 0x18, builders.mutation())
@@ -422,19 +542,29 @@ def test_the_ports_of_tunnels_that_are_said_to_be_read_are_those_that_are() -> N
         (struct.pack(">BBHI", 0x32, 1, 4, 0) + bytes(4), "not TCP"),  # an echo request
         (struct.pack(">BBHI", 0x48, 255, 60, 0) + bytes(60), "not TCP"),  # version 2
         (struct.pack(">BBHI", 0x30, 255, 0, 7), "malformed"),
-        (struct.pack(">BBHI", 0x34, 255, 8, 7) + bytes.fromhex("00000085 00000000"), "not TCP"),  # a header of no bytes
+        (
+            struct.pack(">BBHI", 0x34, 255, 8, 7) + bytes.fromhex("00000085 00000000"),
+            "not TCP",
+        ),  # a header of no bytes
         (struct.pack(">BBHI", 0x34, 255, 8, 7) + bytes.fromhex("00000085 ff000000"), "malformed"),
         (b"\x30", "malformed"),
     ],
 )
-def test_messages_of_gtp_without_a_packet_are_no_tcp(message: bytes, expected: str, tmp_path: Path) -> None:
+def test_messages_of_gtp_without_a_packet_are_no_tcp(
+    message: bytes, expected: str, tmp_path: Path
+) -> None:
     packet = ETHER / OUTER / UDP(sport=2152, dport=2152) / Raw(message)
     assert counts(builders.read(written(tmp_path / "a.pcap", recorded(packet)))) == {expected: 1}
 
 
 def test_a_packet_of_nothing_but_headers_ends(tmp_path: Path) -> None:
     deep = bytes(IP(proto=4, len=0)) * 3000
-    reading = builders.read(written(tmp_path / "a.pcap", [Recorded(bytes(ETHER / Raw(deep))[:12] + b"\x08\x00" + deep, 60_014, 0)]))
+    reading = builders.read(
+        written(
+            tmp_path / "a.pcap",
+            [Recorded(bytes(ETHER / Raw(deep))[:12] + b"\x08\x00" + deep, 60_014, 0)],
+        )
+    )
     assert counts(reading) in ({"malformed": 1}, {"not TCP": 1})
 
 
@@ -447,7 +577,9 @@ def test_wrapped_and_plain_packets_keep_their_order(tmp_path: Path) -> None:
         if rng.random() < 0.4:
             inner = IP(builders.frame(segment, link_type=builders.RAW))
             pieces = rng.choice(list(WRAPS.values()))(inner)
-            mixed += [Recorded(bytes(piece), len(bytes(piece)), segment.time_ns) for piece in pieces]
+            mixed += [
+                Recorded(bytes(piece), len(bytes(piece)), segment.time_ns) for piece in pieces
+            ]
         else:
             mixed.append(plain[number])
     expected = builders.read(written(tmp_path / "plain.pcap", plain))
@@ -465,7 +597,9 @@ def test_hostile_bytes_end_in_a_class(data: st.DataObject) -> None:
     packets = [bytearray(packet.data) for packet in wrapped(name)[:6]]
     for packet in packets:
         for _ in range(data.draw(st.integers(0, 4))):
-            packet[data.draw(st.integers(0, min(120, len(packet)) - 1))] = data.draw(st.integers(0, 255))
+            packet[data.draw(st.integers(0, min(120, len(packet)) - 1))] = data.draw(
+                st.integers(0, 255)
+            )
     parser = h.HeaderParser((11_210,))
     batch = batch_of(*map(bytes, packets), cut=data.draw(st.sampled_from([40, 80, 1 << 20])))
     unusual = UnusualPackets(parser)

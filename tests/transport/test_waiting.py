@@ -16,7 +16,11 @@ SEGMENTS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.boolean
 
 def empty(nodes: int) -> TransportTables:
     tables = TransportTables()
-    tables.connections, tables.flows, tables.nodes = r.ConnectionRows.zeros(1), r.Flows.reset(1), r.Nodes.zeros(nodes)
+    tables.connections, tables.flows, tables.nodes = (
+        r.ConnectionRows.zeros(1),
+        r.Flows.reset(1),
+        r.Nodes.zeros(nodes),
+    )
     tables.sides, tables.segment = r.Sides.zeros(2), r.Segment.one()
     tables.fresh, tables.counts = np.zeros(200, np.int64), r.TableCounts.one()
     return tables
@@ -35,7 +39,11 @@ def test_the_first_copy_of_every_byte_waits_in_order(segments: list[tuple[int, i
     expected: dict[int, int | None] = {}  # stream offset -> place of the byte in the data
     for number, (start, length, is_there) in enumerate(segments):
         source = 1000 * number if is_there else HOLE
-        new = {start + i: source + i if is_there else None for i in range(length) if start + i not in expected}
+        new = {
+            start + i: source + i if is_there else None
+            for i in range(length)
+            if start + i not in expected
+        }
         assert insert(tables, flow, start, length, source, packet(number)) == len(new)
         expected |= new
 
@@ -54,7 +62,9 @@ def test_the_first_copy_of_every_byte_waits_in_order(segments: list[tuple[int, i
     assert all(before <= after for before, after in pairwise(edges))
     assert (flow.tail, flow.nodes, flow.waiting) == (-1, 0, 0)
     assert (counts.live, counts.waiting) == (0, 0)
-    assert cost == NODE_COST * len(edges) // 2 + sum(place is not None for place in expected.values())
+    assert cost == NODE_COST * len(edges) // 2 + sum(
+        place is not None for place in expected.values()
+    )
 
 
 def test_nodes_that_were_given_back_are_used_again() -> None:

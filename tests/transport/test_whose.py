@@ -1,4 +1,6 @@
-"""What an endpoint ignores changes nothing, wherever it stands in a conversation; what begins or ends a connection does so."""
+"""What an endpoint ignores changes nothing, wherever it stands in a conversation; what begins or
+ends a connection does so.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,14 @@ from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Recorded, Segment, part
 
 BASE = Path(__file__).parents[1] / "captures" / "field" / "t00-base.pcap"
-"""A conversation of 111 packets and 345 messages, which the client closes: its last three packets are two FINs and an acknowledgement."""
+"""A conversation of 111 packets and 345 messages, which the client closes: its last three packets
+are two FINs and an acknowledgement.
+"""
 
 Read = tuple[list[tuple[int, int, bytes]], list[tuple[str, int, bool]]]
-"""Direction, offset and bytes of each message in row order; and how each connection ended, by whom, and whether its SYN was captured."""
+"""Direction, offset and bytes of each message in row order; and how each connection ended, by whom,
+and whether its SYN was captured.
+"""
 
 
 class Stray(NamedTuple):
@@ -35,8 +41,16 @@ class Stray(NamedTuple):
     """How far its number is from the next one of who seems to have sent it."""
 
 
-RESETS = [Stray(by_client, RST, ahead) for by_client in (False, True) for ahead in (0, 1, 500, 100_000, 900_000_000, -1, -900_000_000)]
-SYNS = [Stray(by_client, SYN, ahead) for by_client in (False, True) for ahead in (286_331_153, 0, 5, 40_000)]
+RESETS = [
+    Stray(by_client, RST, ahead)
+    for by_client in (False, True)
+    for ahead in (0, 1, 500, 100_000, 900_000_000, -1, -900_000_000)
+]
+SYNS = [
+    Stray(by_client, SYN, ahead)
+    for by_client in (False, True)
+    for ahead in (286_331_153, 0, 5, 40_000)
+]
 ANSWERS = [Stray(False, SYN | ACK, 286_331_153), Stray(False, SYN | ACK, 5)]
 KINDS = [
     *([one] for one in [*RESETS, *SYNS, *ANSWERS]),
@@ -63,29 +77,50 @@ def base() -> list[Recorded]:
 def says(packet: Recorded) -> tuple[bool, int, int]:
     """Whether the client sent a packet, the sequence number behind it, and what it acknowledges."""
     port, _, seq, ack, size, flags = struct.unpack_from(">HHIIBB", packet.data, 34)
-    return port != 11_210, seq + len(packet.data) - 34 - (size >> 4) * 4 + bool(flags & (SYN | FIN)), ack
+    return (
+        port != 11_210,
+        seq + len(packet.data) - 34 - (size >> 4) * 4 + bool(flags & (SYN | FIN)),
+        ack,
+    )
 
 
-def disturbed(before: Sequence[Recorded], place: int, strays: Sequence[Stray], after_ns: int = 0) -> list[Recorded]:
+def disturbed(
+    before: Sequence[Recorded], place: int, strays: Sequence[Stray], after_ns: int = 0
+) -> list[Recorded]:
     """These packets with strays at a place, and all that comes behind them so much later."""
     made = []
     for number, stray in enumerate(strays, 1):
-        like = next((packet for packet in reversed(before[:place]) if says(packet)[0] == stray.by_client), None)
+        like = next(
+            (packet for packet in reversed(before[:place]) if says(packet)[0] == stray.by_client),
+            None,
+        )
         if like is None:
             continue
         _, seq, ack = says(like)
         acked = ack if stray.flags & ACK and not stray.flags & SYN else 77
         head = like.data[:16] + struct.pack(">H", 40) + like.data[18:38]
-        data = head + struct.pack(">IIBBHI", (seq + stray.ahead) % 2**32, acked, 0x50, stray.flags, 502, 0)
+        data = head + struct.pack(
+            ">IIBBHI", (seq + stray.ahead) % 2**32, acked, 0x50, stray.flags, 502, 0
+        )
         made.append(Recorded(data, len(data), before[place - 1].time_ns + number))
-    return [*before[:place], *made, *(replace(packet, time_ns=packet.time_ns + after_ns) for packet in before[place:])]
+    return [
+        *before[:place],
+        *made,
+        *(replace(packet, time_ns=packet.time_ns + after_ns) for packet in before[place:]),
+    ]
 
 
 def in_ipv6(packet: Recorded) -> Recorded:
     at = packet.data[14:]
     total = int.from_bytes(at[2:4], "big")
     ends = [bytes.fromhex("20010db8") + bytes(8) + address for address in (at[12:16], at[16:20])]
-    data = packet.data[:12] + b"\x86\xdd" + struct.pack(">IHBB", 6 << 28, total - 20, 6, 64) + b"".join(ends) + at[20:total]
+    data = (
+        packet.data[:12]
+        + b"\x86\xdd"
+        + struct.pack(">IHBB", 6 << 28, total - 20, 6, 64)
+        + b"".join(ends)
+        + at[20:total]
+    )
     return Recorded(data, len(data), packet.time_ns)
 
 
@@ -94,12 +129,19 @@ def read(tmp_path: Path, captured: Sequence[Recorded], size: int = 1000) -> Read
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(captured, magic=0xA1B23C4D))
     engine = Engine([str(path)])
-    batches = [part(batch, at, min(at + size, len(batch))) for batch in open_capture(path) for at in range(0, len(batch), size)]
+    batches = [
+        part(batch, at, min(at + size, len(batch)))
+        for batch in open_capture(path)
+        for at in range(0, len(batch), size)
+    ]
     found = []
     for batch in (*map(engine.feed, batches), engine.finish()):
         if batch is not None:
             places = zip(batch.direction.tolist(), batch.stream_offset.tolist(), strict=True)
-            found += [(direction, offset, batch.bytes_of(index)) for index, (direction, offset) in enumerate(places)]
+            found += [
+                (direction, offset, batch.bytes_of(index))
+                for index, (direction, offset) in enumerate(places)
+            ]
     return found, [(link.closed, link.closed_by, link.has_handshake) for link in engine.links]
 
 
@@ -113,13 +155,17 @@ def test_a_stray_packet_changes_nothing_wherever_it_is(tmp_path: Path, strays: l
 
 
 @pytest.mark.parametrize("strays", [KINDS[0], KINDS[4], KINDS[14], KINDS[-3], KINDS[-1]], ids=str)
-def test_so_it_is_in_a_capture_that_begins_late_in_ipv6_and_where_the_connection_rests(tmp_path: Path, strays: list[Stray]) -> None:
+def test_so_it_is_in_a_capture_that_begins_late_in_ipv6_and_where_the_connection_rests(
+    tmp_path: Path, strays: list[Stray]
+) -> None:
     late = base()[23:]
     for before in (late, [in_ipv6(packet) for packet in base()]):
         assert read(tmp_path, before)[1][0][:2] == ("fin", 0)
     for place in (2, 50):
         assert read(tmp_path, disturbed(late, place, strays)) == read(tmp_path, late)
-        assert read(tmp_path, disturbed(base(), place, strays, 5_000_000_000)) == read(tmp_path, base())
+        assert read(tmp_path, disturbed(base(), place, strays, 5_000_000_000)) == read(
+            tmp_path, base()
+        )
         sixth = [in_ipv6(packet) for packet in disturbed(base(), place + 2, strays)]
         assert read(tmp_path, sixth) == read(tmp_path, base())
 
@@ -131,7 +177,9 @@ def test_it_does_not_depend_on_batches(tmp_path: Path, place: int) -> None:
         assert read(tmp_path, disturbed(base(), place, strays), size=1) == read(tmp_path, base())
 
 
-def conversed(tmp_path: Path, segments: Sequence[Segment]) -> tuple[dict[tuple[int, int], bytes], list[tuple[str, int]]]:
+def conversed(
+    tmp_path: Path, segments: Sequence[Segment]
+) -> tuple[dict[tuple[int, int], bytes], list[tuple[str, int]]]:
     """The bytes of each direction, and how each connection ended."""
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(builders.recorded(segments), magic=0xA1B23C4D))
@@ -139,7 +187,9 @@ def conversed(tmp_path: Path, segments: Sequence[Segment]) -> tuple[dict[tuple[i
     return reading.streams, [(life.closed, life.closed_by) for life in reading.transport.lifetimes]
 
 
-def talks(by_client: bytes, by_server: bytes, *, client_isn: int = 1000, server_isn: int = 4_000_000_000) -> Conversation:
+def talks(
+    by_client: bytes, by_server: bytes, *, client_isn: int = 1000, server_isn: int = 4_000_000_000
+) -> Conversation:
     made = Conversation(client_isn=client_isn, server_isn=server_isn)
     made.handshake()
     made.send(True, by_client)
@@ -148,22 +198,36 @@ def talks(by_client: bytes, by_server: bytes, *, client_isn: int = 1000, server_
     return made
 
 
-WAYS = [(apart, lost) for apart in (70_000, 30_000_000, 2_000_000_000) for lost in ((), (0,), (1,))] + [(2_000_000_000, (0, 1))]
+WAYS = [
+    (apart, lost) for apart in (70_000, 30_000_000, 2_000_000_000) for lost in ((), (0,), (1,))
+] + [(2_000_000_000, (0, 1))]
 
 
 @pytest.mark.parametrize(("apart", "lost"), WAYS)
-def test_a_client_that_was_killed_comes_back_from_the_same_port(tmp_path: Path, apart: int, lost: tuple[int, ...]) -> None:
-    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=1000 + apart, server_isn=2_000_000_000)
+def test_a_client_that_was_killed_comes_back_from_the_same_port(
+    tmp_path: Path, apart: int, lost: tuple[int, ...]
+) -> None:
+    old, new = (
+        talks(b"aaa", b"bbb"),
+        talks(b"ccc", b"ddd", client_isn=1000 + apart, server_isn=2_000_000_000),
+    )
     new.send(True, b"eee")
     new.send(False, b"fff")
-    captured = [segment for place, segment in enumerate(new.segments) if place not in lost]  # the SYN and its answer
+    captured = [
+        segment for place, segment in enumerate(new.segments) if place not in lost
+    ]  # the SYN and its answer
     streams, ends = conversed(tmp_path, [*old.segments, *captured])
     assert streams == {(1, 0): b"aaa", (1, 1): b"bbb", (2, 0): b"ccceee", (2, 1): b"dddfff"}
     assert ends == [("replaced", -1), ("", -1)]
 
 
-def test_a_client_that_lost_its_connection_resets_it_when_its_syn_is_challenged(tmp_path: Path) -> None:
-    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=90_000, server_isn=2_000_000_000)
+def test_a_client_that_lost_its_connection_resets_it_when_its_syn_is_challenged(
+    tmp_path: Path,
+) -> None:
+    old, new = (
+        talks(b"aaa", b"bbb"),
+        talks(b"ccc", b"ddd", client_isn=90_000, server_isn=2_000_000_000),
+    )
     syn = new.segments[0]
     challenge = old.send(False)
     reset = old.send(True, flags=RST)
@@ -174,11 +238,18 @@ def test_a_client_that_lost_its_connection_resets_it_when_its_syn_is_challenged(
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_new_connection_is_known_by_one_direction_alone(tmp_path: Path, kept: bool) -> None:
-    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=30_000_000, server_isn=2_000_000_000)
+    old, new = (
+        talks(b"aaa", b"bbb"),
+        talks(b"ccc", b"ddd", client_isn=30_000_000, server_isn=2_000_000_000),
+    )
     new.send(kept, b"eee")
-    streams, ends = conversed(tmp_path, [one for one in (*old.segments, *new.segments) if one.to_server == kept])
+    streams, ends = conversed(
+        tmp_path, [one for one in (*old.segments, *new.segments) if one.to_server == kept]
+    )
     side = 1 - kept
-    assert (streams[1, side], streams[2, side]) == ((b"aaa", b"ccceee") if kept else (b"bbb", b"dddeee"))
+    assert (streams[1, side], streams[2, side]) == (
+        (b"aaa", b"ccceee") if kept else (b"bbb", b"dddeee")
+    )
     assert [how for how, _ in ends] == ["replaced", ""]
 
 
@@ -186,7 +257,10 @@ def test_a_server_that_refuses_a_syn_does_not_know_the_connection_before_it(tmp_
     old, new = talks(b"aaa", b"bbb"), Conversation(client_isn=30_000_000)
     new.send(True, flags=SYN)
     refusal = Segment(False, 0, 30_000_001, RST | ACK)
-    assert conversed(tmp_path, [*old.segments, *new.segments, refusal])[1] == [("replaced", -1), ("rst", 1)]
+    assert conversed(tmp_path, [*old.segments, *new.segments, refusal])[1] == [
+        ("replaced", -1),
+        ("rst", 1),
+    ]
 
 
 def test_a_syn_that_nobody_answers_ends_nothing(tmp_path: Path) -> None:
@@ -195,7 +269,9 @@ def test_a_syn_that_nobody_answers_ends_nothing(tmp_path: Path) -> None:
     assert conversed(tmp_path, [*old.segments, *new.segments * 3])[1] == [("", -1)]
 
 
-def test_the_bytes_of_a_connection_whose_capture_begins_with_a_stray_syn_are_read(tmp_path: Path) -> None:
+def test_the_bytes_of_a_connection_whose_capture_begins_with_a_stray_syn_are_read(
+    tmp_path: Path,
+) -> None:
     made, stray = talks(b"aaa", b"bbb"), Segment(True, 5_000_000, 0, SYN)
     for data in (b"cccddd", b"eeefff"):
         made.send(False, data)
@@ -205,7 +281,9 @@ def test_the_bytes_of_a_connection_whose_capture_begins_with_a_stray_syn_are_rea
 
 @pytest.mark.parametrize("by_client", [False, True])
 @pytest.mark.parametrize("ahead", [0, 700])
-def test_a_reset_closes_at_once_and_at_the_end_of_a_capture(tmp_path: Path, by_client: bool, ahead: int) -> None:
+def test_a_reset_closes_at_once_and_at_the_end_of_a_capture(
+    tmp_path: Path, by_client: bool, ahead: int
+) -> None:
     made = talks(b"aaa", b"bbb")
     made.segments.append(Segment(by_client, made.next[by_client] + ahead, 0, RST))
     made.send(not by_client, b"on its way")
@@ -218,11 +296,15 @@ def test_a_reset_closes_at_once_and_at_the_end_of_a_capture(tmp_path: Path, by_c
         (life,) = engine.transport.lifetimes
         assert (life.closed, life.closed_by, life.closed_packet) == ("rst", 1 - by_client, 6)
         engine.finish()
-    assert engine.transport.account(1, 1 - by_client).missing == ahead, "an RST says what its sender had said"
+    assert engine.transport.account(1, 1 - by_client).missing == ahead, (
+        "an RST says what its sender had said"
+    )
 
 
 @pytest.mark.parametrize("ahead", [0, 700])
-def test_a_close_is_no_reset_where_who_seemed_to_reset_closes_later(tmp_path: Path, ahead: int) -> None:
+def test_a_close_is_no_reset_where_who_seemed_to_reset_closes_later(
+    tmp_path: Path, ahead: int
+) -> None:
     made = talks(b"aaa", b"bbb")
     made.segments.append(Segment(False, made.next[False] + ahead, 0, RST))
     made.close()
@@ -230,7 +312,9 @@ def test_a_close_is_no_reset_where_who_seemed_to_reset_closes_later(tmp_path: Pa
 
 
 @pytest.mark.parametrize("by_client", [False, True])
-def test_a_fin_that_was_not_captured_is_known_by_its_acknowledgement(tmp_path: Path, by_client: bool) -> None:
+def test_a_fin_that_was_not_captured_is_known_by_its_acknowledgement(
+    tmp_path: Path, by_client: bool
+) -> None:
     made = talks(b"aaa", b"bbb")
     made.send(by_client, flags=FIN | ACK)
     made.send(not by_client)
@@ -257,7 +341,9 @@ def test_a_byte_that_was_not_captured_is_no_fin_once_its_sender_goes_on(tmp_path
 def test_who_closed_first_is_told_by_one_direction_only_if_it_acknowledged_a_fin_alone(
     tmp_path: Path, *, kept: bool, first: bool, is_apart: bool
 ) -> None:
-    """``is_apart``: the FIN that was not captured was acknowledged alone, and not together with bytes before it."""
+    """``is_apart``: the FIN that was not captured was acknowledged alone, and not together with
+    bytes before it.
+    """
     made = talks(b"aaa", b"bbb")
     for by_client in (first, not first):
         if not is_apart and by_client != kept:
@@ -268,10 +354,14 @@ def test_who_closed_first_is_told_by_one_direction_only_if_it_acknowledged_a_fin
     assert ends == [("fin", 1 - first if is_apart else -1)]
 
 
-def test_a_capture_that_begins_late_and_has_one_direction_does_not_tell_who_closed_first(tmp_path: Path) -> None:
+def test_a_capture_that_begins_late_and_has_one_direction_does_not_tell_who_closed_first(
+    tmp_path: Path,
+) -> None:
     made = talks(b"aaa", b"bbb")
     made.close()
-    assert conversed(tmp_path, [one for one in made.segments[3:] if not one.to_server])[1] == [("fin", -1)]
+    assert conversed(tmp_path, [one for one in made.segments[3:] if not one.to_server])[1] == [
+        ("fin", -1)
+    ]
 
 
 Wrap = Callable[[bool, bytes], bytes]
@@ -283,7 +373,11 @@ def tagged(*vlans: int, back: Sequence[int] | None = None) -> Wrap:
 
     def wrap(to_server: bool, data: bytes) -> bytes:
         tags = vlans if to_server or back is None else back
-        return data[:12] + b"".join(struct.pack(">HH", 0x8100, 3 << 13 | tag) for tag in tags) + data[12:]
+        return (
+            data[:12]
+            + b"".join(struct.pack(">HH", 0x8100, 3 << 13 | tag) for tag in tags)
+            + data[12:]
+        )
 
     return wrap
 
@@ -301,7 +395,11 @@ def tunnelled(kind: str, number: int) -> Wrap:
             head = struct.pack(">HHIII", 0x1000, 0x88BE, 1, 0x10000000 | number, 0)
             inside, protocol = head + data, 47
         else:
-            head = struct.pack(">II", 0x08000000, number << 8) if kind == "vxlan" else struct.pack(">HHI", 0, 0x6558, number << 8)
+            head = (
+                struct.pack(">II", 0x08000000, number << 8)
+                if kind == "vxlan"
+                else struct.pack(">HHI", 0, 0x6558, number << 8)
+            )
             port, protocol = 4789 if kind == "vxlan" else 6081, 17
             inside = struct.pack(">HHHH", 4444, port, 16 + len(data), 0) + head + data
         header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(inside), 1, 0, 64, protocol, 0) + outer
@@ -317,12 +415,17 @@ ALL_NETWORKS = [
     (tagged(5, 1), tagged(5, 2)),
     (tagged(10, back=[20]), tagged(30, back=[40])),
     (tagged(10, back=[]), tagged(30, back=[])),
-    *((tunnelled(kind, 1), tunnelled(kind, 2)) for kind in ("vxlan", "geneve", "gre", "mpls", "erspan")),
+    *(
+        (tunnelled(kind, 1), tunnelled(kind, 2))
+        for kind in ("vxlan", "geneve", "gre", "mpls", "erspan")
+    ),
 ]
 
 
 def seen_in(*seen: tuple[Sequence[Segment], Wrap, int]) -> list[Recorded]:
-    """All packets of conversations in networks, in order of time; with how much later each is seen there."""
+    """All packets of conversations in networks, in order of time; with how much later each is seen
+    there.
+    """
     made = [
         Recorded(data := wrap(one.to_server, builders.frame(one)), len(data), one.time_ns + later)
         for some, wrap, later in seen
@@ -331,22 +434,39 @@ def seen_in(*seen: tuple[Sequence[Segment], Wrap, int]) -> list[Recorded]:
     return sorted(made, key=lambda packet: packet.time_ns)
 
 
-def told_in(tmp_path: Path, captured: Sequence[Recorded], size: int = 1000) -> tuple[dict[tuple[int, int], bytes], list[str]]:
-    """The bytes of each direction with any, and how each connection ended, read in batches of ``size`` packets."""
+def told_in(
+    tmp_path: Path, captured: Sequence[Recorded], size: int = 1000
+) -> tuple[dict[tuple[int, int], bytes], list[str]]:
+    """The bytes of each direction with any, and how each connection ended, read in batches of
+    ``size`` packets.
+    """
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(captured, magic=0xA1B23C4D))
     transport, streams = Reassembler((11_210,)), defaultdict[tuple[int, int], bytes](bytes)
-    cut = (part(batch, at, min(at + size, len(batch))) for batch in open_capture(path) for at in range(0, len(batch), size))
-    for chunk in (*(chunk for batch in cut for chunk in transport.feed(batch)), *transport.finish()):
+    cut = (
+        part(batch, at, min(at + size, len(batch)))
+        for batch in open_capture(path)
+        for at in range(0, len(batch), size)
+    )
+    for chunk in (
+        *(chunk for batch in cut for chunk in transport.feed(batch)),
+        *transport.finish(),
+    ):
         streams[chunk.connection, chunk.direction] += chunk.data.tobytes()
-    return {key: data for key, data in streams.items() if data}, [life.closed for life in transport.lifetimes]
+    return {key: data for key, data in streams.items() if data}, [
+        life.closed for life in transport.lifetimes
+    ]
 
 
-def customers(*, apart: int = 300_000_000, later_ns: int = 500, skip: int = 0) -> list[list[Segment]]:
+def customers(
+    *, apart: int = 300_000_000, later_ns: int = 500, skip: int = 0
+) -> list[list[Segment]]:
     """Two conversations at the same time, between the same addresses and ports."""
     made = []
     for number in (0, 1):
-        one = Conversation(client_isn=1000 + number * apart, server_isn=4_000_000_000 - 3 * number * apart)
+        one = Conversation(
+            client_isn=1000 + number * apart, server_isn=4_000_000_000 - 3 * number * apart
+        )
         one.time_ns += number * later_ns
         one.handshake()
         for step in range(4):
@@ -364,15 +484,23 @@ def test_two_conversations_with_the_same_addresses_in_two_networks_are_kept_apar
 ) -> None:
     made = customers(apart=apart, skip=skip)
     alone = [told_in(tmp_path, builders.recorded(one))[0] for one in made]
-    whole = {(1 + number, way): data for number, one in enumerate(alone) for (_, way), data in one.items()}
+    whole = {
+        (1 + number, way): data
+        for number, one in enumerate(alone)
+        for (_, way), data in one.items()
+    }
     captured = seen_in(*((one, network, 0) for one, network in zip(made, networks, strict=True)))
     assert told_in(tmp_path, captured) == (whole, ["fin", "fin"])
     assert told_in(tmp_path, captured, size=1) == (whole, ["fin", "fin"])
 
 
 @pytest.mark.parametrize(("apart", "skip"), [(40_000, 0), (300_000_000, 4)])
-def test_they_are_kept_apart_with_numbers_near_each_other_and_where_the_capture_begins_late(tmp_path: Path, apart: int, skip: int) -> None:
-    test_two_conversations_with_the_same_addresses_in_two_networks_are_kept_apart(tmp_path, (tagged(1), tagged(2)), apart, skip)
+def test_they_are_kept_apart_with_numbers_near_each_other_and_where_the_capture_begins_late(
+    tmp_path: Path, apart: int, skip: int
+) -> None:
+    test_two_conversations_with_the_same_addresses_in_two_networks_are_kept_apart(
+        tmp_path, (tagged(1), tagged(2)), apart, skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -387,35 +515,61 @@ def test_they_are_kept_apart_with_numbers_near_each_other_and_where_the_capture_
     ids=range(5),
 )
 @pytest.mark.parametrize("skip", [0, 2, 3, 4])
-def test_one_conversation_that_is_seen_in_several_networks_is_one_connection(tmp_path: Path, networks: list[Wrap], skip: int) -> None:
+def test_one_conversation_that_is_seen_in_several_networks_is_one_connection(
+    tmp_path: Path, networks: list[Wrap], skip: int
+) -> None:
     one = customers(skip=skip)[0]
     captured = seen_in(*((one, network, 500 * place) for place, network in enumerate(networks)))
     assert told_in(tmp_path, captured) == told_in(tmp_path, builders.recorded(one))
     assert told_in(tmp_path, captured, size=1) == told_in(tmp_path, builders.recorded(one))
 
 
-@pytest.mark.parametrize("networks", [[tagged(10, back=[20])], [PLAIN, tagged(7)], [tagged(3)]], ids=range(3))
-def test_a_connection_that_follows_in_the_same_networks_replaces_the_one_before(tmp_path: Path, networks: list[Wrap]) -> None:
-    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=90_000_000, server_isn=2_000_000_000)
-    new.segments = [replace(segment, time_ns=segment.time_ns + 10_000_000) for segment in new.segments]
+@pytest.mark.parametrize(
+    "networks", [[tagged(10, back=[20])], [PLAIN, tagged(7)], [tagged(3)]], ids=range(3)
+)
+def test_a_connection_that_follows_in_the_same_networks_replaces_the_one_before(
+    tmp_path: Path, networks: list[Wrap]
+) -> None:
+    old, new = (
+        talks(b"aaa", b"bbb"),
+        talks(b"ccc", b"ddd", client_isn=90_000_000, server_isn=2_000_000_000),
+    )
+    new.segments = [
+        replace(segment, time_ns=segment.time_ns + 10_000_000) for segment in new.segments
+    ]
     streams, ends = told_in(
-        tmp_path, seen_in(*(([*old.segments, *new.segments], network, 500 * at) for at, network in enumerate(networks)))
+        tmp_path,
+        seen_in(
+            *(
+                ([*old.segments, *new.segments], network, 500 * at)
+                for at, network in enumerate(networks)
+            )
+        ),
     )
     assert streams == {(1, 0): b"aaa", (1, 1): b"bbb", (2, 0): b"ccc", (2, 1): b"ddd"}
     assert ends == ["replaced", ""]
 
 
-def test_what_bears_no_number_of_a_connection_changes_nothing_in_another_network(tmp_path: Path) -> None:
+def test_what_bears_no_number_of_a_connection_changes_nothing_in_another_network(
+    tmp_path: Path,
+) -> None:
     one = customers()[0]
-    strays = [replace(one[6], seq=77, ack=one[6].ack + 2**30, payload=b"", flags=flags) for flags in (ACK, RST, RST | ACK)]
+    strays = [
+        replace(one[6], seq=77, ack=one[6].ack + 2**30, payload=b"", flags=flags)
+        for flags in (ACK, RST, RST | ACK)
+    ]
     captured = seen_in((one, tagged(10), 0), (strays, tagged(20), 1))
     assert told_in(tmp_path, captured) == told_in(tmp_path, builders.recorded(one))
 
 
-def test_connections_in_two_networks_stay_apart_once_others_have_left_memory(tmp_path: Path) -> None:
+def test_connections_in_two_networks_stay_apart_once_others_have_left_memory(
+    tmp_path: Path,
+) -> None:
     made = customers()
     path = tmp_path / "x.pcap"
-    path.write_bytes(builders.pcap(seen_in((made[0], tagged(1), 0), (made[1], tagged(2), 0)), magic=0xA1B23C4D))
+    path.write_bytes(
+        builders.pcap(seen_in((made[0], tagged(1), 0), (made[1], tagged(2), 0)), magic=0xA1B23C4D)
+    )
     (batch,) = open_capture(path)
     transport, streams = Reassembler((11_210,)), defaultdict[tuple[int, int], bytes](bytes)
     for at in range(0, len(batch), 5):
@@ -428,7 +582,9 @@ def test_connections_in_two_networks_stay_apart_once_others_have_left_memory(tmp
 
 
 @pytest.mark.parametrize("behind", [4, 6])
-def test_a_syn_that_stands_in_the_file_behind_bytes_of_its_connection_begins_no_other(tmp_path: Path, behind: int) -> None:
+def test_a_syn_that_stands_in_the_file_behind_bytes_of_its_connection_begins_no_other(
+    tmp_path: Path, behind: int
+) -> None:
     made = customers()[0]
     streams, ends = conversed(tmp_path, [*made[1:behind], made[0], *made[behind:]])
     assert (streams, ends) == conversed(tmp_path, made)

@@ -1,4 +1,6 @@
-"""The terminal UI without a terminal: a capture is opened, keys are pressed, the screen is read as text."""
+"""The terminal UI without a terminal: a capture is opened, keys are pressed, the screen is read as
+text.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,14 @@ def play(capture: Path | str, scene: Scene, size: tuple[int, int] = WIDE, **opti
 
 def follow(capture: Path, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
     """Opens a capture that is still being written, and plays a scene at once."""
-    asyncio.run(_play(InspectApp(Inspection(open_capture(capture, follow=True)), **options), scene, size, is_whole=False))
+    asyncio.run(
+        _play(
+            InspectApp(Inspection(open_capture(capture, follow=True)), **options),
+            scene,
+            size,
+            is_whole=False,
+        )
+    )
 
 
 @contextmanager
@@ -54,12 +63,16 @@ def read(capture: str) -> Iterator[Inspection]:
         inspection.close()
 
 
-def show(inspection: Inspection, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
+def show(
+    inspection: Inspection, scene: Scene, size: tuple[int, int] = WIDE, **options: Any
+) -> None:
     """Plays a scene on something to look at once it is read."""
     asyncio.run(_play(InspectApp(inspection, **options), scene, size))
 
 
-async def _play(app: InspectApp, scene: Scene, size: tuple[int, int], *, is_whole: bool = True) -> None:
+async def _play(
+    app: InspectApp, scene: Scene, size: tuple[int, int], *, is_whole: bool = True
+) -> None:
     try:
         async with app.run_test(size=size) as pilot:
             if is_whole:
@@ -81,7 +94,9 @@ async def until(_pilot: Keys, condition: Callable[[], bool]) -> None:
 
 
 async def settled(app: InspectApp, pilot: Keys) -> None:
-    """Waits until nothing runs behind, what is shown is what is known, and drawing it has asked for nothing more."""
+    """Waits until nothing runs behind, what is shown is what is known, and drawing it has asked for
+    nothing more.
+    """
     for _ in range(_ROUNDS):
         await until(pilot, lambda: is_quiet(app))
         await pilot.pause()
@@ -93,17 +108,25 @@ def _is_drawn_again(app: InspectApp) -> bool:
     """Whether parts have asked to be laid out or drawn since the screen was."""
     screen = app.screen
     return bool(
-        screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets or screen._callbacks
+        screen._layout_required
+        or screen._scroll_required
+        or screen._repaint_required
+        or screen._dirty_widgets
+        or screen._callbacks
     )
 
 
 def is_quiet(app: InspectApp) -> bool:
     """Whether nothing runs, and no part waits to be told something."""
-    return app.is_at_rest and not any(part.message_queue_size for part in (app, app.screen, *app.screen.walk_children()))
+    return app.is_at_rest and not any(
+        part.message_queue_size for part in (app, app.screen, *app.screen.walk_children())
+    )
 
 
 async def press(app: InspectApp, pilot: Keys, *keys: str) -> None:
-    """Presses keys, each when the one before has taken effect; what it has changed is drawn only after the last, and as time allows."""
+    """Presses keys, each when the one before has taken effect; what it has changed is drawn only
+    after the last, and as time allows.
+    """
     for key in keys:
         app.post_message(events.Key(key, _character(key)))
         await until(pilot, lambda: is_quiet(app))
@@ -128,9 +151,20 @@ def _character(key: str) -> str | None:
 def screen(app: InspectApp) -> str:
     """What is shown, as lines of text."""
     width, height = app.size
-    console = Console(width=width, height=height, file=io.StringIO(), record=True, force_terminal=True, legacy_windows=False)
-    console.print(app.screen._compositor.render_update(full=True))  # the one call of Textual's own parts
-    return "\n".join(line.rstrip() for line in console.export_text(styles=False).splitlines()) + "\n"
+    console = Console(
+        width=width,
+        height=height,
+        file=io.StringIO(),
+        record=True,
+        force_terminal=True,
+        legacy_windows=False,
+    )
+    console.print(
+        app.screen._compositor.render_update(full=True)
+    )  # the one call of Textual's own parts
+    return (
+        "\n".join(line.rstrip() for line in console.export_text(styles=False).splitlines()) + "\n"
+    )
 
 
 LETTERS = {
@@ -144,11 +178,15 @@ LETTERS = {
     "end": "o",
     "upkeep": "-",
 }
-"""Of the hues of the palette, by the first kind that has each: yellow, blue, cyan, pale, red, violet, green, orange, grey."""
+"""Of the hues of the palette, by the first kind that has each: yellow, blue, cyan, pale, red,
+violet, green, orange, grey.
+"""
 
 
 def colours(app: InspectApp) -> str:
-    """The hues of what is shown, a letter a cell, or a digit for an amount; a capital where it is the ground. All themes have the same."""
+    """The hues of what is shown, a letter a cell, or a digit for an amount; a capital where it is
+    the ground. All themes have the same.
+    """
     found = variables(app.current_theme, has_color=True)
     letters = {found[f"paint-kind-{name}"].lower(): letter for name, letter in LETTERS.items()}
     letters |= {found[f"paint-scale-{level}"].lower(): str(level) for level in range(1, 9)}

@@ -22,6 +22,12 @@ def test_advice_names_what_one_does_here(rule: str) -> None:
 def test_all_that_is_put_in_place_is_said_somewhere() -> None:
     with pytest.raises(PlacedError) as refused:
         parse_filter("zzqq = 1", name="filter")
-    said = " ".join([*(rule.next for rule in RULES.values()), Coverage({}, ()).tls_advice([1]), refused.value.what])
+    said = " ".join(
+        [
+            *(rule.next for rule in RULES.values()),
+            Coverage({}, ()).tls_advice([1]),
+            refused.value.what,
+        ]
+    )
     assert [outside for outside in _HERE if outside not in said] == []
     assert _OUTSIDE.search(said)

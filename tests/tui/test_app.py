@@ -48,13 +48,17 @@ async def walk(app: InspectApp, pilot: Keys, look: Callable[[str], None]) -> Non
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_views_look_like_this(size: tuple[int, int], golden: Golden) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await walk(app, pilot, lambda view: golden(f"tui/{view}-{size[0]}x{size[1]}.txt", screen(app)))
+        await walk(
+            app, pilot, lambda view: golden(f"tui/{view}-{size[0]}x{size[1]}.txt", screen(app))
+        )
 
     play("rollback.pcap", scene, size)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(20, 5), (60, 15), (300, 51)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size", [(20, 5), (60, 15), (300, 51)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 def test_views_are_drawn_at_any_size(size: tuple[int, int]) -> None:
     def look(view: str, app: InspectApp) -> None:
         lines = screen(app).splitlines()
@@ -73,7 +77,13 @@ def test_without_colour_all_of_it_is_there(golden: Golden, monkeypatch: pytest.M
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "n")
         golden("tui/packets-120x36.txt", screen(app))
-        shades = {colour for row in app.screen._compositor.render_strips() for one in row if one.style for colour in _colours(one.style)}
+        shades = {
+            colour
+            for row in app.screen._compositor.render_strips()
+            for one in row
+            if one.style
+            for colour in _colours(one.style)
+        }
         assert all(len(set(colour)) == 1 for colour in shades), "greys"
         await press(app, pilot, "4", "n")
         golden("tui/findings-120x36.txt", screen(app))
@@ -82,7 +92,11 @@ def test_without_colour_all_of_it_is_there(golden: Golden, monkeypatch: pytest.M
 
 
 def _colours(style: Style) -> list[ColorTriplet]:
-    return [one.get_truecolor() for one in (style.color, style.bgcolor) if one is not None and not one.is_default]
+    return [
+        one.get_truecolor()
+        for one in (style.color, style.bgcolor)
+        if one is not None and not one.is_default
+    ]
 
 
 def test_the_smallest_screen_looks_like_this(golden: Golden) -> None:
@@ -98,16 +112,38 @@ def test_the_smallest_screen_looks_like_this(golden: Golden) -> None:
 def test_with_ascii_there_is_nothing_else(golden: Golden) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await walk(app, pilot, lambda view: golden(f"tui/ascii/{view}.txt", screen(app)))
-        assert all(path.read_text("utf-8").isascii() for path in (GOLDEN / "tui" / "ascii").iterdir())
+        assert all(
+            path.read_text("utf-8").isascii() for path in (GOLDEN / "tui" / "ascii").iterdir()
+        )
 
     play("rollback.pcap", scene, is_ascii=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capture", ["tour.pcapng", "upr.pcap", "lossy.pcap", "capture-loss.pcap", "midstream.pcap", "any.pcap"])
+@pytest.mark.parametrize(
+    "capture",
+    ["tour.pcapng", "upr.pcap", "lossy.pcap", "capture-loss.pcap", "midstream.pcap", "any.pcap"],
+)
 def test_every_sample_can_be_walked_through(capture: str) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "end", "v", "1", "home", "n", "e", "4", "end", "enter", "2", "n", "enter", "5", "end")
+        await press(
+            app,
+            pilot,
+            "end",
+            "v",
+            "1",
+            "home",
+            "n",
+            "e",
+            "4",
+            "end",
+            "enter",
+            "2",
+            "n",
+            "enter",
+            "5",
+            "end",
+        )
 
     play(capture, scene)
 
@@ -133,7 +169,9 @@ def test_a_key_log_is_asked_for_where_there_is_something_to_open(tmp_path: Path)
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         left.append(app)
-        assert "1 connection is encrypted, and there is no key log for it; K takes one" in screen(app)
+        assert "1 connection is encrypted, and there is no key log for it; K takes one" in screen(
+            app
+        )
         await press(app, pilot, "K", *"/nowhere", "enter")
         assert "/nowhere: there is no such file" in screen(app)
         await press(app, pilot, "K", *str(recorded.keylog), "enter")

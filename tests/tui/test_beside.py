@@ -18,7 +18,9 @@ pytestmark = pytest.mark.slow
         ("capture-loss.pcap", "4 of 4 vbuckets in both reached another seqno"),
     ],
 )
-def test_the_overview_says_in_one_line_what_is_otherwise_in_the_capture_beside(other: str, said: str) -> None:
+def test_the_overview_says_in_one_line_what_is_otherwise_in_the_capture_beside(
+    other: str, said: str
+) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "0")
         assert f"beside {other}: {said}" in screen(app)

@@ -17,11 +17,13 @@ def test_both_forms_hold_every_byte() -> None:
         for _ in range(2):
             text = "".join(pane.render_line(line).text for line in range(pane.size.height))
             shown = -(-len(data) // pane.columns) <= pane.size.height
-            for start in range(0, len(data) if shown else pane.size.height * pane.columns, pane.columns):
+            for start in range(
+                0, len(data) if shown else pane.size.height * pane.columns, pane.columns
+            ):
                 piece = data[start : start + pane.columns]
-                assert (" | 0x" if pane.form == "grid" else " ").join(f"{byte:02x}" for byte in piece) in text.replace("]", "|").replace(
-                    "[", "|"
-                )
+                assert (" | 0x" if pane.form == "grid" else " ").join(
+                    f"{byte:02x}" for byte in piece
+                ) in text.replace("]", "|").replace("[", "|")
             await press(app, pilot, "d")
         assert pane.form == "hex"
 
@@ -30,7 +32,11 @@ def test_both_forms_hold_every_byte() -> None:
 
 def test_what_a_hole_took_is_dots() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        rows = [row for row in range(1, app.inspection.store.rows + 1) if len(app.inspection.store.messages([row]).missing.row)]
+        rows = [
+            row
+            for row in range(1, app.inspection.store.rows + 1)
+            if len(app.inspection.store.messages([row]).missing.row)
+        ]
         app.navigation.to_row(rows[0])
         await settled(app, pilot)
         start = app.inspection.store.annotate(rows[0]).missing[0][0]
@@ -59,7 +65,11 @@ def test_keys_go_from_byte_to_byte_and_the_field_follows() -> None:
         app.packets.bytes.focus()
         await press(app, pilot, "down", "right")
         assert app.packets.field is not None
-        assert app.packets.field.offset <= app.packets.bytes.columns + 1 < app.packets.field.offset + app.packets.field.size
+        assert (
+            app.packets.field.offset
+            <= app.packets.bytes.columns + 1
+            < app.packets.field.offset + app.packets.field.size
+        )
         assert app.packets.bytes.has_focus
 
     play("rollback.pcap", scene)

@@ -6,13 +6,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.text import cells
-from dcpinspect.tui.charts import BLOCKS, bar, beside, chart, columns, duration, fitted, short, spark
+from dcpinspect.tui.charts import (
+    BLOCKS,
+    bar,
+    beside,
+    chart,
+    columns,
+    duration,
+    fitted,
+    short,
+    spark,
+)
 
-VALUES = st.lists(st.integers(0, 2**40), max_size=130).map(lambda values: np.array(values, np.int64))
+VALUES = st.lists(st.integers(0, 2**40), max_size=130).map(
+    lambda values: np.array(values, np.int64)
+)
 
 
 @given(VALUES, st.integers(0, 300))
-def test_as_many_columns_as_fit_and_the_greatest_is_among_them(values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> None:
+def test_as_many_columns_as_fit_and_the_greatest_is_among_them(
+    values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int
+) -> None:
     found = fitted(values, width)
     assert len(found) == (width if len(values) else 0), "all the room there is"
     assert found.max(initial=0) == (values.max(initial=0) if width else 0)
@@ -25,7 +39,9 @@ def test_columns_are_as_high_as_their_share_and_nothing_is_only_for_nothing(
     lines = columns(values.astype(np.float64), height)
     assert len(lines) == height
     assert all(len(line) == len(values) for line in lines)
-    eighths = [sum((" " + BLOCKS).index(line[place]) for line in lines) for place in range(len(values))]
+    eighths = [
+        sum((" " + BLOCKS).index(line[place]) for line in lines) for place in range(len(values))
+    ]
     most = max(values.tolist(), default=0)
     for value, drawn in zip(values.tolist(), eighths, strict=True):
         assert (drawn == 0) == (value == 0)
@@ -35,8 +51,12 @@ def test_columns_are_as_high_as_their_share_and_nothing_is_only_for_nothing(
 
 
 @given(VALUES, st.integers(1, 300), st.integers(2, 8), st.one_of(st.none(), st.integers(0, 2**40)))
-def test_a_chart_keeps_to_its_width(values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, height: int, limit: int | None) -> None:
-    lines = chart("title", values, (500_000_000, 12_250_000_000), width=width, height=height, limit=limit)
+def test_a_chart_keeps_to_its_width(
+    values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, height: int, limit: int | None
+) -> None:
+    lines = chart(
+        "title", values, (500_000_000, 12_250_000_000), width=width, height=height, limit=limit
+    )
     assert len(lines) == height + 2
     assert all(cells(line) <= width for line in lines)
 
@@ -44,7 +64,10 @@ def test_a_chart_keeps_to_its_width(values: np.ndarray[tuple[int], np.dtype[np.i
 def test_a_limit_is_a_line_of_its_own() -> None:
     lines = chart("of four", np.array([1, 2, 4]), (0, 1), width=12, height=4, limit=4)
     assert lines[1:-1] == ["       4 ──█", "           █", "          ██", "       0 ███"]
-    assert chart("more", np.array([8]), (0, 1), width=10, height=2, limit=4)[1:-1] == ["       8 █", "       0 █"]
+    assert chart("more", np.array([8]), (0, 1), width=10, height=2, limit=4)[1:-1] == [
+        "       8 █",
+        "       0 █",
+    ]
 
 
 def test_two_charts_stand_beside_each_other() -> None:
@@ -60,7 +83,15 @@ def test_bars_and_sparks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "text"), [(0, "0"), (950, "950"), (36_000, "36k"), (999_400, "999k"), (999_900, "1M"), (7_663_000, "7.66M")]
+    ("number", "text"),
+    [
+        (0, "0"),
+        (950, "950"),
+        (36_000, "36k"),
+        (999_400, "999k"),
+        (999_900, "1M"),
+        (7_663_000, "7.66M"),
+    ],
 )
 def test_numbers_are_short(number: int, text: str) -> None:
     assert short(number) == text

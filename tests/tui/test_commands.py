@@ -18,7 +18,9 @@ pytestmark = pytest.mark.slow
 def test_every_action_with_a_key_is_there_once() -> None:
     actions = [one.action for one in commands()]
     assert len(actions) == len(set(actions))
-    assert {key.action for key in KEYS if not key.action.startswith(("app.", "pane"))} <= set(actions)
+    assert {key.action for key in KEYS if not key.action.startswith(("app.", "pane"))} <= set(
+        actions
+    )
     assert {one.shown for one in commands() if one.action == "zoom(1)"} == {"+"}
 
 
@@ -49,7 +51,9 @@ async def choose(app: InspectApp, pilot: Keys, title: str) -> None:
     await until(pilot, lambda: isinstance(app.screen, CommandPalette))
     app.screen.query_one(Input).value = title
     found = app.screen.query_one(OptionList)
-    await until(pilot, lambda: found.option_count > 0 and title in str(found.get_option_at_index(0).prompt))
+    await until(
+        pilot, lambda: found.option_count > 0 and title in str(found.get_option_at_index(0).prompt)
+    )
     await pilot.press("enter")
     await until(pilot, lambda: not isinstance(app.screen, CommandPalette))
     await settled(app, pilot)
@@ -76,11 +80,16 @@ def test_a_theme_is_remembered(tmp_path: Path) -> None:
     play("rollback.pcap", again, memory=Memory(themes=History(tmp_path / "theme", 1)))
 
 
-def test_a_picture_of_the_screen_goes_to_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_of_the_screen_goes_to_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        for said in ("the picture is in dcpinspect-packets.svg", "dcpinspect-packets.svg: File exists"):
+        for said in (
+            "the picture is in dcpinspect-packets.svg",
+            "dcpinspect-packets.svg: File exists",
+        ):
             await choose(app, pilot, "Save a picture")
             await press(app, pilot, "enter")
             assert said in screen(app)

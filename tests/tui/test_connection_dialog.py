@@ -24,12 +24,21 @@ def test_one_connection_is_looked_at_alone_in_every_view() -> None:
         await press(app, pilot, "slash", *"name = 'dcp_stream_req'", "enter")
         assert 0 < len(app.packets.list.index) < len(own)
         await press(app, pilot, "4")
-        assert [one.rule for one in app.finding_list.findings] == ["rollback-loop", "rollback", "credentials-in-clear", "connection-closed"]
+        assert [one.rule for one in app.finding_list.findings] == [
+            "rollback-loop",
+            "rollback",
+            "credentials-in-clear",
+            "connection-closed",
+        ]
         await press(app, pilot, "2", "enter")
         assert {track.connection for track in app.lanes.tracks} == {5}
         await press(app, pilot, "5")
         assert "messages over time, at most 55 in" in screen(app)
-        commands = {row["name"]: row["count"] for row in app.inspection.results.statistics if row["section"] == "commands"}
+        commands = {
+            row["name"]: row["count"]
+            for row in app.inspection.results.statistics
+            if row["section"] == "commands"
+        }
         assert commands["hello"] == 1
         await press(app, pilot, "escape")
         assert app.inspection.connection is None

@@ -12,7 +12,12 @@ def test_the_sick_come_first_and_all_is_counted() -> None:
         assert sum(one.messages for one in told) == inspection.store.rows
     worst = told[0]
     assert worst.words == "10.11.0.1:50004 → 10.11.0.2:11210  connector:1"
-    assert (worst.agent, worst.bucket, worst.streams, worst.tls) == ("connector/4.2", "travel", 4, "")
+    assert (worst.agent, worst.bucket, worst.streams, worst.tls) == (
+        "connector/4.2",
+        "travel",
+        4,
+        "",
+    )
     assert worst.found == {"error": 1, "note": 2}
 
 

@@ -25,6 +25,11 @@ def test_a_message_of_no_stream_has_the_conversation_of_its_connection(store: St
 def test_names_and_ports_that_tshark_has_to_be_told(store: Store) -> None:
     batch = store.messages([99])
     batch = dataclasses.replace(
-        batch, files=["a b;.pcap"], frame=batch.frame - 2, endpoints=dataclasses.replace(batch.endpoints, server=["h:1"] * 9)
+        batch,
+        files=["a b;.pcap"],
+        frame=batch.frame - 2,
+        endpoints=dataclasses.replace(batch.endpoints, server=["h:1"] * 9),
     )
-    assert copied("tshark", batch, "").startswith("tshark -r 'a b;.pcap' -d tcp.port==1,couchbase -V -Y 'frame.number >= 91 && ")
+    assert copied("tshark", batch, "").startswith(
+        "tshark -r 'a b;.pcap' -d tcp.port==1,couchbase -V -Y 'frame.number >= 91 && "
+    )

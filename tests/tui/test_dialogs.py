@@ -61,7 +61,11 @@ def test_a_file_that_export_cannot_go_to_is_said_where_it_is_typed(tmp_path: Pat
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "x")
-        for name, said in ((there, "already exists"), (tmp_path / "a.docx", "has no known ending"), ("", "has no known ending")):
+        for name, said in (
+            (there, "already exists"),
+            (tmp_path / "a.docx", "has no known ending"),
+            ("", "has no known ending"),
+        ):
             app.screen.query_one(Input).value = str(name)
             await press(app, pilot, "enter")
             assert said.split()[-1] in screen(app)
@@ -74,7 +78,16 @@ def test_help_has_the_keys_of_the_view_first_and_all_of_them() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "3", "question_mark")
         seen = screen(app)
-        places = [seen.index(text) for text in ("Keys of timeline", "zoom in", "Symbols", "Keys everywhere", "Keys of other views")]
+        places = [
+            seen.index(text)
+            for text in (
+                "Keys of timeline",
+                "zoom in",
+                "Symbols",
+                "Keys everywhere",
+                "Keys of other views",
+            )
+        ]
         assert places == sorted(places)
         assert all(text in seen for text in ("Ctrl+P", "(packets, findings)"))
 

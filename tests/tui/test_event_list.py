@@ -13,6 +13,9 @@ def test_the_chosen_event_is_whole_and_others_have_one_line() -> None:
         assert shown.event is not None
         text = " ".join(shown.render_line(line).text for line in range(shown.size.height))
         assert shown.event.event.text in " ".join(text.replace("▌", " ").split())
-        assert sum(shown.lines_of(place)[1] for place in range(shown.count)) == shown.virtual_size.height - shown.HEAD
+        assert (
+            sum(shown.lines_of(place)[1] for place in range(shown.count))
+            == shown.virtual_size.height - shown.HEAD
+        )
 
     play("rollback.pcap", scene, (80, 30))

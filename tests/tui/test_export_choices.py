@@ -34,10 +34,16 @@ def arrow_rows(path: Path) -> list[int]:
 
 
 READERS: dict[str, Callable[[Path], list[int]]] = {
-    "a.ndjson": lambda path: [json.loads(line)["row"] for line in path.read_text("utf-8").splitlines()],
+    "a.ndjson": lambda path: [
+        json.loads(line)["row"] for line in path.read_text("utf-8").splitlines()
+    ],
     "a.json": lambda path: [one["row"] for one in json.loads(path.read_bytes())],
-    "a.csv": lambda path: [int(one["row"]) for one in csv.DictReader(path.read_text("utf-8").splitlines())],
-    "a.txt": lambda path: [int(line.split()[0]) for line in path.read_text("utf-8").splitlines()[1:]],
+    "a.csv": lambda path: [
+        int(one["row"]) for one in csv.DictReader(path.read_text("utf-8").splitlines())
+    ],
+    "a.txt": lambda path: [
+        int(line.split()[0]) for line in path.read_text("utf-8").splitlines()[1:]
+    ],
     "a.parquet": lambda path: [int(row) for row in pq.read_table(path)["row"].to_pylist()],
     "a.ARROW": arrow_rows,
 }
@@ -97,9 +103,14 @@ def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.html", "<!DOCTYPE html>"), ("a.md", "# ")])
-def test_a_report_is_that_of_the_command(name: str, begins: str, tmp_path: Path, inspection: Inspection) -> None:
+def test_a_report_is_that_of_the_command(
+    name: str, begins: str, tmp_path: Path, inspection: Inspection
+) -> None:
     choice = report(inspection)
-    assert choice.write(str(tmp_path / name), lambda _: None) == f"{len(inspection.results.findings):,} findings"
+    assert (
+        choice.write(str(tmp_path / name), lambda _: None)
+        == f"{len(inspection.results.findings):,} findings"
+    )
     assert main(["report", *inspection.files, "-o", str(tmp_path / f"command-{name}")]) == 0
     assert (tmp_path / name).read_text().startswith(begins)
     assert (tmp_path / name).read_text() == (tmp_path / f"command-{name}").read_text()

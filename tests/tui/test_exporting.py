@@ -52,8 +52,12 @@ def test_marked_shown_or_all_messages_go_to_the_file_that_is_named(tmp_path: Pat
         assert f"{len(shown)} messages are in {tmp_path}"[:60] in screen(app)
         await press(app, pilot, "home", "m")
         assert rows(await saved(app, pilot, tmp_path / "marked.ndjson")) == [app.packets.list.row]
-        assert rows(await saved(app, pilot, tmp_path / "all.ndjson", "down", "down")) == list(range(1, 162))
-        assert rows(await saved(app, pilot, tmp_path / "again.ndjson", "down", "down", "up")) == shown
+        assert rows(await saved(app, pilot, tmp_path / "all.ndjson", "down", "down")) == list(
+            range(1, 162)
+        )
+        assert (
+            rows(await saved(app, pilot, tmp_path / "again.ndjson", "down", "down", "up")) == shown
+        )
 
     play("rollback.pcap", scene)
 
@@ -63,7 +67,10 @@ def test_findings_and_the_messages_that_show_one_are_exported(tmp_path: Path) ->
         await press(app, pilot, "4", "n")
         found, one = app.finding_list.findings, app.finding_list.shown
         assert one is not None
-        lines = [json.loads(line) for line in (await saved(app, pilot, tmp_path / "a.ndjson")).splitlines()]
+        lines = [
+            json.loads(line)
+            for line in (await saved(app, pilot, tmp_path / "a.ndjson")).splitlines()
+        ]
         assert [line["rule"] for line in lines] == [each.rule for each in found]
         assert lines[0]["schema"] == "dcpinspect.finding/1"
         array = json.loads(await saved(app, pilot, tmp_path / "a.json"))
@@ -71,17 +78,23 @@ def test_findings_and_the_messages_that_show_one_are_exported(tmp_path: Path) ->
         cells = list(csv.DictReader((await saved(app, pilot, tmp_path / "a.csv")).splitlines()))
         assert [cell["rule"] for cell in cells] == [line["rule"] for line in lines]
         assert f"✖ {found[0].rule}"[2:] in await saved(app, pilot, tmp_path / "a.txt")
-        assert rows(await saved(app, pilot, tmp_path / "b.ndjson", "down")) == sorted({place.row for place in one.places})
+        assert rows(await saved(app, pilot, tmp_path / "b.ndjson", "down")) == sorted(
+            {place.row for place in one.places}
+        )
 
     play("rollback.pcap", scene)
 
 
 @pytest.mark.parametrize("keys", [("2", "n"), ("2", "n", "enter")], ids=["vbuckets", "timeline"])
-def test_the_messages_of_the_vbucket_under_the_cursor_are_exported(keys: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_messages_of_the_vbucket_under_the_cursor_are_exported(
+    keys: tuple[str, ...], tmp_path: Path
+) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, *keys)
         text = await saved(app, pilot, tmp_path / "a.ndjson")
-        assert {json.loads(line)["vbucket"] for line in text.splitlines()} == {app.navigation.view.vbucket_here}
+        assert {json.loads(line)["vbucket"] for line in text.splitlines()} == {
+            app.navigation.view.vbucket_here
+        }
 
     play("rollback.pcap", scene)
 

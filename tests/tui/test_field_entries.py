@@ -7,9 +7,21 @@ from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.tui.field_entries import Entries, Entry, wrapped
 
 
-def entries(value: bytes, datatype: int, *, as_bytes: bool = False, width: int = 80) -> dict[str, Entry]:
+def entries(
+    value: bytes, datatype: int, *, as_bytes: bool = False, width: int = 80
+) -> dict[str, Entry]:
     """Every line of a mutation with this value, by its path."""
-    message = annotate(encode("dcp_mutation", key="key", by_seqno=1, rev_seqno=1, value=value, datatype=datatype, vbucket=1))
+    message = annotate(
+        encode(
+            "dcp_mutation",
+            key="key",
+            by_seqno=1,
+            rev_seqno=1,
+            value=value,
+            datatype=datatype,
+            vbucket=1,
+        )
+    )
     waiting, found = Entries(message, width, 38, as_bytes=as_bytes).top(), {}
     while waiting:
         entry = waiting.pop()
@@ -29,7 +41,9 @@ def test_json_is_taken_apart_with_its_bytes() -> None:
 
 
 def test_xattrs_stand_apart_and_what_was_packed_says_that_it_is_not() -> None:
-    value, datatype = encode_document(b'{"n":7}', json=True, xattrs={"_sync": '{"rev":"1-af"}', "owner": '"clerk"'}, snappy=True)
+    value, datatype = encode_document(
+        b'{"n":7}', json=True, xattrs={"_sync": '{"rev":"1-af"}', "owner": '"clerk"'}, snappy=True
+    )
     found = entries(value, datatype)
     assert found["value/xattrs/_sync/rev"].text == '"1-af"'
     assert found["value/xattrs/owner"].text == '"clerk"'
@@ -40,14 +54,24 @@ def test_xattrs_stand_apart_and_what_was_packed_says_that_it_is_not() -> None:
     shown = entries(value, datatype, as_bytes=True)
     assert shown["value/body/~0"].text.split()[-1] == '{"n":7}'
     for width in (60, 76, 80):
-        dumped = [entry for path, entry in entries(value, datatype, as_bytes=True, width=width).items() if "~" in path]
-        assert max(2 * entry.depth + 3 + len(entry.text) for entry in dumped) <= width, "no line of bytes is cut"
+        dumped = [
+            entry
+            for path, entry in entries(value, datatype, as_bytes=True, width=width).items()
+            if "~" in path
+        ]
+        assert max(2 * entry.depth + 3 + len(entry.text) for entry in dumped) <= width, (
+            "no line of bytes is cut"
+        )
 
 
 def test_long_text_is_wrapped_and_nothing_is_lost() -> None:
     text = "ab\\cdé\x1b " * 40
     found = entries(json.dumps({"a": text}, ensure_ascii=False).encode(), 1, width=60)
-    lines = [entry.text for path, entry in sorted(found.items(), key=lambda one: len(one[0])) if path.startswith("value/a/~")]
+    lines = [
+        entry.text
+        for path, entry in sorted(found.items(), key=lambda one: len(one[0]))
+        if path.startswith("value/a/~")
+    ]
     assert len(lines) > 5
     assert all(len(line) <= 60 for line in lines)
     assert wrapped("漢字ab\nc", 4) == ["漢字", "ab", "c"]
@@ -55,8 +79,14 @@ def test_long_text_is_wrapped_and_nothing_is_lost() -> None:
 
 def test_a_value_as_long_as_may_be_is_shown_in_part() -> None:
     text = json.dumps([{"name": "x" * 50, "number": number} for number in range(60_000)]).encode()
-    message = annotate(encode("dcp_mutation", key="key", by_seqno=1, rev_seqno=1, value=text, datatype=1, vbucket=1))
-    (value,) = [entry for entry in Entries(message, 80, 38, as_bytes=False).top() if entry.path == "value"]
+    message = annotate(
+        encode(
+            "dcp_mutation", key="key", by_seqno=1, rev_seqno=1, value=text, datatype=1, vbucket=1
+        )
+    )
+    (value,) = [
+        entry for entry in Entries(message, 80, 38, as_bytes=False).top() if entry.path == "value"
+    ]
     assert value.inner is not None
     inside = value.inner(200)
     assert len(inside) == 201

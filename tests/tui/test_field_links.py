@@ -5,7 +5,11 @@ from dcpinspect.tui.field_links import WORDS, links_of, target
 
 
 def test_request_and_answer_lead_to_each_other(store: Store) -> None:
-    requests = [row for row in range(1, store.rows + 1) if links_of(store.messages([row])).get("opaque") == "request"]
+    requests = [
+        row
+        for row in range(1, store.rows + 1)
+        if links_of(store.messages([row])).get("opaque") == "request"
+    ]
     assert len(requests) == 30
     for row in requests[::6]:
         asked = target(store, row, "request")

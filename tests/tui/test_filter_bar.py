@@ -52,7 +52,14 @@ def test_filters_that_were_used_come_back() -> None:
 
 
 async def type_(app: InspectApp, pilot: Keys, text: str) -> None:
-    names = {" ": "space", "=": "equals_sign", "'": "apostrophe", "_": "underscore", "<": "less_than_sign", ">": "greater_than_sign"}
+    names = {
+        " ": "space",
+        "=": "equals_sign",
+        "'": "apostrophe",
+        "_": "underscore",
+        "<": "less_than_sign",
+        ">": "greater_than_sign",
+    }
     for one in text:
         app.post_message(events.Key(names.get(one, one), one))
     await settled(app, pilot)
@@ -114,7 +121,11 @@ def test_a_mistake_is_pointed_at() -> None:
         assert lines[2].startswith("  ^ no column is called vbuckt; did you mean vbucket")
         await press(app, pilot, "ctrl+u")
         await type_(app, pilot, "zzqq = 7")
-        assert screen(app).splitlines()[2].startswith("  ^ no column is called zzqq; an empty filter offers them"), "no command of a shell"
+        assert (
+            screen(app)
+            .splitlines()[2]
+            .startswith("  ^ no column is called zzqq; an empty filter offers them")
+        ), "no command of a shell"
 
     play("rollback.pcap", scene, NARROW)
 
@@ -122,7 +133,10 @@ def test_a_mistake_is_pointed_at() -> None:
 def test_a_filter_that_shows_nothing_or_all_is_odd() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "slash")
-        for text, odd in (("vbucket = 500", "? valid, but no row matches"), ("row > 0", "? valid, but every row matches")):
+        for text, odd in (
+            ("vbucket = 500", "? valid, but no row matches"),
+            ("row > 0", "? valid, but every row matches"),
+        ):
             app.bar.input.value = text
             await until(pilot, lambda odd=odd: odd in screen(app))  # type: ignore[misc] # bound at once
 

@@ -9,7 +9,9 @@ from tests.catalogue import each
 
 
 def frequent(column: str) -> Sequence[str]:
-    return {"vbucket": ["7", "12"], "key": ["it''s", "user::1"], "name": ["dcp_mutation"]}.get(column, [])
+    return {"vbucket": ["7", "12"], "key": ["it''s", "user::1"], "name": ["dcp_mutation"]}.get(
+        column, []
+    )
 
 
 def first(text: str) -> str | None:

@@ -24,7 +24,9 @@ def test_a_filter_shows_its_rows_and_escape_all(monkeypatch: pytest.MonkeyPatch)
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "slash", *"vbucket", "space", "equals_sign", "space", "7")
-        app.screen.screen_layout_refresh_signal.subscribe(app, lambda _: drawn.append(len(app.packets.list.index)))
+        app.screen.screen_layout_refresh_signal.subscribe(
+            app, lambda _: drawn.append(len(app.packets.list.index))
+        )
         await press(app, pilot, "enter")
         assert app.packets.filtering.text == "vbucket = 7"
         shown = app.packets.list.index
@@ -86,15 +88,24 @@ def test_a_filter_goes_on_with_what_comes(tmp_path: Path) -> None:
         rows = app.packets.list.index.rows(0, 999).tolist()
         assert len(rows) > before
         assert rows == sorted(set(rows))
-        assert rows == app.inspection.store.matching(FilterRows(parse_filter("name = 'dcp_mutation'"))).tolist()
+        assert (
+            rows
+            == app.inspection.store.matching(
+                FilterRows(parse_filter("name = 'dcp_mutation'"))
+            ).tolist()
+        )
 
     follow(growing, scene)
 
 
 @pytest.mark.parametrize("text", ["", "name = 'dcp_mutation'"], ids=["all", "filtered"])
-def test_what_is_not_kept_any_more_leaves_the_list_and_is_said(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_kept_any_more_leaves_the_list_and_is_said(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dcpinspect.reading.store.store.PART_ROWS", 64)
-    path = capture(tmp_path / "a.pcap", server=b"".join(mutations(1500, value=lambda _: bytes(200))))
+    path = capture(
+        tmp_path / "a.pcap", server=b"".join(mutations(1500, value=lambda _: bytes(200)))
+    )
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     threading.Thread(target=lambda: pipe.write_bytes(path.read_bytes()), daemon=True).start()

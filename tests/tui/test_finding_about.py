@@ -23,8 +23,14 @@ def test_a_request_that_works_is_shown() -> None:
     text = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"]).plain
     assert "vbucket 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
     assert "dcpinspect" not in text
-    lines = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"], width=40).plain.splitlines()
-    at = next(place for place, line in enumerate(lines) if line.strip().startswith("vbucket 31: from 0, uuid"))
+    lines = about(
+        one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"], width=40
+    ).plain.splitlines()
+    at = next(
+        place
+        for place, line in enumerate(lines)
+        if line.strip().startswith("vbucket 31: from 0, uuid")
+    )
     assert lines[at + 1].startswith("         "), "what is too long goes on with an indent"
 
 
@@ -42,10 +48,16 @@ def test_evidence_is_wrapped_below_itself() -> None:
 
 def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        number, one = next((place, one) for place, one in enumerate(app.inspection.results.findings) if one.rule == "orphaned-vbucket")
+        number, one = next(
+            (place, one)
+            for place, one in enumerate(app.inspection.results.findings)
+            if one.rule == "orphaned-vbucket"
+        )
         app.navigation.to_finding(number)
         rows = app.findings.evidence
-        assert rows.tolist() == [row for row in range(1, 108) if number in app.inspection.results.marked.of(row)], "they rise"
+        assert rows.tolist() == [
+            row for row in range(1, 108) if number in app.inspection.results.marked.of(row)
+        ], "they rise"
         assert app.findings.row == one.places[0].row
         await press(app, pilot, *["right_square_bracket"] * 20)
         assert app.findings.row == rows[-1]
@@ -59,6 +71,13 @@ def test_the_same_four_parts_stand_in_the_same_order_at_every_width() -> None:
     for width in (40, 80, 120, 200):
         for one in found:
             lines = about(one, UNICODE, rows_of(one), 0, found, width=width).plain.splitlines()
-            names = [line[:7].strip() for line in lines if line[:7].strip() in ("what", "who", "whose", "next")]
+            names = [
+                line[:7].strip()
+                for line in lines
+                if line[:7].strip() in ("what", "who", "whose", "next")
+            ]
             assert names == ["what", "who", "whose", "next"], f"{one.rule} at {width}"
-            assert all(len(line) <= width for line in lines[: lines.index(next(line for line in lines if "Evidence" in line))])
+            assert all(
+                len(line) <= width
+                for line in lines[: lines.index(next(line for line in lines if "Evidence" in line))]
+            )

@@ -19,7 +19,11 @@ def test_the_chosen_one_is_whole_with_what_to_do_and_the_others_have_a_line() ->
         for place in range(shown.count):
             one = shown.shown
             assert one is not None
-            words = " ".join("".join(shown.render_line(line).text for line in range(shown.size.height)).replace("▌", " ").split())
+            words = " ".join(
+                "".join(shown.render_line(line).text for line in range(shown.size.height))
+                .replace("▌", " ")
+                .split()
+            )
             assert one_line(one.what or one.message) in words
             assert not one.next or "Next: " in words
             assert shown.lines_of(place)[1] == 1 + len(shown._more[place])
@@ -41,7 +45,9 @@ def test_nothing_wrong_is_said() -> None:
 
 def _text(shown: FindingList) -> str:
     """All lines, also those that are scrolled away."""
-    return "\n".join("".join(text for text, _ in shown._pieces(place, Style())) for place in range(shown.count))
+    return "\n".join(
+        "".join(text for text, _ in shown._pieces(place, Style())) for place in range(shown.count)
+    )
 
 
 def test_findings_stand_under_their_connections() -> None:

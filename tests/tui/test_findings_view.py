@@ -36,7 +36,11 @@ def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
         await press(app, pilot, "4")
         app.navigation.go("rollback")
         await press(app, pilot, "right_square_bracket", "v")
-        assert (app.lanes.track and app.lanes.track.connection, app.lanes.at, app.lanes.row[0]) == (2, 50, 100)
+        assert (app.lanes.track and app.lanes.track.connection, app.lanes.at, app.lanes.row[0]) == (
+            2,
+            50,
+            100,
+        )
         assert "connection 2 · seqno 50 · row 100: rollback to 50" in screen(app)
         app.navigation.to_row(13)
         await press(app, pilot, "v")
@@ -85,7 +89,9 @@ def test_effects_stand_under_their_cause() -> None:
         assert cause.rule == "rollback-loop"
         text = about(cause, UNICODE, NO_ROWS, 0, found.findings).plain
         assert "Explains 9 other findings: 8 rollback, 1 unknown-vbucket-uuid." in text
-        assert "client connector:1 (10.11.0.1:50004, connector/4.2) · server 10.11.0.2:11210" in text
+        assert (
+            "client connector:1 (10.11.0.1:50004, connector/4.2) · server 10.11.0.2:11210" in text
+        )
         assert "whose  the client has to act; not over by the end" in text
         assert "vb 31, connection 5: rolled back 4 times to 0 in 30 ms, 86 items sent again" in text
         await press(app, pilot, "down")
@@ -93,7 +99,10 @@ def test_effects_stand_under_their_cause() -> None:
         assert effect is not None
         assert effect.effect_of == cause.id
         text = about(effect, UNICODE, NO_ROWS, 0, found.findings).plain
-        assert "it is an effect of rollback-loop, 2 vbuckets, connection 5, which says what to do" in text
+        assert (
+            "it is an effect of rollback-loop, 2 vbuckets, connection 5, which says what to do"
+            in text
+        )
 
     play("loop.pcap", scene)
 
@@ -121,7 +130,9 @@ def test_the_key_that_filters_messages_says_what_it_is_for() -> None:
 def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         marked = app.inspection.results.marked
-        row, numbers = next((row, numbers) for row in marked.rows.tolist() if len(numbers := marked.of(row)) > 1)
+        row, numbers = next(
+            (row, numbers) for row in marked.rows.tolist() if len(numbers := marked.of(row)) > 1
+        )
         app.navigation.to_row(row)
         await settled(app, pilot)
         seen = []
@@ -153,4 +164,12 @@ NAMES = {"status", "opaque", "datatype", "cas", "key", "value", "failover_log"}
 @each("rule", FIELDS)
 def test_every_field_that_a_rule_speaks_of_is_one(rule: str) -> None:
     assert rule in RULES
-    assert set(FIELDS[rule]) <= {getattr(item, "name", "") for layout in LAYOUTS for item in (*layout.extras, *layout.value)} | NAMES
+    assert (
+        set(FIELDS[rule])
+        <= {
+            getattr(item, "name", "")
+            for layout in LAYOUTS
+            for item in (*layout.extras, *layout.value)
+        }
+        | NAMES
+    )

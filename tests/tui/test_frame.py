@@ -24,7 +24,10 @@ def test_the_line_of_keys_fits_and_always_has_help(view: str, width: int) -> Non
 
 
 def test_while_a_filter_is_typed_the_keys_are_its() -> None:
-    assert frame.keys("packets", 80, is_typing=True).plain == " Enter Apply  Tab Complete  ↓ Choose  ↑ Used before  Esc Leave"
+    assert (
+        frame.keys("packets", 80, is_typing=True).plain
+        == " Enter Apply  Tab Complete  ↓ Choose  ↑ Used before  Esc Leave"
+    )
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
@@ -56,7 +59,11 @@ def test_a_capture_without_messages_says_what_to_do(tmp_path: Path) -> None:
 
 def test_clicks_on_tabs_counts_and_keys_do_what_they_say() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        for text, line, view in (("4 Findings", "#tabs", "findings"), ("1 Packets", "#tabs", "packets"), ("✖ 2", "#tabs", "findings")):
+        for text, line, view in (
+            ("4 Findings", "#tabs", "findings"),
+            ("1 Packets", "#tabs", "packets"),
+            ("✖ 2", "#tabs", "findings"),
+        ):
             at = app.query_one(line, frame.Line)
             await pilot.click(at, offset=(screen(app).splitlines()[at.region.y].index(text) + 1, 0))
             await settled(app, pilot)
@@ -94,7 +101,10 @@ def test_a_capture_that_goes_on_shows_its_rate_and_whether_it_is_followed(tmp_pa
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await until(pilot, lambda: app.inspection.store.rows > 0 and app.is_up_to_date)
-        for keys, word in ((("1", "home"), "End follows the newest"), (("end",), "following the newest")):
+        for keys, word in (
+            (("1", "home"), "End follows the newest"),
+            (("end",), "following the newest"),
+        ):
             for key in keys:
                 await pilot.press(key)
             await until(pilot, lambda word=word: word in screen(app))  # type: ignore[misc] # its own word each time

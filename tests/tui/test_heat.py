@@ -4,7 +4,18 @@ import numpy as np
 
 from dcpinspect.output.render.verdict import LOST
 from dcpinspect.reading.reading import Reading
-from dcpinspect.tui.heat import CLOSED, END, HEATS, REQUEST, ROLLBACK, SPANS, Heat, HeatCounter, measured, signs
+from dcpinspect.tui.heat import (
+    CLOSED,
+    END,
+    HEATS,
+    REQUEST,
+    ROLLBACK,
+    SPANS,
+    Heat,
+    HeatCounter,
+    measured,
+    signs,
+)
 from tests.tui.screens import SAMPLES
 
 
@@ -40,11 +51,22 @@ def test_whatever_is_measured_each_is_counted_once() -> None:
     heat, reading = counted("capture-loss.pcap")
     records, vbuckets = reading.tables.by_name, reading.tables.vbuckets
     lost = sum(one["gaps"].get(cause, 0) for one in vbuckets.records() for cause in LOST)
-    found = {measure: int(measured(heat, records, measure).counts[:, : heat.used].sum()) for measure in HEATS}
-    assert 0.9 * sum(vbuckets.values("bytes")) < found.pop("bytes") < sum(vbuckets.values("bytes")), "markers have bytes, too"
-    assert found == {"items": sum(vbuckets.values("items")), "gaps": lost, "rollbacks": sum(vbuckets.values("rollbacks"))}
+    found = {
+        measure: int(measured(heat, records, measure).counts[:, : heat.used].sum())
+        for measure in HEATS
+    }
+    assert (
+        0.9 * sum(vbuckets.values("bytes")) < found.pop("bytes") < sum(vbuckets.values("bytes"))
+    ), "markers have bytes, too"
+    assert found == {
+        "items": sum(vbuckets.values("items")),
+        "gaps": lost,
+        "rollbacks": sum(vbuckets.values("rollbacks")),
+    }
     assert lost
-    assert [measured(Heat(), {}, measure).cells([(0, 3)], 1).shape for measure in HEATS] == [(1, 0)] * 4
+    assert [measured(Heat(), {}, measure).cells([(0, 3)], 1).shape for measure in HEATS] == [
+        (1, 0)
+    ] * 4
 
 
 def test_the_worst_that_happened_wins_a_cell() -> None:
@@ -52,7 +74,13 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
     place_of = np.full(11, -1)
     place_of[7:11] = 0, 1, -1, 2
     shape = (3, heat.used)
-    found = signs(heat, {"streams": reading.tables.streams, "snapshots": reading.tables.snapshots}, place_of, shape, 1)
+    found = signs(
+        heat,
+        {"streams": reading.tables.streams, "snapshots": reading.tables.snapshots},
+        place_of,
+        shape,
+        1,
+    )
     assert {REQUEST, CLOSED, END, ROLLBACK} <= set(found[0].tolist())
     whole = signs(heat, {"streams": reading.tables.streams}, place_of, (3, 1), heat.used)
     assert whole.tolist() == [[ROLLBACK], [END], [ROLLBACK]]

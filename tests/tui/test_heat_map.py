@@ -21,11 +21,18 @@ async def to_heat(app: InspectApp, pilot: Keys) -> None:
         (4, 30, True, [Form(1, 7)]),
         (30, 30, True, [Form(1, 1)]),
         (40, 30, True, [Form(1, 0), Form(1, 1)]),
-        (1024, 30, True, [Form(20, 0), Form(10, 0), Form(5, 0), Form(4, 0), Form(2, 0), Form(1, 0), Form(1, 1)]),
+        (
+            1024,
+            30,
+            True,
+            [Form(20, 0), Form(10, 0), Form(5, 0), Form(4, 0), Form(2, 0), Form(1, 0), Form(1, 1)],
+        ),
         (1024, 30, False, [Form(together, 1) for together in (48, 24, 16, 12, 8, 6, 4, 3, 2, 1)]),
     ],
 )
-def test_all_vbuckets_fit_and_zoom_leads_to_one_a_line(count: int, lines: int, has_halves: bool, expected: list[Form]) -> None:
+def test_all_vbuckets_fit_and_zoom_leads_to_one_a_line(
+    count: int, lines: int, has_halves: bool, expected: list[Form]
+) -> None:
     assert forms(count, lines, has_halves=has_halves) == expected
 
 
@@ -98,6 +105,8 @@ def test_every_line_is_as_wide_as_the_view(is_ascii: bool) -> None:
             await pilot.resize_terminal(*size)
             await settled(app, pilot)
             for line in range(app.vbuckets.heat.size.height):
-                assert app.vbuckets.heat.render_line(line).cell_length == app.vbuckets.heat.size.width
+                assert (
+                    app.vbuckets.heat.render_line(line).cell_length == app.vbuckets.heat.size.width
+                )
 
     play("loop.pcap", scene, is_ascii=is_ascii)

@@ -29,7 +29,9 @@ def test_it_ends_with_what_check_and_streams_say() -> None:
     assert inspection.state == "done"
     assert inspection.share == 1.0
     assert results.findings == findings
-    assert {name: table.records() for name, table in results.records.items()} == {name: table.records() for name, table in tables.items()}
+    assert {name: table.records() for name, table in results.records.items()} == {
+        name: table.records() for name, table in tables.items()
+    }
     inspection.close()
 
 
@@ -63,7 +65,13 @@ def test_messages_of_a_copy_are_in_no_chart_or_statistic(tmp_path: Path) -> None
     for shown in (packets, passed_on(packets)):
         inspection = loaded(written(tmp_path, shown))
         results = inspection.results
-        counts = [(row["name"], row["count"]) for row in results.statistics if row["section"] == "messages"]
-        told.append((counts, results.charts.sizes.tolist(), results.charts.by_connection[1].tolist()))
+        counts = [
+            (row["name"], row["count"])
+            for row in results.statistics
+            if row["section"] == "messages"
+        ]
+        told.append(
+            (counts, results.charts.sizes.tolist(), results.charts.by_connection[1].tolist())
+        )
         inspection.close()
     assert told[0] == told[1]

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from dcpinspect.tui.json_parts import Part, level, root, string
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -28,7 +34,11 @@ def read(text: bytes, part: Part) -> object:
     return dict(zip(whole, values, strict=True))
 
 
-@given(st.lists(VALUES, max_size=4) | st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.sampled_from([None, 2]), st.booleans())
+@given(
+    st.lists(VALUES, max_size=4) | st.dictionaries(st.text(max_size=5), VALUES, max_size=4),
+    st.sampled_from([None, 2]),
+    st.booleans(),
+)
 def test_parts_are_what_a_parser_reads(value: object, indent: int | None, is_ascii: bool) -> None:
     text = f" {json.dumps(value, indent=indent, ensure_ascii=is_ascii)} ".encode()
     part = root(text)

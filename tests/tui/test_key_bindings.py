@@ -31,7 +31,11 @@ def test_terminals_and_multiplexers_keep_theirs() -> None:
 
 
 def test_alt_and_function_keys_are_never_the_only_way() -> None:
-    only = [key.action for key in KEYS if all(re.match(r"alt\+|(shift\+)?f\d", name) for name in key.keys.split(","))]
+    only = [
+        key.action
+        for key in KEYS
+        if all(re.match(r"alt\+|(shift\+)?f\d", name) for name in key.keys.split(","))
+    ]
     assert only == ["forward", "find_next", "find_next(True)"], "all are in the palette, too"
 
 
@@ -48,7 +52,11 @@ OF_VIEWS = {
 @each("key", KEYS)
 def test_every_action_is_there_in_the_views_that_the_key_is_named_for(key: Key) -> None:
     action = f"action_{key.action.partition('(')[0].removeprefix('app.')}"
-    assert [view for view in key.views if not hasattr(OF_VIEWS[view], action) and not hasattr(InspectApp, action)] == []
+    assert [
+        view
+        for view in key.views
+        if not hasattr(OF_VIEWS[view], action) and not hasattr(InspectApp, action)
+    ] == []
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -56,7 +56,10 @@ def test_only_rows_of_the_list_are_walked(inspection: Inspection) -> None:
 
 def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -> None:
     findings = inspection.results.findings
-    told = {row: [number for number, one in enumerate(findings) if row in rows_of(one)] for row in range(1, inspection.results.rows + 1)}
+    told = {
+        row: [number for number, one in enumerate(findings) if row in rows_of(one)]
+        for row in range(1, inspection.results.rows + 1)
+    }
     marked = Marked(findings)
     assert {row: marked.of(row) for row in told} == told
     assert max(map(len, told.values())) > 1
@@ -71,7 +74,15 @@ def faulty(folder: Path) -> Path:
         stream = talk.stream(vbucket)
         stream.snapshot(0, 30, "memory")
         for seqno in range(1, 9):
-            stream.send("dcp_mutation", cas=0, datatype=0, collection=0 if talk.collections else None, key="a", value=b"", by_seqno=seqno)
+            stream.send(
+                "dcp_mutation",
+                cas=0,
+                datatype=0,
+                collection=0 if talk.collections else None,
+                key="a",
+                value=b"",
+                by_seqno=seqno,
+            )
     path = folder / "faulty.pcap"
     path.write_bytes(capture(talk))
     return path
@@ -113,7 +124,13 @@ def faulty_peers() -> list[Told]:
         talks[0].send("client", encode("dcp_buffer_acknowledgement", ack_bytes=10))
         streams[0].snapshot_received()
         talks[1].answer("dcp_mutation", streams[1].opaque, by="client", status=Status.EINVAL)
-    nooped = opened("nooped:1", port=50_002, connection_buffer_size="1000", enable_noop="true", set_noop_interval="20")
+    nooped = opened(
+        "nooped:1",
+        port=50_002,
+        connection_buffer_size="1000",
+        enable_noop="true",
+        set_noop_interval="20",
+    )
     stream = nooped.stream(8)
     stream.snapshot(0, 1000, "memory")
     for number in range(10):
@@ -163,11 +180,18 @@ def test_each_noop_behind_a_hole_is_marked(tmp_path: Path) -> None:
     path.write_bytes(capture(talk))
     inspection = Inspection([str(path)])
     inspection.load(lambda: None)
-    rows = [row for one in inspection.results.findings if one.rule == "noop-unanswered" for row in one.rows]
+    rows = [
+        row
+        for one in inspection.results.findings
+        if one.rule == "noop-unanswered"
+        for row in one.rows
+    ]
     noops = inspection.store.messages(list(range(1, inspection.results.rows + 1)))
     asked = dict(enumerate(noops.decoded.opaque.tolist(), 1))
     inspection.close()
-    assert {asked[row] - 100 for row in rows} == set(range(6, 20)), "an answer to those before, or right after it, may be in the hole"
+    assert {asked[row] - 100 for row in rows} == set(range(6, 20)), (
+        "an answer to those before, or right after it, may be in the hole"
+    )
 
 
 def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
@@ -175,7 +199,11 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
     path.write_bytes(capture(recreated(20)))
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        numbers = [number for number, one in enumerate(app.inspection.results.findings) if one.rule == "no-common-history"]
+        numbers = [
+            number
+            for number, one in enumerate(app.inspection.results.findings)
+            if one.rule == "no-common-history"
+        ]
         (number,) = numbers
         app.navigation.to_vbucket(17)
         await settled(app, pilot)
@@ -188,7 +216,9 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         assert "! 20 with a warning" in screen(app), "the scale has the sign of the cells"
         app.map.move_to(17)
         await press(app, pilot, "e", "enter")
-        assert app.packets.list.row == 39, "the request of this vbucket, although the evidence begins with those of others"
+        assert app.packets.list.row == 39, (
+            "the request of this vbucket, although the evidence begins with those of others"
+        )
         await press(app, pilot, "backspace", "right_square_bracket", "right_square_bracket", "v")
         assert app.lanes.vbucket == 18
 

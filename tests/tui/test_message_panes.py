@@ -15,7 +15,11 @@ def test_fields_and_bytes_show_the_same_place() -> None:
         panes = app.packets.panes
         panes.fields.select_named("by_seqno")
         await settled(app, pilot)
-        lit = [segment.text for segment in panes.bytes.render_line(3) if segment.style and segment.style.bold]
+        lit = [
+            segment.text
+            for segment in panes.bytes.render_line(3)
+            if segment.style and segment.style.bold
+        ]
         assert "".join(lit).split()[0] == "00"
         panes.bytes.focus()
         await press(app, pilot, "home")
@@ -42,7 +46,9 @@ def test_a_finding_stands_whole_above_the_fields_where_there_is_room() -> None:
         found = app.inspection.results.finding(215)
         assert found is not None
         lines = screen(app).splitlines()
-        (first,) = [number for number, line in enumerate(lines) if line.startswith(f"   ! {found.rule}: ")]
+        (first,) = [
+            number for number, line in enumerate(lines) if line.startswith(f"   ! {found.rule}: ")
+        ]
         assert lines[first + 1].startswith("     ")
         assert found.message in " ".join(" ".join(lines[first : first + 3]).split())
         await press(app, pilot, "vertical_line")

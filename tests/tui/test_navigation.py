@@ -24,7 +24,11 @@ JUMPS = {
     "from a message to its timeline": (("1", "n"), ("v",), "timeline"),
     "from a finding to its timeline": (("4", "n"), ("v",), "timeline"),
     "from a vbucket to its timeline": (("2", "n"), ("enter",), "timeline"),
-    "from a timeline to a message": (("2", "n", "enter", "right_curly_bracket"), ("enter",), "packets"),
+    "from a timeline to a message": (
+        ("2", "n", "enter", "right_curly_bracket"),
+        ("enter",),
+        "packets",
+    ),
     "along a link": (("1", "n", "enter", *["down"] * 7), ("enter",), "packets"),
     "from the overview to a finding": (("0",), ("enter",), "findings"),
     "from the overview to the map": (("0", "tab"), ("enter",), "vbuckets"),
@@ -37,7 +41,10 @@ FROM_OVERVIEW = [name for name in JUMPS if "from the overview" in name]
 """Which remembers the part that was chosen last."""
 
 
-@pytest.mark.parametrize("names", [[name for name in JUMPS if name not in FROM_OVERVIEW], *([name] for name in FROM_OVERVIEW)])
+@pytest.mark.parametrize(
+    "names",
+    [[name for name in JUMPS if name not in FROM_OVERVIEW], *([name] for name in FROM_OVERVIEW)],
+)
 def test_every_jump_returns(names: list[str]) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         for name in names:
@@ -89,7 +96,11 @@ def test_going_to_a_rule() -> None:
 
 
 def test_what_is_not_there_is_said() -> None:
-    nowhere = {"9999": "there is no row 9,999", "bananas": "no place bananas; give 1047, f988", "f99999": "no message at or after"}
+    nowhere = {
+        "9999": "there is no row 9,999",
+        "bananas": "no place bananas; give 1047, f988",
+        "f99999": "no message at or after",
+    }
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         for typed, said in nowhere.items():

@@ -45,7 +45,10 @@ def test_marks_and_notes_come_back_and_are_shown(tmp_path: Path) -> None:
 
     play(capture, first, memory=memory)
     kept = json.loads((tmp_path / f"a.pcap{SUFFIX}").read_text())
-    assert [(one["row"], one.get("note")) for one in kept["messages"]] == [(1, None), (2, "why here")]
+    assert [(one["row"], one.get("note")) for one in kept["messages"]] == [
+        (1, None),
+        (2, "why here"),
+    ]
     play(capture, second, memory=memory)
     assert not (tmp_path / f"a.pcap{SUFFIX}").exists()
 
@@ -57,11 +60,18 @@ def test_notes_become_comments_of_packets(tmp_path: Path) -> None:
     export(str(tmp_path / "out.pcapng"), inspection, np.arange(1, 5), lambda _: None)
     inspection.close()
     with open_capture(str(tmp_path / "out.pcapng")) as reading:
-        said = [comment for batch in reading for index in range(len(batch)) for comment in comments_of(batch, index)]
+        said = [
+            comment
+            for batch in reading
+            for index in range(len(batch))
+            for comment in comments_of(batch, index)
+        ]
     assert said == ["clé \\x1b[31m".encode()]
 
 
-def test_where_nothing_can_be_written_beside_the_capture_the_user_s_folder_keeps_them(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_beside_the_capture_the_user_s_folder_keeps_them(
+    tmp_path: Path,
+) -> None:
     capture = capture_in(tmp_path)
     (tmp_path / f"a.pcap{SUFFIX}").mkdir()
     notes = Notes.beside([str(capture)], tmp_path / "state")
@@ -74,7 +84,12 @@ def test_where_nothing_can_be_written_beside_the_capture_the_user_s_folder_keeps
 
 def test_nobody_else_s_file_is_shown_or_written(tmp_path: Path) -> None:
     capture, beside = capture_in(tmp_path), tmp_path / f"a.pcap{SUFFIX}"
-    for content in ("{}", "no JSON", "[" * 100_000, json.dumps({"schema": "dcpinspect.notes/1", "capture": "another", "messages": []})):
+    for content in (
+        "{}",
+        "no JSON",
+        "[" * 100_000,
+        json.dumps({"schema": "dcpinspect.notes/1", "capture": "another", "messages": []}),
+    ):
         beside.write_text(content)
         notes = Notes.beside([str(capture)], tmp_path / "state")
         notes.mark(1, 5)

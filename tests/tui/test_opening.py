@@ -34,14 +34,19 @@ def below(app: StartApp, heading: str) -> list[str]:
     """The lines below a heading, up to the next one."""
     lines = shown(app)
     first = next(place for place, line in enumerate(lines) if line.startswith(heading)) + 1
-    last = next((place for place, line in enumerate(lines[first:], first) if not line.startswith(" ")), len(lines))
+    last = next(
+        (place for place, line in enumerate(lines[first:], first) if not line.startswith(" ")),
+        len(lines),
+    )
     return lines[first:last]
 
 
 def test_recent_captures_are_offered_the_newest_first_and_enter_opens_one() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         recent = below(app, "Recent captures")
-        assert [line.split()[0] for line in recent] == ["rollback.pcap", "orphans.pcap"], "not one that is gone"
+        assert [line.split()[0] for line in recent] == ["rollback.pcap", "orphans.pcap"], (
+            "not one that is gone"
+        )
         assert all(line.endswith("sample_captures") for line in recent), "the end of a folder stays"
         marked = [app.screen.query_one(OptionList).render_line(line).text[0] for line in (1, 2)]
         assert marked == ["▌", " "], "not by colour alone"
@@ -51,10 +56,19 @@ def test_recent_captures_are_offered_the_newest_first_and_enter_opens_one() -> N
     assert opened(scene, memory) == Opening([str(SAMPLES / "orphans.pcap")])
 
 
-def test_what_is_typed_goes_to_the_path_and_narrows_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_typed_goes_to_the_path_and_narrows_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "below").mkdir()
     os.mkfifo(tmp_path / "pipe.pcap")
-    for name in ("a.pcap", "b.pcapng.gz", "notes.txt", ".hidden.pcap", "below/c.pcap", "esc\x1b[31m.pcap"):
+    for name in (
+        "a.pcap",
+        "b.pcapng.gz",
+        "notes.txt",
+        ".hidden.pcap",
+        "below/c.pcap",
+        "esc\x1b[31m.pcap",
+    ):
         (tmp_path / name).touch()
     (tmp_path / "linked.pcap").symlink_to(tmp_path / "pipe.pcap")
     (tmp_path / "nameless").write_bytes(Path(ROLLBACK).read_bytes()[:24])
@@ -94,7 +108,9 @@ def test_a_question_mark_helps_and_is_part_of_a_path_that_is_begun() -> None:
     assert opened(scene, Memory()) is None
 
 
-def test_a_path_is_typed_and_one_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_is_typed_and_one_that_is_none_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "mine.pcap").symlink_to(ROLLBACK)
 
@@ -115,7 +131,9 @@ def test_interfaces_are_offered() -> None:
         await until(pilot, lambda: "packets/s" in "".join(shown(app)) or os.geteuid() != 0)
         await pilot.press("l", "o")
         found = app.screen.query_one(OptionList)
-        found.highlighted = next(at for at, line in enumerate(shown(app)) if line.startswith(" lo "))
+        found.highlighted = next(
+            at for at, line in enumerate(shown(app)) if line.startswith(" lo ")
+        )
         await pilot.press("enter")
 
     assert opened(scene, Memory()) == Opening(interface="lo")
@@ -125,7 +143,9 @@ def test_interfaces_are_offered() -> None:
 def test_without_rates_root_can_open_an_interface_still_and_others_keep_what_they_have(
     is_root: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a live capture: root has given up the right to capture, and programs that it starts have it."""
+    """As after a live capture: root has given up the right to capture, and programs that it starts
+    have it.
+    """
     monkeypatch.setattr("dcpinspect.capture.interfaces.traffic", lambda *_: {})
     monkeypatch.setattr("os.geteuid", lambda: 0 if is_root else 1000)
 
@@ -134,7 +154,9 @@ def test_without_rates_root_can_open_an_interface_still_and_others_keep_what_the
         said = "Enter opens one" if is_root else "no right to capture; start again with sudo"
         await until(pilot, lambda: said in "".join(shown(app)))
         found = app.screen.query_one(OptionList)
-        found.highlighted = next(at for at, line in enumerate(shown(app)) if line.startswith(" lo "))
+        found.highlighted = next(
+            at for at, line in enumerate(shown(app)) if line.startswith(" lo ")
+        )
         await pilot.press("enter")
         if not is_root:
             assert said in str(word.render())

@@ -11,7 +11,9 @@ from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("capture", "view"), [("orphans.pcap", "overview"), ("rollback.pcap", "packets")])
+@pytest.mark.parametrize(
+    ("capture", "view"), [("orphans.pcap", "overview"), ("rollback.pcap", "packets")]
+)
 def test_a_sick_capture_begins_with_the_overview(capture: str, view: str) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         assert app.view == view
@@ -78,7 +80,9 @@ def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:
         await press(app, pilot, "n", "enter")
         assert (app.view, app.map.vbucket) == ("vbuckets", 42)
         await press(app, pilot, "backspace", "tab", "end", "enter")
-        assert (app.view, app.packets.list.row) == ("packets", 87), "the first of the last span of time"
+        assert (app.view, app.packets.list.row) == ("packets", 87), (
+            "the first of the last span of time"
+        )
         await press(app, pilot, "backspace", "d")
         assert "bytes over time" in screen(app)
         await press(app, pilot, "down")
@@ -91,11 +95,19 @@ def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:
 
 def test_nothing_to_see_is_said(tmp_path: Path) -> None:
     path = tmp_path / "empty.pcap"
-    path.write_bytes((Path(__file__).parents[2] / "sample_captures" / "rollback.pcap").read_bytes()[:24])
+    path.write_bytes(
+        (Path(__file__).parents[2] / "sample_captures" / "rollback.pcap").read_bytes()[:24]
+    )
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "0", "enter", "tab", "enter", "tab", "enter", "tab", "enter", "n")
-        for words in ("no findings", "no message was read", "no vbucket was requested", "nothing was read", "no connections"):
+        for words in (
+            "no findings",
+            "no message was read",
+            "no vbucket was requested",
+            "nothing was read",
+            "no connections",
+        ):
             assert words in screen(app)
 
     play(path, scene)

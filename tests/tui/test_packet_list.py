@@ -12,7 +12,15 @@ from tests.tui.screens import NARROW, Keys, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
-HOSTILE = [b"\x1b]0;title\x07", b"\x1b[31mred", b"[red]markup[/]", "\u202egnp".encode(), b"x" * 5000, "漢字́".encode(), b"\xff\xfe"]
+HOSTILE = [
+    b"\x1b]0;title\x07",
+    b"\x1b[31mred",
+    b"[red]markup[/]",
+    "\u202egnp".encode(),
+    b"x" * 5000,
+    "漢字́".encode(),
+    b"\xff\xfe",
+]
 
 
 def test_hostile_keys_are_shown_and_steer_nothing(tmp_path: Path) -> None:
@@ -73,7 +81,11 @@ def test_rules_of_the_user_colour_rows() -> None:
         top = int(app.packets.list.scroll_offset.y)
         for row, is_ruled in ((109, False), (111, True)):
             line = app.packets.list.render_line(row - 1 - top)
-            colours = {segment.style.color.name for segment in line if segment.style and segment.style.color}
+            colours = {
+                segment.style.color.name
+                for segment in line
+                if segment.style and segment.style.color
+            }
             assert ("#ff8800" in colours) == is_ruled
 
     play("rollback.pcap", scene, colors=ColorRules({"row = 111": "#ff8800"}, place="[colors]"))

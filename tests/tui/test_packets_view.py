@@ -59,7 +59,22 @@ def test_without_messages_the_view_says_what_to_do(tmp_path: Path) -> None:
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         assert "empty.pcap: no packets" in screen(app)
-        await press(app, pilot, "down", "enter", "n", "v", "2", "enter", "3", "enter", "4", "enter", "5", "q")
+        await press(
+            app,
+            pilot,
+            "down",
+            "enter",
+            "n",
+            "v",
+            "2",
+            "enter",
+            "3",
+            "enter",
+            "4",
+            "enter",
+            "5",
+            "q",
+        )
 
     play(path, scene)
 
@@ -93,7 +108,9 @@ def test_a_click_selects_and_a_second_one_opens() -> None:
 
 def test_a_field_becomes_a_column_and_goes_again() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        row = int(app.inspection.store.matching(FilterRows(parse_filter("name = 'dcp_mutation'")))[3])
+        row = int(
+            app.inspection.store.matching(FilterRows(parse_filter("name = 'dcp_mutation'")))[3]
+        )
         app.navigation.to_row(row)
         await settled(app, pilot)
         for name in ("cas", "key", "rev_seqno"):
@@ -163,7 +180,10 @@ def test_a_marked_row_says_why_in_its_line_and_above_its_fields(size: tuple[int,
         lines = screen(app).splitlines()
         (own,) = [line for line in lines if line.startswith("▌")][:1]
         assert own.rstrip(" ▁▂▃▄▅▆▇█").split()[-1] == found.rule
-        assert any(line.strip().startswith(f"! {found.rule}: {found.message}"[: size[0] - 8]) for line in lines)
+        assert any(
+            line.strip().startswith(f"! {found.rule}: {found.message}"[: size[0] - 8])
+            for line in lines
+        )
         await press(app, pilot, "home")
         assert f"! {found.rule}: " not in screen(app)
 
@@ -213,7 +233,9 @@ def test_values_are_read_as_text_and_as_bytes() -> None:
     play("tour.pcapng", scene)
 
 
-def test_a_large_message_is_taken_apart_behind_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_message_is_taken_apart_behind_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dcpinspect.tui.packets_view.LARGE", 4000)
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
@@ -261,7 +283,9 @@ def test_a_conversation_is_followed_and_left() -> None:
         assert told.index("←") == asked.index("→") + 8
         await press(app, pilot, "f")
         assert app.packets.filtering.text == ""
-        assert 0 <= app.packets.list.region_of_cursor().y < app.packets.list.size.height, "the cursor is in view again"
+        assert 0 <= app.packets.list.region_of_cursor().y < app.packets.list.size.height, (
+            "the cursor is in view again"
+        )
         await press(app, pilot, "home", "f")
         assert app.packets.filtering.text == "connection = 1"
         await press(app, pilot, "escape")

@@ -6,7 +6,9 @@ from dcpinspect.tui.part_colors import Parts
 
 
 def test_each_byte_has_the_part_that_it_is_in() -> None:
-    message = annotate(encode("dcp_mutation", key="key", by_seqno=1, rev_seqno=1, value=b"{}", vbucket=1))
+    message = annotate(
+        encode("dcp_mutation", key="key", by_seqno=1, rev_seqno=1, value=b"{}", vbucket=1)
+    )
     parts = Parts(message)
     own = {
         name: [at for at in range(message.size) if parts.at(at).removesuffix("-next") == name]

@@ -37,7 +37,13 @@ def test_it_is_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"\xff\xfe\x00", b'"\\u001b]0;title\\u0007"\n', b"[1, 2]\n{}\n3\n", b"[" * 100_000, b'"' + b"x" * 5000 + b'"'],
+    [
+        b"\xff\xfe\x00",
+        b'"\\u001b]0;title\\u0007"\n',
+        b"[1, 2]\n{}\n3\n",
+        b"[" * 100_000,
+        b'"' + b"x" * 5000 + b'"',
+    ],
     ids=["bytes", "escapes", "others", "deep", "long"],
 )
 def test_what_is_no_filter_is_left_out(content: bytes, tmp_path: Path) -> None:
@@ -59,7 +65,9 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     assert History(tmp_path / "filters").texts == []
 
 
-def test_what_is_remembered_is_where_the_system_keeps_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_remembered_is_where_the_system_keeps_state(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for theme in ("nord", "dracula"):
         Memory.of_user().themes.add(theme)

@@ -15,7 +15,12 @@ def test_a_row_has_the_worst_that_it_shows() -> None:
     inspection = Inspection([str(SAMPLES / "orphans.pcap")])
     inspection.load(lambda: None)
     results = inspection.results
-    (row,) = {place.row for one in results.findings if one.rule == "rollback-not-followed" for place in one.places[:1]}
+    (row,) = {
+        place.row
+        for one in results.findings
+        if one.rule == "rollback-not-followed"
+        for place in one.places[:1]
+    }
     assert results.severity(row) == "error"
     assert results.vbuckets == list(range(40, 49))
     inspection.close()

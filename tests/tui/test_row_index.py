@@ -11,7 +11,9 @@ LENGTHS = st.lists(st.integers(0, 5), max_size=8)
 
 
 @given(LENGTHS, st.integers(2, 5), st.integers(0, 20))
-def test_a_filtered_index_is_the_list_of_what_came(lengths: list[int], step: int, dropped: int) -> None:
+def test_a_filtered_index_is_the_list_of_what_came(
+    lengths: list[int], step: int, dropped: int
+) -> None:
     index, model, last = RowIndex(is_filtered=True), list[int](), 0
     for length in lengths:
         rows = [last + step * number + 1 for number in range(length)]

@@ -23,20 +23,28 @@ def found(store: Store, text: str) -> list[int]:
 
 @pytest.mark.parametrize("page_bytes", [module.PAGE_BYTES, 100])
 @pytest.mark.parametrize("text", ["ROLLBACK", "to 50", "key.1", "→", "no such"])
-def test_text_is_found_in_the_lines_that_have_it(store: Store, text: str, page_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_found_in_the_lines_that_have_it(
+    store: Store, text: str, page_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PAGE_BYTES", page_bytes)
     lines, batch = Lines(), store.messages(np.arange(1, store.rows + 1))
-    assert found(store, text) == [row + 1 for row in range(len(batch)) if text.casefold() in lines.line(batch, row).casefold()]
+    assert found(store, text) == [
+        row + 1 for row in range(len(batch)) if text.casefold() in lines.line(batch, row).casefold()
+    ]
 
 
 @pytest.mark.parametrize("pattern", ["from (60|61)", r"^ +100 ", r"\d+$", "rollback|ROLL"])
 def test_a_pattern_is_found_in_the_lines_that_it_fits(store: Store, pattern: str) -> None:
     lines, batch = Lines(), store.messages(np.arange(1, store.rows + 1))
-    assert found(store, f"/{pattern}/") == [row + 1 for row in range(len(batch)) if re.search(pattern, lines.line(batch, row))]
+    assert found(store, f"/{pattern}/") == [
+        row + 1 for row in range(len(batch)) if re.search(pattern, lines.line(batch, row))
+    ]
 
 
 def test_bytes_are_found_in_the_messages_that_have_them(store: Store) -> None:
-    assert found(store, "x:80 53") == [row for row in range(1, store.rows + 1) if b"\x80\x53" in store.bytes_of(row)]
+    assert found(store, "x:80 53") == [
+        row for row in range(1, store.rows + 1) if b"\x80\x53" in store.bytes_of(row)
+    ]
 
 
 @pytest.mark.parametrize("text", ["x:8", "x:zz", "x:", "/(/", "/(?=a)/"])
@@ -84,7 +92,10 @@ def test_only_rows_that_are_shown_are_found() -> None:
         app.packets.search.begin("mutation")
         await settled(app, pilot)
         assert app.packets.list.index.has(app.packets.list.row)
-        everywhere, here = found(app.inspection.store, "mutation"), app.packets.list.index.rows(0, 1000)
+        everywhere, here = (
+            found(app.inspection.store, "mutation"),
+            app.packets.list.index.rows(0, 1000),
+        )
         assert len(app.packets.search) == len(np.intersect1d(everywhere, here)) < len(everywhere)
 
     play("rollback.pcap", scene)
@@ -94,7 +105,10 @@ def test_what_is_not_found_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.packets.search.begin("no such thing")
         await settled(app, pilot)
-        assert f"no no such thing in the {app.inspection.store.rows:,} rows that are shown" in screen(app)
+        assert (
+            f"no no such thing in the {app.inspection.store.rows:,} rows that are shown"
+            in screen(app)
+        )
 
     play("rollback.pcap", scene)
 

@@ -15,12 +15,30 @@ ROLLBACK = str(SAMPLES / "rollback.pcap")
 
 
 def test_every_view_has_a_key_that_leads_there() -> None:
-    assert {view: tuple(key_of(view)) for view in VIEWS} == {view: (str(number),) for number, view in enumerate(VIEWS)}
+    assert {view: tuple(key_of(view)) for view in VIEWS} == {
+        view: (str(number),) for number, view in enumerate(VIEWS)
+    }
 
 
 def test_a_view_is_drawn_without_a_terminal(tmp_path: Path) -> None:
     path = tmp_path / "findings.svg"
-    assert main(["tui", ROLLBACK, "--screenshot", "findings", "-o", str(path), "--size", "100x30", "--theme", "textual-light"]) == 0
+    assert (
+        main(
+            [
+                "tui",
+                ROLLBACK,
+                "--screenshot",
+                "findings",
+                "-o",
+                str(path),
+                "--size",
+                "100x30",
+                "--theme",
+                "textual-light",
+            ]
+        )
+        == 0
+    )
     picture = path.read_text("utf-8")
     text = html.unescape(re.sub("<[^>]*>", "", picture)).replace("\xa0", " ")
     assert "4 Findings" in text
@@ -41,7 +59,10 @@ def test_a_view_is_drawn_without_a_terminal(tmp_path: Path) -> None:
             ["--screenshot", "findings", "-o", "x.svg", "--follow"],
             "--screenshot: is of captures that are complete; name one, without --follow",
         ),
-        (["--screenshot", "findings", "-o", ROLLBACK], "is the capture that is read; name another file"),
+        (
+            ["--screenshot", "findings", "-o", ROLLBACK],
+            "is the capture that is read; name another file",
+        ),
         (
             ["--screenshot", "nothing", "-o", "x.svg"],
             "--screenshot nothing: write overview, packets, vbuckets, timeline, findings or stats",
@@ -49,7 +70,9 @@ def test_a_view_is_drawn_without_a_terminal(tmp_path: Path) -> None:
         (["-o", "x.svg"], "-o: is for --screenshot; name the view, as in --screenshot timeline"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_in_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_drawn_is_refused_in_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["tui", ROLLBACK, *arguments]) == 2
     line = capsys.readouterr().err
     assert said in line

@@ -12,7 +12,10 @@ from dcpinspect.tui.start import StartApp
 
 
 def opened(
-    scene: Callable[[StartApp, Pilot[Opening | None]], Awaitable[None]], memory: Memory, size: tuple[int, int] = (120, 36), **options: Any
+    scene: Callable[[StartApp, Pilot[Opening | None]], Awaitable[None]],
+    memory: Memory,
+    size: tuple[int, int] = (120, 36),
+    **options: Any,
 ) -> Opening | None:
     """Plays a scene on the start screen; what is to be opened then."""
 

@@ -15,7 +15,11 @@ def of(sample: str) -> tuple[Charts, list[StatisticsRow], tuple[int, int]]:
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
             statistics.feed(batch)
-        return statistics.charts(reading.tables), statistics.rows(reading), (reading.first_time_ns or 0, reading.last_time_ns or 0)
+        return (
+            statistics.charts(reading.tables),
+            statistics.rows(reading),
+            (reading.first_time_ns or 0, reading.last_time_ns or 0),
+        )
 
 
 @pytest.mark.parametrize("width", [20, 35, 40, 60, 80, 120, 297])
@@ -55,9 +59,18 @@ def test_charts_of_a_connection_mark_when_something_was_found() -> None:
     charts, rows, ends = of("rollback.pcap")
     connection, start_ns, span_ns, values = charts.round_trips[0]
     at = start_ns + span_ns // 2
-    found = [Happened(connection, at, "!", "warning", "slow: it took long"), Happened(99, at, "!", "warning", "of another connection")]
-    lines = [line for line, _ in page(charts, rows, ends, width=100, measure="messages", found=found)]
-    title = next(place for place, line in enumerate(lines) if line.startswith(f"connection {connection}: slowest answer to a request"))
+    found = [
+        Happened(connection, at, "!", "warning", "slow: it took long"),
+        Happened(99, at, "!", "warning", "of another connection"),
+    ]
+    lines = [
+        line for line, _ in page(charts, rows, ends, width=100, measure="messages", found=found)
+    ]
+    title = next(
+        place
+        for place, line in enumerate(lines)
+        if line.startswith(f"connection {connection}: slowest answer to a request")
+    )
     marks = next(line for line in lines[title:] if "!" in line)
     assert marks.strip() == "!"
     assert f"! {(at - ends[0]) / 1e9:.3f} s  slow: it took long" in "\n".join(lines[title:])

@@ -12,18 +12,29 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
-def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(size: tuple[int, int]) -> None:
+def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(
+    size: tuple[int, int],
+) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         lines = screen(app).splitlines()
-        assert max(len(line.rstrip()) for line in lines if line.startswith("  items")) >= size[0] - 3
+        assert (
+            max(len(line.rstrip()) for line in lines if line.startswith("  items")) >= size[0] - 3
+        )
         assert "░ 0–40 memory · memory-1 · complete ░" in screen(app)
-        assert " rollback " in "".join(line for line in lines if line.startswith("  gaps")) or size[0] < 200
+        assert (
+            " rollback " in "".join(line for line in lines if line.startswith("  gaps"))
+            or size[0] < 200
+        )
         numbers = [int(number) for number in lines[2].split()]
-        assert numbers == list(range(0, 61, numbers[1]))[: len(numbers)]  # the last may have no room
+        assert (
+            numbers == list(range(0, 61, numbers[1]))[: len(numbers)]
+        )  # the last may have no room
         assert len(numbers) >= 5
-        assert app.lanes.size.height <= size[1] // 2, "what happened has the other half of the screen"
+        assert app.lanes.size.height <= size[1] // 2, (
+            "what happened has the other half of the screen"
+        )
         assert "d time" in lines[1]
 
     play("rollback.pcap", scene, size=size)
@@ -43,7 +54,9 @@ def test_a_stream_folds_to_its_axis() -> None:
     play("rollback.pcap", scene)
 
 
-def test_streams_of_several_connections_stand_under_their_names_and_those_with_an_id_have_it() -> None:
+def test_streams_of_several_connections_stand_under_their_names_and_those_with_an_id_have_it() -> (
+    None
+):
     async def several(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
@@ -53,7 +66,11 @@ def test_streams_of_several_connections_stand_under_their_names_and_those_with_a
     async def with_ids(app: InspectApp, pilot: Keys) -> None:
         sids = app.inspection.results.records["streams"].values("sid")
         vbucket = next(
-            number for number, sid in zip(app.inspection.results.records["streams"].values("vbucket"), sids, strict=True) if sid is not None
+            number
+            for number, sid in zip(
+                app.inspection.results.records["streams"].values("vbucket"), sids, strict=True
+            )
+            if sid is not None
         )
         app.navigation.to_vbucket(vbucket)
         await settled(app, pilot)
@@ -64,7 +81,9 @@ def test_streams_of_several_connections_stand_under_their_names_and_those_with_a
     play("tour.pcapng", with_ids)
 
 
-def test_names_that_are_hostile_steer_nothing_and_every_line_is_as_wide_as_the_view(tmp_path: Path) -> None:
+def test_names_that_are_hostile_steer_nothing_and_every_line_is_as_wide_as_the_view(
+    tmp_path: Path,
+) -> None:
     talk = opened("a\x1b]0;title\x07[red]\u202e漢")
     stream = talk.stream(7)
     stream.snapshot(0, 2**64 - 1, "memory")

@@ -29,7 +29,9 @@ async def to_table(app: InspectApp, pilot: Keys) -> None:
 
 async def to_column(app: InspectApp, pilot: Keys, name: str) -> None:
     await burst(app, pilot, *["left"] * len(COLUMNS))
-    await burst(app, pilot, *["right"] * [column.name for column in app.vbuckets.table.columns].index(name))
+    await burst(
+        app, pilot, *["right"] * [column.name for column in app.vbuckets.table.columns].index(name)
+    )
     assert app.vbuckets.table.column.name == name
 
 
@@ -41,7 +43,13 @@ def test_streams_are_sorted_by_any_column_both_ways_and_not_at_all() -> None:
             before = shown(app, column.name)
             await to_column(app, pilot, column.name)
             key = app.vbuckets.table.key
-            rising = sorted(before, key=lambda value: (value is not None, str(value) if isinstance(value, str) else value or 0))
+            rising = sorted(
+                before,
+                key=lambda value: (
+                    value is not None,
+                    str(value) if isinstance(value, str) else value or 0,
+                ),
+            )
             await press(app, pilot, "d")
             assert shown(app, column.name) == rising, column.name
             assert f"{column.title}↑"[: column.width] in screen(app)
@@ -120,7 +128,9 @@ def test_those_of_bad_vbuckets_are_walked() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_table(app, pilot)
         table = app.vbuckets.table
-        pairs: list[tuple[Any, Any]] = list(zip(shown(app, "connection"), shown(app, "vbucket"), strict=True))
+        pairs: list[tuple[Any, Any]] = list(
+            zip(shown(app, "connection"), shown(app, "vbucket"), strict=True)
+        )
         bad = [pair for pair in pairs if table.severity(*pair)]
         assert bad
         seen = []
@@ -136,7 +146,9 @@ def test_those_of_bad_vbuckets_are_walked() -> None:
     play("loop.pcap", scene)
 
 
-def test_names_of_the_wire_steer_nothing_and_every_line_is_as_wide_as_the_table(tmp_path: Path) -> None:
+def test_names_of_the_wire_steer_nothing_and_every_line_is_as_wide_as_the_table(
+    tmp_path: Path,
+) -> None:
     talk = opened("a\x1b]0;title\x07")
     stream = talk.stream(7)
     stream.snapshot(0, 2**64 - 1, "memory")

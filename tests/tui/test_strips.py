@@ -6,7 +6,9 @@ from rich.style import Style
 
 from dcpinspect.tui.strips import strip
 
-HOSTILE = st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x07\u202e\u200b漢́[]")), max_size=40)
+HOSTILE = st.text(
+    st.one_of(st.characters(), st.sampled_from("\x1b\x07\u202e\u200b漢́[]")), max_size=40
+)
 
 
 @given(st.lists(HOSTILE, max_size=5), st.integers(1, 300))

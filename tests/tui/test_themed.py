@@ -12,7 +12,10 @@ from tests.tui.test_start import opened
 def test_with_ascii_there_is_nothing_else() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         await pilot.pause(0.2)
-        lines = ["".join(segment.text for segment in line) for line in app.screen._compositor.render_strips()]
+        lines = [
+            "".join(segment.text for segment in line)
+            for line in app.screen._compositor.render_strips()
+        ]
         assert "v choose" in "".join(lines)  # an arrow elsewhere
         assert all(line.isascii() for line in lines)
 
@@ -24,6 +27,9 @@ def test_without_colour_nothing_is_a_colour(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         del pilot
-        assert app.get_css_variables()["paint-severity-error"] == app.get_css_variables()["paint-kind-item"]
+        assert (
+            app.get_css_variables()["paint-severity-error"]
+            == app.get_css_variables()["paint-kind-item"]
+        )
 
     opened(scene, Memory())

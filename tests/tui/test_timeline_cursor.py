@@ -145,7 +145,13 @@ def test_what_was_found_at_several_places_of_a_cell_is_told_once(tmp_path: Path)
         await settled(app, pilot)
         assert app.lanes.track is not None
         first, last = app.lanes.span
-        assert sum(first <= mark.seqno <= last and "cas-zero" in mark.text for mark in app.lanes.track.found) > 1
+        assert (
+            sum(
+                first <= mark.seqno <= last and "cas-zero" in mark.text
+                for mark in app.lanes.track.found
+            )
+            > 1
+        )
         assert app.lanes.spoken().count("cas-zero") == 1
 
     play(faulty(tmp_path), scene, size=(20, 24))
@@ -164,7 +170,9 @@ def test_a_range_that_is_dragged_filters_messages() -> None:
         assert f"seqnos {first}–{last} chosen: = filters by it" in screen(app)
         await press(app, pilot, "equals_sign")
         assert app.packets.filtering.text == f"vbucket = 7 and by_seqno between {first} and {last}"
-        seqnos = app.inspection.store.take(app.packets.list.index.rows(0, len(app.packets.list.index)), ["by_seqno"]).column(0)
+        seqnos = app.inspection.store.take(
+            app.packets.list.index.rows(0, len(app.packets.list.index)), ["by_seqno"]
+        ).column(0)
         assert seqnos.to_pylist()
         assert all(first <= seqno <= last for seqno in seqnos.to_pylist())
 
@@ -180,7 +188,10 @@ def test_a_range_of_time_filters_and_plus_zooms_to_it_and_escape_forgets_it() ->
         chosen = app.lanes.range
         assert chosen is not None
         await press(app, pilot, "equals_sign")
-        assert app.packets.filtering.text == f"vbucket = 7 and relative_ns between {chosen[0]} and {chosen[1]}"
+        assert (
+            app.packets.filtering.text
+            == f"vbucket = 7 and relative_ns between {chosen[0]} and {chosen[1]}"
+        )
         await press(app, pilot, "backspace", "escape")
         assert app.lanes.range is None
         await drag(app, pilot, 10, 20)
@@ -225,4 +236,6 @@ def test_the_wheel_zooms_around_the_mouse() -> None:
 
 
 def _at(column: int) -> events.MouseScrollUp:
-    return events.MouseScrollUp(None, LABEL + column, 5, 0, -1, 0, shift=False, meta=False, ctrl=False)
+    return events.MouseScrollUp(
+        None, LABEL + column, 5, 0, -1, 0, shift=False, meta=False, ctrl=False
+    )

@@ -140,7 +140,9 @@ def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
         await settled(app, pilot)
         events = app.timeline.events
         assert "request from 0, no end: accepted" in screen(app)
-        rows = [one.event.row for one in app.lanes.told.events] if app.lanes.told is not None else []
+        rows = (
+            [one.event.row for one in app.lanes.told.events] if app.lanes.told is not None else []
+        )
         assert rows == sorted(rows)
         await press(app, pilot, "home")
         for row in rows[:6]:

@@ -36,7 +36,21 @@ def test_a_place(text: str, target: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["bananas", "vb", "frame", "row ", "frame bananas", "mark 2 3", "-3", "25:00", "1e5", "rolback", "\x1b[31m", "٣"]
+    "text",
+    [
+        "bananas",
+        "vb",
+        "frame",
+        "row ",
+        "frame bananas",
+        "mark 2 3",
+        "-3",
+        "25:00",
+        "1e5",
+        "rolback",
+        "\x1b[31m",
+        "٣",
+    ],
 )
 def test_no_place(text: str) -> None:
     with pytest.raises(UsageError) as caught:

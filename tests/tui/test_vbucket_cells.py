@@ -23,7 +23,10 @@ def test_levels_rise_with_what_they_count(values: list[int]) -> None:
 
 def test_values_that_are_close_together_have_different_levels() -> None:
     counted = np.arange(1_000_000, 1_000_800)
-    assert np.bincount(levels(counted, edges(counted, "items")), minlength=9).tolist() == [0, *[100] * 8]
+    assert np.bincount(levels(counted, edges(counted, "items")), minlength=9).tolist() == [
+        0,
+        *[100] * 8,
+    ]
 
 
 def test_one_value_far_from_the_others_leaves_them_apart() -> None:
@@ -58,11 +61,18 @@ def test_cells_hold_what_the_tables_say() -> None:
             assert cells.values(measure).sum() == sum(table.values(measure))
         assert sum(count for _, _, count, _ in cells.entries(UNICODE)) == len(cells.numbers)
         disk, heard = cells.values("from disk"), cells.values("last heard")
-        rows = list(zip(*(records["snapshots"].values(name) for name in ("vbucket", "type", "items")), strict=True))
+        rows = list(
+            zip(
+                *(records["snapshots"].values(name) for name in ("vbucket", "type", "items")),
+                strict=True,
+            )
+        )
         for number in cells.numbers:
             own = [(kind, items) for vbucket, kind, items in rows if vbucket == number]
             total = sum(items for _, items in own)
-            assert disk[number] == -(-100 * sum(items for kind, items in own if kind == "disk") // max(total, 1))
+            assert disk[number] == -(
+                -100 * sum(items for kind, items in own if kind == "disk") // max(total, 1)
+            )
         times = table.values("last_time")
         assert heard.max() == (max(times) - min(times)) // 1_000_000
         assert heard[5] == 0
@@ -73,4 +83,6 @@ def test_cells_hold_what_the_tables_say() -> None:
 def test_what_a_cell_has_is_told_in_words() -> None:
     assert [in_words(count, "items") for count in (0, 1, 2)] == ["0 items", "1 item", "2 items"]
     assert in_words(1, "last heard") == "1 ms"
-    assert in_words(0, "gaps") == "0 lost or unexplained", "of a vbucket that has gaps of other causes"
+    assert in_words(0, "gaps") == "0 lost or unexplained", (
+        "of a vbucket that has gaps of other causes"
+    )

@@ -35,7 +35,9 @@ def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
         assert "1,024" in screen(app)
         results = app.inspection.results
         table = results.records["vbuckets"].with_column("items", NumberColumn(np.arange(1024)))
-        app.inspection.take(replace(results, records={**results.records, "vbuckets": table}), results)
+        app.inspection.take(
+            replace(results, records={**results.records, "vbuckets": table}), results
+        )
         await settled(app, pilot)
         assert app.map.measure == "items"
         assert "so shown by" in screen(app)
@@ -87,7 +89,11 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
         await press(app, pilot, "2")
         cells = app.map.cells
         marks = {number: cells.mark(number, UNICODE) for number in cells.numbers}
-        assert {number for number, (sign, paint) in marks.items() if (sign, paint) == ("✖", "severity-error")} == {42, 45, 48}
+        assert {
+            number
+            for number, (sign, paint) in marks.items()
+            if (sign, paint) == ("✖", "severity-error")
+        } == {42, 45, 48}
         assert "✖ 3 with an error" in screen(app)
         row = dict(cells.by_number[40][0])
         for change, state in (

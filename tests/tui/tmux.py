@@ -23,7 +23,12 @@ class Terminal:
 
     def tmux(self, *arguments: str) -> str:
         """What tmux answers."""
-        return subprocess.run(["tmux", "-S", str(self._socket), *arguments], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["tmux", "-S", str(self._socket), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     @property
     def text(self) -> str:
@@ -61,7 +66,20 @@ def shell(folder: Path, size: tuple[int, int] = (120, 36)) -> Iterator[Terminal]
     environment = [f"{name}={os.environ[name]}" for name in ("TZ", "LC_ALL", "DCPINSPECT_CONFIG")]
     terminal.tmux(
         *("-f", os.devnull, "new-session", "-d", "-x", str(size[0]), "-y", str(size[1])),
-        shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *environment, "PS1=ready$ ", "bash", "--norc", "--noprofile"]),
+        shlex.join(
+            [
+                "env",
+                "-u",
+                "COLUMNS",
+                "-u",
+                "LINES",
+                *environment,
+                "PS1=ready$ ",
+                "bash",
+                "--norc",
+                "--noprofile",
+            ]
+        ),
     )
     try:
         terminal.wait("ready$")
@@ -70,7 +88,9 @@ def shell(folder: Path, size: tuple[int, int] = (120, 36)) -> Iterator[Terminal]
         terminal.tmux("kill-server")
 
 
-def typed(terminal: Terminal, arguments: Sequence[str], *, before: str = "", behind: str = "") -> None:
+def typed(
+    terminal: Terminal, arguments: Sequence[str], *, before: str = "", behind: str = ""
+) -> None:
     """Runs the program with a line of the shell."""
     terminal.press("-l", f"{before}{shlex.join([*PROGRAM, *arguments])}{behind}")
     terminal.press("Enter")

@@ -1,1 +1,3 @@
-"""Reads what the server's logs, its statistics and the checkpoints of consumers say of the streams that captures show."""
+"""Reads what the server's logs, its statistics and the checkpoints of consumers say of the streams
+that captures show.
+"""

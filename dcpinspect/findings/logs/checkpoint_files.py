@@ -8,7 +8,8 @@
 | Sync Gateway | ``_sync:dcp_ck:`` documents, with ``DCPMeta``; those of cbgt by key | dcp_client_metadata.go, cbgt_checkpoint.go |
 | Java DCP client | the session's state | SessionStateSerializer.java |
 
-Documents that stand for one vbucket are read as an object of documents by their keys, or one a line with ``key`` or ``id``.
+Documents that stand for one vbucket are read as an object of documents by their keys, or one a line
+with ``key`` or ``id``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ MOST_CHECKPOINTS = 1 << 20
 _DEEPEST = 4
 """Greatest number of objects around a checkpoint."""
 _KEY = re.compile(r".*:(?:checkpoint:|dcp_ck:(?:.*:)?)(\d{1,5})(?:#.*)?", re.DOTALL)
-"""The key of a document, with the vbucket in it; what follows a # only moves the document to its vbucket."""
+"""The key of a document, with the vbucket in it; what follows a # only moves the document to its
+vbucket.
+"""
 _MASK = 2**64 - 1
 _Values = tuple[str, int, int, int, int, int, str | None]
 """A ``Checkpoint`` without its file."""
@@ -69,7 +72,9 @@ class UnreadableError(ValueError):
 
 
 def read_checkpoints(path: str) -> list[Checkpoint]:
-    """Returns all checkpoints of a file. Raises CaptureError if there is none, or if one cannot be read."""
+    """Returns all checkpoints of a file. Raises CaptureError if there is none, or if one cannot be
+    read.
+    """
     with TextFile(path) as file:
         text = file.whole(MOST_DOCUMENT)
         if file.problem is not None:
@@ -83,12 +88,16 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
     except UnreadableError as error:
         raise CaptureError(path, None, str(error)) from error
     if not checkpoints:
-        raise CaptureError(path, None, "has no checkpoint in a form that is known", "docs/logs.md has the forms")
+        raise CaptureError(
+            path, None, "has no checkpoint in a form that is known", "docs/logs.md has the forms"
+        )
     return checkpoints
 
 
 def _documents(path: str, text: bytes) -> Iterator[Any]:
-    """Yields the only document, or one for each line; a key and a value with a tab between them form a pair."""
+    """Yields the only document, or one for each line; a key and a value with a tab between them
+    form a pair.
+    """
     try:
         yield orjson.loads(text)
         return
@@ -98,14 +107,20 @@ def _documents(path: str, text: bytes) -> Iterator[Any]:
         if not line.strip():
             continue
         try:
-            yield [orjson.loads(piece) for piece in line.split(b"\t", 1)] if b"\t" in line else orjson.loads(line)
+            yield (
+                [orjson.loads(piece) for piece in line.split(b"\t", 1)]
+                if b"\t" in line
+                else orjson.loads(line)
+            )
         except orjson.JSONDecodeError as error:
             where = first if number == 1 else error
             raise CaptureError(path, None, f"line {number} is no JSON ({where.msg})") from error
 
 
 def _of(document: Any, vbucket: int | None, deepest: int) -> Iterator[_Values]:
-    """Yields the checkpoints in a document. ``vbucket``: the vbucket that they belong to, as far as the objects around it say."""
+    """Yields the checkpoints in a document. ``vbucket``: the vbucket that they belong to, as far as
+    the objects around it say.
+    """
     read = _form(document)
     if read is not None:
         yield from read(document, vbucket)
@@ -140,11 +155,18 @@ def _form(document: Any) -> Callable[[Any, int | None], Iterator[_Values]] | Non
 
 
 def _is_partition(key: Any) -> bool:
-    return isinstance(key, list) and len(key) == 2 and isinstance(key[1], dict) and "partition" in key[1]
+    return (
+        isinstance(key, list)
+        and len(key) == 2
+        and isinstance(key[1], dict)
+        and "partition" in key[1]
+    )
 
 
 def _named(document: Mapping[str, Any], vbucket: int | None) -> int | None:
-    """Returns the vbucket that the row of a query names by the key of its document, or else ``vbucket``."""
+    """Returns the vbucket that the row of a query names by the key of its document, or else
+    ``vbucket``.
+    """
     for name in ("key", "id", "_id"):
         if isinstance(document.get(name), str):
             return _in_key(document[name], vbucket)
@@ -166,14 +188,18 @@ def _vbucket(name: Any) -> int:
 
 
 def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
-    """Returns a number of 64 bits. Consumers written in Java store numbers of 2**63 and more as negative ones."""
+    """Returns a number of 64 bits. Consumers written in Java store numbers of 2**63 and more as
+    negative ones.
+    """
     value = document
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     if value is None and otherwise is not None:
         return otherwise
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**64:
-        raise UnreadableError(f"{'.'.join(path)} of a checkpoint is missing, or no number of 64 bits")
+        raise UnreadableError(
+            f"{'.'.join(path)} of a checkpoint is missing, or no number of 64 bits"
+        )
     return value & _MASK
 
 
@@ -190,9 +216,19 @@ def _kafka(partition: Mapping[str, Any], offset: Any) -> Iterator[_Values]:
         return  # because the offset was deleted
     vbucket, seqno = _vbucket(partition.get("partition")), _number(offset, "bySeqno")
     uuid = _number(offset, "vbuuid", otherwise=0)
-    snapshot = _number(offset, "snapshotStartSeqno", otherwise=seqno), _number(offset, "snapshotEndSeqno", otherwise=seqno)
+    snapshot = (
+        _number(offset, "snapshotStartSeqno", otherwise=seqno),
+        _number(offset, "snapshotEndSeqno", otherwise=seqno),
+    )
     bucket = partition.get("bucket")
-    yield "Kafka connector", vbucket, seqno, uuid, *snapshot, bucket if isinstance(bucket, str) else None
+    yield (
+        "Kafka connector",
+        vbucket,
+        seqno,
+        uuid,
+        *snapshot,
+        bucket if isinstance(bucket, str) else None,
+    )
 
 
 def _elasticsearch(document: Any, _: int | None) -> Iterator[_Values]:
@@ -202,32 +238,70 @@ def _elasticsearch(document: Any, _: int | None) -> Iterator[_Values]:
 
 def _go_dcp(document: Any, vbucket: int | None) -> Iterator[_Values]:
     if vbucket is None:
-        raise UnreadableError("a checkpoint does not say of which vbucket it is; give an object of such documents by key")
+        raise UnreadableError(
+            "a checkpoint does not say of which vbucket it is; give an object of such "
+            "documents by key"
+        )
     yield _with_uuid("Elasticsearch connector or go-dcp", vbucket, document["checkpoint"])
 
 
 def _with_uuid(consumer: str, vbucket: int, checkpoint: Any) -> _Values:
-    snapshot = _number(checkpoint, "snapshot", "startSeqno"), _number(checkpoint, "snapshot", "endSeqno")
-    return consumer, vbucket, _number(checkpoint, "seqno"), _number(checkpoint, "vbuuid"), *snapshot, None
+    snapshot = (
+        _number(checkpoint, "snapshot", "startSeqno"),
+        _number(checkpoint, "snapshot", "endSeqno"),
+    )
+    return (
+        consumer,
+        vbucket,
+        _number(checkpoint, "seqno"),
+        _number(checkpoint, "vbuuid"),
+        *snapshot,
+        None,
+    )
 
 
 def _sync_gateway(document: Any, _: int | None) -> Iterator[_Values]:
     for name, meta in document["DCPMeta"].items():
         snapshot = _number(meta, "SnapStartSeqNo"), _number(meta, "SnapEndSeqNo")
-        yield "Sync Gateway", _vbucket(name), _number(meta, "StartSeqNo"), _number(meta, "VbUUID"), *snapshot, None
+        yield (
+            "Sync Gateway",
+            _vbucket(name),
+            _number(meta, "StartSeqNo"),
+            _number(meta, "VbUUID"),
+            *snapshot,
+            None,
+        )
 
 
 def _cbgt(document: Any, vbucket: int | None) -> Iterator[_Values]:
     if vbucket is None:
-        raise UnreadableError("a checkpoint of cbgt does not say of which vbucket it is; give an object of such documents by key")
+        raise UnreadableError(
+            "a checkpoint of cbgt does not say of which vbucket it is; give an object of such "
+            "documents by key"
+        )
     log = document["failOverLog"]
     uuid = log[0][0] if isinstance(log, list) and log and isinstance(log[0], list) and log[0] else 0
     numbers = _number(document, "seqStart"), _number({"failOverLog": uuid}, "failOverLog")
-    yield "cbgt", vbucket, *numbers, _number(document, "snapStart"), _number(document, "snapEnd"), None
+    yield (
+        "cbgt",
+        vbucket,
+        *numbers,
+        _number(document, "snapStart"),
+        _number(document, "snapEnd"),
+        None,
+    )
 
 
 def _java(document: Any, _: int | None) -> Iterator[_Values]:
     for vbucket, state in enumerate(document["ps"]):
         log = state.get("flog") if isinstance(state, dict) else None
         uuid = _number(log[0], "uuid") if isinstance(log, list) and log else 0
-        yield "Java DCP client", _vbucket(vbucket), _number(state, "ss"), uuid, _number(state, "sss"), _number(state, "ses"), None
+        yield (
+            "Java DCP client",
+            _vbucket(vbucket),
+            _number(state, "ss"),
+            uuid,
+            _number(state, "sss"),
+            _number(state, "ses"),
+            None,
+        )

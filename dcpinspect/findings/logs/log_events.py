@@ -1,4 +1,6 @@
-"""The records of ``log_events``: what one line of the server's log, or several of its statistics, say of a stream."""
+"""The records of ``log_events``: what one line of the server's log, or several of its statistics,
+say of a stream.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,44 @@ _C = Column
 
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "fatal")
 EVENTS = (
-    *("connection-opened", "stream-created", "stream-closed", "stream-refused", "rollback", "slow-stream", "buffer-full"),
-    *("backfill-scheduled", "backfill-complete", "disk-snapshot", "disconnect", "connection-destroyed"),
-    *("stream-requested", "stream-sent", "end-received", "rollback-received", "takeover", "cursor-registered", "backfill-state"),
-    *("cache-transfer", "window-state", "request-refused", "message-refused", "connection-removed", "other"),
+    *(
+        "connection-opened",
+        "stream-created",
+        "stream-closed",
+        "stream-refused",
+        "rollback",
+        "slow-stream",
+        "buffer-full",
+    ),
+    *(
+        "backfill-scheduled",
+        "backfill-complete",
+        "disk-snapshot",
+        "disconnect",
+        "connection-destroyed",
+    ),
+    *(
+        "stream-requested",
+        "stream-sent",
+        "end-received",
+        "rollback-received",
+        "takeover",
+        "cursor-registered",
+        "backfill-state",
+    ),
+    *(
+        "cache-transfer",
+        "window-state",
+        "request-refused",
+        "message-refused",
+        "connection-removed",
+        "other",
+    ),
     *("vbucket-state", "failover-entry", "stream-state", "failover-log", "vbucket-seqnos"),
 )
-"""Kinds of records. The last two come from statistics, ``stream-state`` from both, all others from lines of the log."""
+"""Kinds of records. The last two come from statistics, ``stream-state`` from both, all others from
+lines of the log.
+"""
 PRODUCER = "eq_dcpq:"
 """Prefix that the server puts before the DCP name of a client."""
 _WORDS = re.compile(
@@ -38,7 +71,8 @@ _WORDS = re.compile(
     r"|takeover-send|takeover-wait|than|the|this|timeout|to|too|transitory|uid|unclean|up|upper|UUID|vb|vBucket|vbucket|was"
     r"|were" + "|" + "|".join(STREAM_END_REASONS.values())
 )
-"""Words that the server uses for reasons and states. Any other word of a reason may name somebody."""
+"""Words that the server uses for reasons and states. Any other word of a reason may name somebody.
+"""
 _TOKEN = re.compile(r"[^\s(){}\[\],;.:][^\s(){}\[\],;]*?(?=[.:]?(?:[\s(){}\[\],;]|$))")
 _NUMBER = re.compile(r"\d{1,20}(?:[mun]?s)?")
 ROLES = ("producer", "consumer", "notifier")
@@ -48,7 +82,11 @@ LOG_EVENTS = RecordTable(
     (
         _C("file", "text", "the log"),
         _C("line", "i64", "line of the log, from 1"),
-        _C("time", "time", "time that the line begins with, by the clock of the server; null for statistics"),
+        _C(
+            "time",
+            "time",
+            "time that the line begins with, by the clock of the server; null for statistics",
+        ),
         _C("level", "word", "level of the line", LEVELS),
         _C("event", "word", "what the line says", EVENTS),
         _C("versions", "text", "versions of the server that write this form of the line"),
@@ -58,10 +96,18 @@ LOG_EVENTS = RecordTable(
         _C("name", "text", "DCP name, as the server calls the connection"),
         _C("vbucket", "i64", "vbucket"),
         _C("sid", "i64", "DCP stream-id"),
-        _C("start_seqno", "u64", "seqno asked to start after; where a backfill or a branch of the history begins"),
+        _C(
+            "start_seqno",
+            "u64",
+            "seqno asked to start after; where a backfill or a branch of the history begins",
+        ),
         _C("end_seqno", "u64", "seqno to end at"),
         _C("requested_end", "u64", "seqno asked to end at"),
-        _C("snapshot_start", "u64", "start of the snapshot that the client was in, or that is sent from disk"),
+        _C(
+            "snapshot_start",
+            "u64",
+            "start of the snapshot that the client was in, or that is sent from disk",
+        ),
         _C("snapshot_end", "u64", "its end"),
         _C("vbucket_uuid", "hex64", "branch of the history that is spoken of"),
         _C("rollback_seqno", "u64", "seqno that the server told to roll back to"),
@@ -70,11 +116,17 @@ LOG_EVENTS = RecordTable(
         _C("purge_seqno", "u64", "tombstones up to here may be gone"),
         _C("failover_log", "log", "branches of the history, newest first"),
         _C("state", "text", "state of the stream, or of the vbucket"),
-        _C("reason", "text", "why, in the words of the log; for the end of a stream as in the table of streams"),
+        _C(
+            "reason",
+            "text",
+            "why, in the words of the log; for the end of a stream as in the table of streams",
+        ),
         _C("text", "text", "the line without time, level and names; null for statistics"),
     ),
 )
-"""The table of records of logs and statistics. They are made from no message, so no capture contains them."""
+"""The table of records of logs and statistics. They are made from no message, so no capture
+contains them.
+"""
 MOST_EVENTS = 1 << 18
 """Greatest number of records that are kept."""
 
@@ -111,7 +163,11 @@ class LogEvent:
     text: str | None = None
 
 
-NUMBERS = {column.name: column.kind for column in LOG_EVENTS.columns if column.kind in ("i64", "u64", "hex64")}
+NUMBERS = {
+    column.name: column.kind
+    for column in LOG_EVENTS.columns
+    if column.kind in ("i64", "u64", "hex64")
+}
 """The columns of whole numbers, with their kinds."""
 _ESCAPED = frozenset(("file", "bucket", "name", "state", "reason", "text"))
 
@@ -126,17 +182,40 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
     name = None if event.name is None else prefix + redactor.text(event.name.removeprefix(prefix))
 
     def word(found: re.Match[str]) -> str:
-        return found[0] if _WORDS.fullmatch(found[0]) or _NUMBER.fullmatch(found[0]) else redactor.text(found[0])
+        return (
+            found[0]
+            if _WORDS.fullmatch(found[0]) or _NUMBER.fullmatch(found[0])
+            else redactor.text(found[0])
+        )
 
-    reason, state = (None if text is None else _TOKEN.sub(word, text) for text in (event.reason, event.state))
-    return replace(event, bucket=shown(event.bucket), name=name, reason=reason, state=state, text=shown(event.text))
+    reason, state = (
+        None if text is None else _TOKEN.sub(word, text) for text in (event.reason, event.state)
+    )
+    return replace(
+        event,
+        bucket=shown(event.bucket),
+        name=name,
+        reason=reason,
+        state=state,
+        text=shown(event.text),
+    )
 
 
 def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:
-    """Returns the table of events in their order; if there are more than ``most``, the first of them."""
+    """Returns the table of events in their order; if there are more than ``most``, the first of
+    them.
+    """
     first_events = list(islice(events, most))
     columns: dict[str, list[Any]] = {}
     for field in fields(LogEvent):
         values = [getattr(event, field.name) for event in first_events]
-        columns[field.name] = [None if value is None else escape(value) for value in values] if field.name in _ESCAPED else values
-    return Records(LOG_EVENTS, {column.name: columns[column.name] for column in LOG_EVENTS.columns}, len(first_events))
+        columns[field.name] = (
+            [None if value is None else escape(value) for value in values]
+            if field.name in _ESCAPED
+            else values
+        )
+    return Records(
+        LOG_EVENTS,
+        {column.name: columns[column.name] for column in LOG_EVENTS.columns},
+        len(first_events),
+    )

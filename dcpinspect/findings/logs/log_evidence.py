@@ -1,4 +1,6 @@
-"""Puts logs, statistics and checkpoints together, to be looked at beside a capture or without one."""
+"""Puts logs, statistics and checkpoints together, to be looked at beside a capture or without
+one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from dcpinspect.findings.logs.checkpoint_files import Checkpoint, read_checkpoin
 from dcpinspect.findings.logs.log_events import MOST_EVENTS, LogEvent
 from dcpinspect.findings.logs.log_reading import LogReading
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.streams.rollback import Explanation, Log, RequestedRange, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
+from dcpinspect.streams.rollback import (
+    Explanation,
+    Log,
+    RequestedRange,
+    UndecidedError,
+    VbucketFacts,
+    explain_rollback,
+    predicted_rollback,
+)
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -19,7 +29,16 @@ if TYPE_CHECKING:
 MOST_BUCKETS = 64
 """Greatest number of buckets whose histories are kept; a cluster may have 30."""
 KEPT = frozenset(
-    ("rollback", "stream-refused", "request-refused", "message-refused", "stream-closed", "slow-stream", "buffer-full", "disconnect")
+    (
+        "rollback",
+        "stream-refused",
+        "request-refused",
+        "message-refused",
+        "stream-closed",
+        "slow-stream",
+        "buffer-full",
+        "disconnect",
+    )
 )
 """Kinds of events that rules look at one by one."""
 
@@ -69,13 +88,20 @@ class LogEvidence:
     """Histories by vbucket and bucket."""
 
     @classmethod
-    def read(cls, logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None = None) -> LogEvidence:
-        """Reads logs and checkpoints. Raises CaptureError if a file cannot be read. ``redactor``: replaces names."""
+    def read(
+        cls, logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None = None
+    ) -> LogEvidence:
+        """Reads logs and checkpoints. Raises CaptureError if a file cannot be read. ``redactor``:
+        replaces names.
+        """
         found = cls()
         for path in logs:
             found._take(LogReading(path, redactor))
         for path in checkpoints:
-            found.checkpoints += [one if redactor is None else one.redacted(redactor) for one in read_checkpoints(path)]
+            found.checkpoints += [
+                one if redactor is None else one.redacted(redactor)
+                for one in read_checkpoints(path)
+            ]
         return found
 
     def _take(self, reading: LogReading) -> None:
@@ -89,7 +115,11 @@ class LogEvidence:
                 and (key in self._rolled or len(self._rolled) < MOST_EVENTS)
             ):
                 self._rolled[key] = event
-            if event.event == "vbucket-seqnos" and event.vbucket is not None and len(seqnos) < MOST_BUCKETS << 10:
+            if (
+                event.event == "vbucket-seqnos"
+                and event.vbucket is not None
+                and len(seqnos) < MOST_BUCKETS << 10
+            ):
                 seqnos[event.bucket, event.vbucket] = event
             elif event.event == "failover-log" and len(told) < MOST_BUCKETS << 10:
                 told.append(event)
@@ -115,7 +145,9 @@ class LogEvidence:
             )
 
     def client_number(self, client: str) -> int:
-        """Returns a number for a client's connection that no capture has: below 0, and always the same for the same name."""
+        """Returns a number for a client's connection that no capture has: below 0, and always the
+        same for the same name.
+        """
         return -self._clients.setdefault(client, len(self._clients) + 1)
 
     def know(self, vbucket: int, bucket: str | None, history: LogHistory) -> None:
@@ -126,35 +158,67 @@ class LogEvidence:
         self._histories.setdefault(vbucket, {}).setdefault(bucket, history)
 
     def history_of(self, checkpoint: Checkpoint) -> LogHistory | None:
-        """Returns the history of the checkpoint's bucket; None if there is none, or if it cannot be known which one it is."""
+        """Returns the history of the checkpoint's bucket; None if there is none, or if it cannot be
+        known which one it is.
+        """
         found = self._histories.get(checkpoint.vbucket, {})
         if checkpoint.bucket in found:
             return found[checkpoint.bucket]
-        others = list(found.values()) if checkpoint.bucket is None else [found[None]] if None in found else []
+        others = (
+            list(found.values())
+            if checkpoint.bucket is None
+            else [found[None]]
+            if None in found
+            else []
+        )
         if len(others) > 1:
             others = [one for one in others if any(uuid == checkpoint.uuid for uuid, _ in one.log)]
         return others[0] if len(others) == 1 else None
 
     def resumed(self, checkpoint: Checkpoint) -> Resumed | None:
-        """Returns what the server would answer to resuming from a checkpoint; None if it would accept it.
+        """Returns what the server would answer to resuming from a checkpoint; None if it would
+        accept it.
 
         Raises UndecidedError if it cannot be known.
         """
-        key = (checkpoint.vbucket, checkpoint.uuid, checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end)
+        key = (
+            checkpoint.vbucket,
+            checkpoint.uuid,
+            checkpoint.seqno,
+            checkpoint.snapshot_start,
+            checkpoint.snapshot_end,
+        )
         before = self._rolled.get(key)
         history = self.history_of(checkpoint)
-        asked = RequestedRange(checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end, checkpoint.uuid, 0)
-        if before is not None and before.rollback_seqno is not None and checkpoint.bucket in (None, before.bucket):
-            why = explain_rollback(asked, before.rollback_seqno, history.log if history is not None else None)
-            cause, text = cause_of(before.reason or ""), f"the server has answered this request so before, because {before.reason}"
-            return Resumed(checkpoint, before.rollback_seqno, cause, text, why.resume_uuid, before.file)
+        asked = RequestedRange(
+            checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end, checkpoint.uuid, 0
+        )
+        if (
+            before is not None
+            and before.rollback_seqno is not None
+            and checkpoint.bucket in (None, before.bucket)
+        ):
+            why = explain_rollback(
+                asked, before.rollback_seqno, history.log if history is not None else None
+            )
+            cause, text = (
+                cause_of(before.reason or ""),
+                f"the server has answered this request so before, because {before.reason}",
+            )
+            return Resumed(
+                checkpoint, before.rollback_seqno, cause, text, why.resume_uuid, before.file
+            )
         if history is None:
             raise UndecidedError
-        found = predicted_rollback(asked, history.log, high=history.high, is_exact=history.is_exact, purge=history.purge)
+        found = predicted_rollback(
+            asked, history.log, high=history.high, is_exact=history.is_exact, purge=history.purge
+        )
         if found is None:
             return None
         to, cause = found
-        explained: Explanation = explain_rollback(asked, to, history.log, VbucketFacts(history.purge or None, history.high))
+        explained: Explanation = explain_rollback(
+            asked, to, history.log, VbucketFacts(history.purge or None, history.high)
+        )
         return Resumed(checkpoint, to, cause, explained.text, explained.resume_uuid, history.source)
 
     @property
@@ -179,4 +243,10 @@ def _request(event: LogEvent) -> tuple[int, int, int, int, int] | None:
         return None
     if event.snapshot_start is None or event.snapshot_end is None:
         return None
-    return event.vbucket, event.vbucket_uuid, event.start_seqno, event.snapshot_start, event.snapshot_end
+    return (
+        event.vbucket,
+        event.vbucket_uuid,
+        event.start_seqno,
+        event.snapshot_start,
+        event.snapshot_end,
+    )

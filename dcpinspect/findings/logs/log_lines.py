@@ -1,4 +1,6 @@
-"""Reads text files line by line, in memory that does not grow with them: lines may have any length, and bytes any values."""
+"""Reads text files line by line, in memory that does not grow with them: lines may have any length,
+and bytes any values.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from dcpinspect.errors import CaptureError
 
 STDIN = "-"
 MOST_LINE = 1 << 16
-"""Greatest size of a line in bytes. The server cuts its own lines at 2 kB to 16 kB; a longer line is left out, and counted."""
+"""Greatest size of a line in bytes. The server cuts its own lines at 2 kB to 16 kB; a longer line
+is left out, and counted.
+"""
 
 
 class TextFile:
@@ -33,7 +37,9 @@ class TextFile:
             head = self._file.peek(8)[:4]
         except OSError as error:
             raise CaptureError(path, None, error.strerror or str(error)) from error
-        self._inflate = decompressed(head, self._file, self._file if path != STDIN and self._file.seekable() else None)
+        self._inflate = decompressed(
+            head, self._file, self._file if path != STDIN and self._file.seekable() else None
+        )
         self._buffer = memoryview(bytearray(READ))
         self._ahead = self._read()
 
@@ -50,7 +56,12 @@ class TextFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self.path != STDIN:
             self._file.close()
 
@@ -67,7 +78,9 @@ class TextFile:
             self._ahead = self._read()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yields the number, from 1, and the bytes of each line that is not too long, without the end of the line."""
+        """Yields the number, from 1, and the bytes of each line that is not too long, without the
+        end of the line.
+        """
         remainder, is_long = b"", False
         for piece in self._pieces():
             *full_lines, tail = piece.split(b"\n")
@@ -95,5 +108,7 @@ class TextFile:
         for piece in self._pieces():
             content += piece
             if len(content) > most:
-                raise CaptureError(self.path, None, f"has more than {most >> 20} MiB, which no such document has")
+                raise CaptureError(
+                    self.path, None, f"has more than {most >> 20} MiB, which no such document has"
+                )
         return bytes(content)

@@ -1,4 +1,6 @@
-"""Reads a file of evidence that is not a capture: its kind, its records, and how much of it could not be used."""
+"""Reads a file of evidence that is not a capture: its kind, its records, and how much of it could
+not be used.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,15 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 MOST_DOCUMENT = 24 << 20
-"""Greatest size in bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have 10 MB."""
+"""Greatest size in bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have
+10 MB.
+"""
 
 
 class LogReading:
-    """The records of a log or of statistics. The counts are complete once all records were taken."""
+    """The records of a log or of statistics. The counts are complete once all records were
+    taken.
+    """
 
     def __init__(self, path: str, redactor: Redactor | None = None) -> None:
         """``redactor``: replaces names, and texts that may hold names."""
@@ -36,13 +42,17 @@ class LogReading:
         self.others = 0
         """Number of lines of a log, or of statistics, that are about other things."""
         self.foreign = 0
-        """Number of lines that belong neither to a log nor to statistics: further lines of a message, titles, other files."""
+        """Number of lines that belong neither to a log nor to statistics: further lines of a
+        message, titles, other files.
+        """
         self.too_long = 0
         self.problem: str | None = None
         """Why reading stopped before the end, or None."""
 
     def __iter__(self) -> Iterator[LogEvent]:
-        """Yields the records in the order of the file. Raises CaptureError if the file cannot be read."""
+        """Yields the records in the order of the file. Raises CaptureError if the file cannot be
+        read.
+        """
         with TextFile(self.path) as file:
             for event in self._of(file):
                 self.events += 1
@@ -75,13 +85,21 @@ class LogReading:
         except orjson.JSONDecodeError as error:
             raise CaptureError(self.path, error.pos, f"is no JSON ({error.msg})") from error
         if not is_known:
-            raise CaptureError(self.path, None, "is JSON, but no statistics of cbstats or mcstat", "give a checkpoint with --checkpoint")
+            raise CaptureError(
+                self.path,
+                None,
+                "is JSON, but no statistics of cbstats or mcstat",
+                "give a checkpoint with --checkpoint",
+            )
         yield from statistics.finish()
 
     @property
     def summary(self) -> str:
         """A line that says how much of the file was used."""
-        phrases = [f"{self.lines:,} line{'' if self.lines == 1 else 's'}", f"{self.events:,} record{'' if self.events == 1 else 's'}"]
+        phrases = [
+            f"{self.lines:,} line{'' if self.lines == 1 else 's'}",
+            f"{self.events:,} record{'' if self.events == 1 else 's'}",
+        ]
         if self.unknown:
             phrases.append(f"{self.unknown:,} about DCP in no known form")
         if self.foreign:

@@ -1,4 +1,6 @@
-"""Reads the server's memcached.log: what each line about DCP says, and how many lines say something else."""
+"""Reads the server's memcached.log: what each line about DCP says, and how many lines say something
+else.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from dcpinspect.findings.logs.log_events import LEVELS, NUMBERS, ROLES, LogEvent
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 
 _LIMITS = {"i64": 2**63, "u64": 2**64, "hex64": 2**64}
-_LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) ([A-Za-z]{4,8}) (.*)", re.DOTALL)
+_LINE = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) ([A-Za-z]{4,8}) (.*)", re.DOTALL
+)
 _HEAD = re.compile(
     r"(?:(?P<conn_id>\d{1,20}): )?(?:\((?!vb|sid)(?P<bucket>[A-Za-z0-9_.%-]{1,100}|No Engine)\) )?"
     r"(?:DCP \((?P<role>Producer|Consumer|Notifier)\) (?P<name>.+?) -[ ;]?)?"
@@ -55,7 +59,9 @@ class MemcachedLog:
         """Number of lines of a log that are about other things."""
 
     def take(self, number: int, raw: bytes) -> LogEvent | bool | None:
-        """Returns the record of a line; None for a line of a log that has no record; False for a line that belongs to no log at all."""
+        """Returns the record of a line; None for a line of a log that has no record; False for a
+        line that belongs to no log at all.
+        """
         line = _LINE.fullmatch(raw.decode("utf-8", "surrogateescape"))
         if line is None or line[4].lower() not in LEVELS:
             return False
@@ -91,30 +97,49 @@ class MemcachedLog:
         return event if _fill(event, form, values) else None
 
     def _of_text(self, number: int, text: str) -> LogEvent | None:
-        """Returns the record of a line of an earlier version, or of one that is still text, or None."""
+        """Returns the record of a line of an earlier version, or of one that is still text, or
+        None.
+        """
         forms: list[TextForm | LineKind] = [form for form in TEXT_FORMS if form.word in text]
         if DCP in text:
             forms += KINDS
         if not forms:
             return None
         values: Mapping[str, Any] = {}
-        if text.endswith("}") and (brace := text.find(' {"')) > 0 and (named_values := _object(text[brace + 1 :])) is not None:
-            text, values = text[:brace], named_values  # because texts of 8.0 and later are followed by names
+        if (
+            text.endswith("}")
+            and (brace := text.find(' {"')) > 0
+            and (named_values := _object(text[brace + 1 :])) is not None
+        ):
+            text, values = (
+                text[:brace],
+                named_values,
+            )  # because texts of 8.0 and later are followed by names
         head = _HEAD.fullmatch(text)
         assert head is not None, "it takes any text"
         for form in forms:
             fits = form.pattern.fullmatch(head["text"])
             if fits is None:
                 continue
-            event = LogEvent(self._file, number, form.event, versions=form.versions, text=head["text"])
+            event = LogEvent(
+                self._file, number, form.event, versions=form.versions, text=head["text"]
+            )
             if form.event in SAYING:
                 event.reason = head["text"]
-            named = _filled(event, head.groupdict()) and _filled(event, fits.groupdict()) and _named(event, values)
+            named = (
+                _filled(event, head.groupdict())
+                and _filled(event, fits.groupdict())
+                and _named(event, values)
+            )
             if not named:
                 return None
             if event.bucket == "No Engine":
                 event.bucket = None
-            if event.sid is None and form.event == "stream-created" and (sid := _SID_AT_END.search(head["text"])):
+            if (
+                event.sid is None
+                and form.event == "stream-created"
+                and (sid := _SID_AT_END.search(head["text"]))
+            ):
                 event.sid = int(sid[1])
             return event if _reason(event) else None
         return None
@@ -127,14 +152,20 @@ def _event(message: str) -> str | None:
 
 
 def _kind(message: str, values: Mapping[str, Any]) -> JsonForm | None:
-    """Returns the form of a line of 8.0 or later that only ``KINDS`` knows, with its reason; None if they do not know it either."""
+    """Returns the form of a line of 8.0 or later that only ``KINDS`` knows, with its reason; None
+    if they do not know it either.
+    """
     event = _event(message)
     if event is None:
         return None
     if event in KIND_REASONS:
         return JsonForm(event, {**KIND_COLUMNS, KIND_REASONS[event]: "reason"})
     unnamed = [f"{key} {value}" for key, value in values.items() if key not in _NAMES]
-    return JsonForm(event, KIND_COLUMNS, f"{message}{': ' if unnamed else ''}{', '.join(unnamed)}" if event in SAYING else None)
+    return JsonForm(
+        event,
+        KIND_COLUMNS,
+        f"{message}{': ' if unnamed else ''}{', '.join(unnamed)}" if event in SAYING else None,
+    )
 
 
 def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
@@ -146,7 +177,9 @@ def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
             moment = moment - ahead if zone[0] == "+" else moment + ahead
     except (ValueError, OverflowError):
         return None
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0"))
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1) * 10**9 + int(
+        fraction.ljust(9, "0")
+    )
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -204,7 +237,11 @@ def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
     connection = values.get("conn_id")
     if connection is not None and not _put(event, "conn_id", connection):
         return False
-    for key, name, pattern in (("vb", "vbucket", _VB), ("sid", "sid", _SID), ("stream_id", "sid", _SID)):
+    for key, name, pattern in (
+        ("vb", "vbucket", _VB),
+        ("sid", "sid", _SID),
+        ("stream_id", "sid", _SID),
+    ):
         value = values.get(key)
         if isinstance(value, str):
             matched = pattern.fullmatch(value)
@@ -215,7 +252,11 @@ def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
 
 
 def _put(event: LogEvent, name: str, value: object) -> bool:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMITS[NUMBERS[name]]:
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or not 0 <= value < _LIMITS[NUMBERS[name]]
+    ):
         return False
     if name == "vbucket" and value > 0xFFFF:
         return False
@@ -224,7 +265,9 @@ def _put(event: LogEvent, name: str, value: object) -> bool:
 
 
 def _reason(event: LogEvent) -> bool:
-    """Replaces the reason that a stream ended by the word for it; returns whether the reason is known."""
+    """Replaces the reason that a stream ended by the word for it; returns whether the reason is
+    known.
+    """
     if event.event in ("stream-closed", "end-received"):
         reason = event.reason or ""
         event.reason = END_REASONS.get(reason)

@@ -1,4 +1,5 @@
-"""Reads what ``cbstats`` and ``mcstat`` print, as text or JSON: streams of DCP, failover logs, and seqnos of vbuckets.
+"""Reads what ``cbstats`` and ``mcstat`` print, as text or JSON: streams of DCP, failover logs, and
+seqnos of vbuckets.
 
 cbstats HOST:11210 -b BUCKET dcp | failovers | vbucket-seqno | vbucket-details
 mcstat … dcp | failovers | vbucket-seqno
@@ -28,10 +29,17 @@ _STREAM = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5})_([a-z_]{1,40}):?\s+(.{1
 _STREAM_JSON = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5}):?\s+(\{.*\})\s*", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9_.%-]{1,100}")
 _STARS = re.compile(r"\*{20,}\s*")
-_UNTOLD = re.compile(r"\s*(?:vb_\d{1,5}:(?!high_seqno|purge_seqno|uuid)[a-z_]{1,60}|ep_[a-z_]{1,60}):?\s+\S{1,100}\s*")
+_UNTOLD = re.compile(
+    r"\s*(?:vb_\d{1,5}:(?!high_seqno|purge_seqno|uuid)[a-z_]{1,60}|ep_[a-z_]{1,60}):?\s+\S{1,100}\s*"
+)
 _OF_VBUCKET = {"high_seqno": "high_seqno", "purge_seqno": "purge_seqno", "uuid": "vbucket_uuid"}
 _OF_STREAM = {
-    **{"start_seqno": "start_seqno", "end_seqno": "end_seqno", "vb_uuid": "vbucket_uuid", "snap_start_seqno": "snapshot_start"},
+    **{
+        "start_seqno": "start_seqno",
+        "end_seqno": "end_seqno",
+        "vb_uuid": "vbucket_uuid",
+        "snap_start_seqno": "snapshot_start",
+    },
     **{"snap_end_seqno": "snapshot_end", "last_sent_seqno": "last_seqno"},
 }
 
@@ -51,7 +59,9 @@ class Statistics:
     _streams: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
 
     def take(self, number: int, raw: bytes) -> Iterator[LogEvent] | None:
-        """Takes a line; returns None if it belongs to no statistics, or else the records of a bucket that ends with it."""
+        """Takes a line; returns None if it belongs to no statistics, or else the records of a
+        bucket that ends with it.
+        """
         text = raw.decode("utf-8", "surrogateescape")
         if _STARS.fullmatch(text):
             self._is_title = True
@@ -66,8 +76,18 @@ class Statistics:
 
     def _entry(self, number: int, text: str) -> bool:
         if matched := _BRANCH.fullmatch(text):
-            vbucket, index, key, value = int(matched[1]), int(matched[2]), matched[3], int(matched[4])
-            if vbucket > 0xFFFF or index >= MOST_BRANCHES or value >= 2**64 or self._entries >= MOST_ENTRIES:
+            vbucket, index, key, value = (
+                int(matched[1]),
+                int(matched[2]),
+                matched[3],
+                int(matched[4]),
+            )
+            if (
+                vbucket > 0xFFFF
+                or index >= MOST_BRANCHES
+                or value >= 2**64
+                or self._entries >= MOST_ENTRIES
+            ):
                 return False
             self._entries += 1
             self._first.setdefault(("failover-log", vbucket), number)
@@ -81,13 +101,18 @@ class Statistics:
             self._seqnos.setdefault(vbucket, {})[_OF_VBUCKET[matched[2]]] = value
             return True
         if matched := _STREAM.fullmatch(text):
-            return self._of_stream(number, matched[1], int(matched[2]), matched[3], matched[4].strip('"'))
+            return self._of_stream(
+                number, matched[1], int(matched[2]), matched[3], matched[4].strip('"')
+            )
         if matched := _STREAM_JSON.fullmatch(text):
             try:
                 values = orjson.loads(matched[3])
             except orjson.JSONDecodeError:
                 return False
-            return all(self._of_stream(number, matched[1], int(matched[2]), key, str(value)) for key, value in values.items())
+            return all(
+                self._of_stream(number, matched[1], int(matched[2]), key, str(value))
+                for key, value in values.items()
+            )
         return _UNTOLD.fullmatch(text) is not None
 
     def _of_stream(self, number: int, name: str, vbucket: int, key: str, value: str) -> bool:
@@ -107,7 +132,11 @@ class Statistics:
     def finish(self) -> Iterator[LogEvent]:
         """Yields the records of everything that was gathered, and forgets it."""
         for vbucket, branches in sorted(self._branches.items()):
-            log = [(branch["id"], branch["seq"]) for _, branch in sorted(branches.items()) if len(branch) == 2]
+            log = [
+                (branch["id"], branch["seq"])
+                for _, branch in sorted(branches.items())
+                if len(branch) == 2
+            ]
             if len(log) == len(branches) and sorted(branches) == list(range(len(log))):
                 yield LogEvent(
                     self.file,
@@ -120,21 +149,39 @@ class Statistics:
                 )
         for vbucket, values in sorted(self._seqnos.items()):
             yield LogEvent(
-                self.file, self._first["vbucket-seqnos", vbucket], "vbucket-seqnos", bucket=self._bucket, vbucket=vbucket, **values
+                self.file,
+                self._first["vbucket-seqnos", vbucket],
+                "vbucket-seqnos",
+                bucket=self._bucket,
+                vbucket=vbucket,
+                **values,
             )
         for (name, vbucket), stream_values in self._streams.items():
-            yield LogEvent(self.file, event="stream-state", bucket=self._bucket, name=name, vbucket=vbucket, **stream_values)
+            yield LogEvent(
+                self.file,
+                event="stream-state",
+                bucket=self._bucket,
+                name=name,
+                vbucket=vbucket,
+                **stream_values,
+            )
         self._entries = 0
         for gathered in (self._first, self._branches, self._seqnos, self._streams):
             gathered.clear()
 
     def take_document(self, document: Any) -> bool:
-        """Takes the JSON that ``mcstat -j`` and ``cbstats -j`` print; returns False for any other document."""
+        """Takes the JSON that ``mcstat -j`` and ``cbstats -j`` print; returns False for any other
+        document.
+        """
         if not isinstance(document, dict):
             return False
         is_known = False
         for key, value in document.items():
-            entries = {f"{key}_{inner}": member for inner, member in value.items()} if isinstance(value, dict) else {key: value}
+            entries = (
+                {f"{key}_{inner}": member for inner, member in value.items()}
+                if isinstance(value, dict)
+                else {key: value}
+            )
             for name, member in entries.items():
                 if isinstance(member, (int, str)):
                     is_known |= self._entry(1, f"{name} {member}")

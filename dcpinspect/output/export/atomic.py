@@ -17,14 +17,18 @@ BUFFER = 1 << 20
 
 
 class AtomicFile:
-    """A file being written: under a temporary name in the folder of ``path``, renamed by ``commit``.
+    """A file being written: under a temporary name in the folder of ``path``, renamed by
+    ``commit``.
 
-    A device, a pipe or a terminal under that name is written to directly, and so is a name in ``/dev/fd``. Opening raises UsageError,
-    writing and committing raise OutputError; ``discard`` leaves nothing.
+    A device, a pipe or a terminal under that name is written to directly, and so is a name in
+    ``/dev/fd``. Opening raises UsageError, writing and committing raise OutputError; ``discard``
+    leaves nothing.
     """
 
     def __init__(self, path: str, *, is_private: bool = False) -> None:
-        """Opens the file. ``is_private``: only its owner may read it, even if others could read an earlier file of that name."""
+        """Opens the file. ``is_private``: only its owner may read it, even if others could read an
+        earlier file of that name.
+        """
         self.path = path
         self._is_private = is_private
         self.closed = False
@@ -47,9 +51,13 @@ class AtomicFile:
         try:
             if mode is not None and (not stat.S_ISREG(mode) or self.path.startswith(_DESCRIPTORS)):
                 return os.open(self.path, os.O_WRONLY)
-            if mode is not None and not os.access(self._target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            if mode is not None and not os.access(
+                self._target, os.W_OK, effective_ids=os.access in os.supports_effective_ids
+            ):
                 raise UsageError(f"{escape(self.path)}: is write-protected; name another file")
-            self._temporary, descriptor = new_part(os.path.dirname(self._target), 0o600 if self._is_private else 0o666)
+            self._temporary, descriptor = new_part(
+                os.path.dirname(self._target), 0o600 if self._is_private else 0o666
+            )
         except OSError as error:
             raise self._refused(error) from error
         remember(self._temporary, self.path)
@@ -58,7 +66,10 @@ class AtomicFile:
         return descriptor
 
     def _refused(self, error: OSError) -> UsageError:
-        return UsageError(f"{escape(self.path)}: cannot be written ({error.strerror}); name a file in a folder that can be")
+        return UsageError(
+            f"{escape(self.path)}: cannot be written ({error.strerror}); name a file in a "
+            "folder that can be"
+        )
 
     def write(self, data: bytes | memoryview, /) -> int:
         """Takes all of ``data``, and returns its size."""
@@ -81,7 +92,9 @@ class AtomicFile:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"{escape(self.path)}: {error.strerror}; the file was not kept") from error
+            raise OutputError(
+                f"{escape(self.path)}: {error.strerror}; the file was not kept"
+            ) from error
         self._written += self._pending_size
         self._pending, self._pending_size = [], 0
 
@@ -91,7 +104,9 @@ class AtomicFile:
             return
         try:
             self.flush()
-            lock = os.dup(self._descriptor)  # what is not locked may be removed until it has its name
+            lock = os.dup(
+                self._descriptor
+            )  # what is not locked may be removed until it has its name
             try:
                 self._close()
                 if self._temporary is not None:
@@ -101,13 +116,17 @@ class AtomicFile:
                 os.close(lock)
         except OSError as error:
             self.discard()
-            raise OutputError(f"{escape(self.path)}: {error.strerror}; the file was not kept") from error
+            raise OutputError(
+                f"{escape(self.path)}: {error.strerror}; the file was not kept"
+            ) from error
         except OutputError:
             self.discard()
             raise
 
     def discard(self) -> None:
-        """Removes the unfinished file, and leaves an earlier file of that name as it was. Does nothing after ``commit``."""
+        """Removes the unfinished file, and leaves an earlier file of that name as it was. Does
+        nothing after ``commit``.
+        """
         if not self.closed:
             self._close()
         if self._temporary is not None and os.path.exists(self._temporary):

@@ -1,4 +1,6 @@
-"""Results that must not be longer than their reader can take: what is left out is counted, so that nothing passes for the whole."""
+"""Results that must not be longer than their reader can take: what is left out is counted, so that
+nothing passes for the whole.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _FRAME = 5
 _AROUND = 2
 """Bytes around a record: a comma and the end of a line."""
 CUT = "cut"
-"""Key of an object with what was left out of it: by the path of a list or a text, how many entries or characters."""
+"""Key of an object with what was left out of it: by the path of a list or a text, how many entries
+or characters.
+"""
 _STEPS = ((200, 4000), (50, 1000), (20, 300), (8, 120), (3, 60), (1, 30))
 """Greatest numbers of entries of a list, and of characters of a text, from step to step."""
 
@@ -51,13 +55,18 @@ def size_of(value: Any) -> int:
 
 
 def fitted(record: dict[str, Any], room: int) -> dict[str, Any]:
-    """Returns a record with its long lists and texts cut until it takes ``room`` bytes as JSON, as far as possible; ``CUT`` counts what is
-    left out."""
+    """Returns a record with its long lists and texts cut until it takes ``room`` bytes as JSON, as
+    far as possible; ``CUT`` counts what is left out.
+    """
     for entries, characters in _STEPS:
         if size_of(record) <= room:
             break
         cut: dict[str, int] = dict(record.get(CUT, {}))
-        record = {name: _cut(value, name, entries, characters, cut) for name, value in record.items() if name != CUT}
+        record = {
+            name: _cut(value, name, entries, characters, cut)
+            for name, value in record.items()
+            if name != CUT
+        }
         if cut:
             record[CUT] = cut
     return record
@@ -65,11 +74,18 @@ def fitted(record: dict[str, Any], room: int) -> dict[str, Any]:
 
 def _cut(value: Any, path: str, entries: int, characters: int, cut: dict[str, int]) -> Any:
     if isinstance(value, dict):
-        return {name: _cut(member, f"{path}.{name}", entries, characters, cut) for name, member in value.items()}
+        return {
+            name: _cut(member, f"{path}.{name}", entries, characters, cut)
+            for name, member in value.items()
+        }
     if isinstance(value, list) and len(value) > entries:
         cut[path] = cut.get(path, 0) + len(value) - entries
         value = value[:entries]
     if isinstance(value, str) and len(value) > characters:
         cut[path] = cut.get(path, 0) + len(value) - characters
         return value[:characters]
-    return [_cut(member, f"{path}[]", entries, characters, cut) for member in value] if isinstance(value, list) else value
+    return (
+        [_cut(member, f"{path}[]", entries, characters, cut) for member in value]
+        if isinstance(value, list)
+        else value
+    )

@@ -1,4 +1,6 @@
-"""Which packets carried which bytes of the streams, for bytes that a coming message may still have: columns of all directions together."""
+"""Which packets carried which bytes of the streams, for bytes that a coming message may still have:
+columns of all directions together.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.transport.chunk import StreamChunk
 
 PIECE = np.dtype([(name, np.int64) for name in ("flow", "first", "behind", "packet", "time_ns")])
-"""A stretch of bytes from one packet: 2 * connection + direction, as the packet went; first stream offset, and one past the last; number
-and time of the packet. For TLS the offsets are those of the whole record. Several packets can have the same record: their stretches
-follow each other.
+"""A stretch of bytes from one packet: 2 * connection + direction, as the packet went; first stream
+offset, and one past the last; number and time of the packet. For TLS the offsets are those of the
+whole record. Several packets can have the same record: their stretches follow each other.
 """
 CarrierPieces = npt.NDArray[np.void]
 FEW = 4096
@@ -34,8 +36,8 @@ class End(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """The pieces of all directions placed one after the other on a line, so that one search finds the pieces of messages of any
-    direction.
+    """The pieces of all directions placed one after the other on a line, so that one search finds
+    the pieces of messages of any direction.
     """
 
     pieces: CarrierPieces
@@ -59,11 +61,15 @@ class _Line(NamedTuple):
         span = top - base + 1
         line_start = np.cumsum(span) - span
         shift = (line_start - base)[flow_index]
-        return _Line(pieces, flows, base, top, line_start, shift + pieces["first"], shift + pieces["behind"])
+        return _Line(
+            pieces, flows, base, top, line_start, shift + pieces["first"], shift + pieces["behind"]
+        )
 
 
 class Carriers:
-    """``add`` takes the pieces of every batch of packets; ``packets`` finds the packets of the messages that the batch completes."""
+    """``add`` takes the pieces of every batch of packets; ``packets`` finds the packets of the
+    messages that the batch completes.
+    """
 
     def __init__(self) -> None:
         self._line = _Line.of(np.empty(0, PIECE))
@@ -88,8 +94,12 @@ class Carriers:
             return
         line = self._sorted()
         held = [held_from(flow // 2, flow % 2) for flow in line.flows.tolist()]
-        ends = np.array([np.iinfo(np.int64).max if offset is None else offset for offset in held], np.int64)
-        held_pieces = line.pieces[line.pieces["behind"] > ends[np.searchsorted(line.flows, line.pieces["flow"])]]
+        ends = np.array(
+            [np.iinfo(np.int64).max if offset is None else offset for offset in held], np.int64
+        )
+        held_pieces = line.pieces[
+            line.pieces["behind"] > ends[np.searchsorted(line.flows, line.pieces["flow"])]
+        ]
         self._line = _Line.of(held_pieces)
         self._count, self._most = len(held_pieces), max(FEW, 2 * len(held_pieces))
 
@@ -99,17 +109,26 @@ class Carriers:
         low, high = np.searchsorted(line.pieces["flow"], [flow, flow + 1])
         return line.pieces[low:high]
 
-    def packets(self, flow: RowNumbers, start: RowNumbers, end: RowNumbers) -> tuple[RowNumbers, IntArray]:
-        """Returns, for given stretches between two offsets, all pairs of the place of a stretch and a packet that gave any of its bytes."""
+    def packets(
+        self, flow: RowNumbers, start: RowNumbers, end: RowNumbers
+    ) -> tuple[RowNumbers, IntArray]:
+        """Returns, for given stretches between two offsets, all pairs of the place of a stretch and
+        a packet that gave any of its bytes.
+        """
         line = self._sorted()
         if not len(line.pieces):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         flow_index = np.minimum(np.searchsorted(line.flows, flow), len(line.flows) - 1)
         begin, behind = (
-            line.at[flow_index] + np.clip(edge, line.base[flow_index], line.top[flow_index]) - line.base[flow_index]
+            line.at[flow_index]
+            + np.clip(edge, line.base[flow_index], line.top[flow_index])
+            - line.base[flow_index]
             for edge in (start, end)
         )
-        low, high = np.searchsorted(line.behind, begin, "right"), np.searchsorted(line.first, behind, "left")
+        low, high = (
+            np.searchsorted(line.behind, begin, "right"),
+            np.searchsorted(line.first, behind, "left"),
+        )
         counts = np.where(line.flows[flow_index] == flow, np.maximum(high - low, 0), 0)
         stretch = np.repeat(np.arange(len(flow)), counts)
         piece = np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts - low, counts)
@@ -128,14 +147,26 @@ def ends(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> Iterat
     for chunk in chunks:
         last = _of_chunk(chunk)[-1:] if chunk.is_end else ()
         for piece in last:
-            yield End(int(piece["flow"]), chunk.offset + len(chunk.data), int(piece["packet"]), int(piece["time_ns"]))
+            yield End(
+                int(piece["flow"]),
+                chunk.offset + len(chunk.data),
+                int(piece["packet"]),
+                int(piece["time_ns"]),
+            )
     for outside in told:
         carried = outside.carried
-        yield from map(End._make, np.stack((carried.ended + 2, carried.end, carried.end_packet, carried.end_time_ns), axis=1).tolist())
+        yield from map(
+            End._make,
+            np.stack(
+                (carried.ended + 2, carried.end, carried.end_packet, carried.end_time_ns), axis=1
+            ).tolist(),
+        )
 
 
 def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
-    """Returns the pieces that packets gave of a chunk, and one for the packet that ended the direction."""
+    """Returns the pieces that packets gave of a chunk, and one for the packet that ended the
+    direction.
+    """
     flow = 2 * chunk.connection + chunk.direction
     if chunk.carriers is not None:
         return _pieces(flow, *chunk.carriers)
@@ -143,15 +174,33 @@ def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
     behind = np.append(segments.offset[1:], chunk.offset + len(chunk.data))
     has_bytes = (segments.frame > 0) & (behind > segments.offset)
     has_bytes[-1:] |= chunk.is_end  # the packet of the end may have no bytes
-    return _pieces(flow, segments.offset[has_bytes], behind[has_bytes], segments.packet[has_bytes], segments.time_ns[has_bytes])
+    return _pieces(
+        flow,
+        segments.offset[has_bytes],
+        behind[has_bytes],
+        segments.packet[has_bytes],
+        segments.time_ns[has_bytes],
+    )
 
 
 def _of_told(told: BriefMessages) -> CarrierPieces:
     carried = told.carried
-    return _pieces(carried.way + 2, carried.first, carried.first + carried.length, carried.packet, carried.time_ns)
+    return _pieces(
+        carried.way + 2,
+        carried.first,
+        carried.first + carried.length,
+        carried.packet,
+        carried.time_ns,
+    )
 
 
 def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> CarrierPieces:
     table = np.empty(len(packet), PIECE)
-    table["flow"], table["first"], table["behind"], table["packet"], table["time_ns"] = flow, first, behind, packet, time_ns
+    table["flow"], table["first"], table["behind"], table["packet"], table["time_ns"] = (
+        flow,
+        first,
+        behind,
+        packet,
+        time_ns,
+    )
     return table

@@ -1,4 +1,6 @@
-"""Parquet and Arrow files, written while the rows come: never more than a row group is in memory."""
+"""Parquet and Arrow files, written while the rows come: never more than a row group is in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,19 @@ def _signed(schema: Any) -> Any:
 
 
 class ArrowFile:
-    """Writes record batches of one schema as an Arrow file or stream, without compression, so that it can be mapped into memory.
+    """Writes record batches of one schema as an Arrow file or stream, without compression, so that
+    it can be mapped into memory.
 
     ``close`` completes the file, even if there was no batch.
     """
 
     def __init__(self, sink: Sink, schema: Any, *, is_stream: bool = False) -> None:
-        """``is_stream``: writes the format that is read from start to end, which also works in a pipe, not the one with an index."""
-        self._writer = (pa.ipc.new_stream if is_stream else pa.ipc.new_file)(pa.PythonFile(sink, mode="w"), _signed(schema))
+        """``is_stream``: writes the format that is read from start to end, which also works in a
+        pipe, not the one with an index.
+        """
+        self._writer = (pa.ipc.new_stream if is_stream else pa.ipc.new_file)(
+            pa.PythonFile(sink, mode="w"), _signed(schema)
+        )
 
     def write(self, batch: Any) -> None:
         """Writes the rows of a record batch with the columns of the schema."""
@@ -68,9 +75,13 @@ class ParquetFile:
         self._rows = 0
         self._size = 0
         try:
-            self._writer = pyarrow.parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), self._schema, compression="zstd")
+            self._writer = pyarrow.parquet.ParquetWriter(
+                pa.PythonFile(sink, mode="w"), self._schema, compression="zstd"
+            )
         except pa.ArrowNotImplementedError as error:
-            raise UsageError(f"--format parquet: {one_line(str(error))}; cast that column to text") from error
+            raise UsageError(
+                f"--format parquet: {one_line(str(error))}; cast that column to text"
+            ) from error
 
     def write(self, batch: Any) -> None:
         """Writes the rows of a record batch with the columns of the schema."""
@@ -82,7 +93,9 @@ class ParquetFile:
 
     def _write_group(self) -> None:
         if self._rows:
-            self._writer.write_table(pa.Table.from_batches(self._pending, self._schema), row_group_size=self._rows)
+            self._writer.write_table(
+                pa.Table.from_batches(self._pending, self._schema), row_group_size=self._rows
+            )
         self._pending, self._rows, self._size = [], 0, 0
 
     def close(self) -> None:

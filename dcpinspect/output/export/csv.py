@@ -1,8 +1,9 @@
 """Rows as CSV: one column per scalar key, numbers as digits, an absent value as an empty cell.
 
-A spreadsheet runs a cell that begins like a formula, and keys come from the network. So text cells that begin like a formula get an
-apostrophe before them, as OWASP's page on CSV injection recommends. Cells that begin with an apostrophe get one, too. A program that reads
-the file can remove the first apostrophe, and has every text as it was.
+A spreadsheet runs a cell that begins like a formula, and keys come from the network. So text cells
+that begin like a formula get an apostrophe before them, as OWASP's page on CSV injection
+recommends. Cells that begin with an apostrophe get one, too. A program that reads the file can
+remove the first apostrophe, and has every text as it was.
 """
 
 from __future__ import annotations
@@ -25,25 +26,39 @@ def csv_lines(batch: Any, *, guard: bool = True) -> bytes:
         return b""
     cells = [_cells(column, guard=guard) for column in batch.columns]
     sink = pa.BufferOutputStream()
-    pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(cells, names=batch.schema.names), sink, pyarrow.csv.WriteOptions(include_header=False))
+    pyarrow.csv.write_csv(
+        pa.RecordBatch.from_arrays(cells, names=batch.schema.names),
+        sink,
+        pyarrow.csv.WriteOptions(include_header=False),
+    )
     return bytes(sink.getvalue())
 
 
 def _cells(column: Any, *, guard: bool) -> Any:
-    """Returns a column with values that fit into cells: times in UTC, words separated by blanks, bytes as digits, other nested values as
-    JSON.
+    """Returns a column with values that fit into cells: times in UTC, words separated by blanks,
+    bytes as digits, other nested values as JSON.
     """
     kind = column.type
     if pa.types.is_timestamp(kind):
         return rfc3339(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return pa.array([None if raw is None else raw.hex() for raw in column.to_pylist()], pa.string())
+        return pa.array(
+            [None if raw is None else raw.hex() for raw in column.to_pylist()], pa.string()
+        )
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        column = pa.array([None if words is None else " ".join(words) for words in column.to_pylist()], pa.string())
+        column = pa.array(
+            [None if words is None else " ".join(words) for words in column.to_pylist()],
+            pa.string(),
+        )
     elif pa.types.is_nested(kind):
-        column = pa.array([None if value is None else plain_json(value).decode() for value in column.to_pylist()], pa.string())
+        column = pa.array(
+            [None if value is None else plain_json(value).decode() for value in column.to_pylist()],
+            pa.string(),
+        )
     elif pa.types.is_interval(kind):
-        column = pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+        column = pa.array(
+            [None if value is None else str(value) for value in column.to_pylist()], pa.string()
+        )
     if guard and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return _guarded(column)
     return column

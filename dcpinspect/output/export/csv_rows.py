@@ -1,4 +1,6 @@
-"""Messages as CSV. A program writes numbers and texts with few different values; Arrow writes other columns, as in ``csv``."""
+"""Messages as CSV. A program writes numbers and texts with few different values; Arrow writes other
+columns, as in ``csv``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from dcpinspect.text import FORMULA_STARTS
 
 _SAID_ELSEWHERE = ("time_ns", "relative_ns", "request_key")
 DEFAULT_COLUMNS = tuple(
-    column.name for column in COLUMNS if column.kind not in ("words", "bytes", "records") and column.name not in _SAID_ELSEWHERE
+    column.name
+    for column in COLUMNS
+    if column.kind not in ("words", "bytes", "records") and column.name not in _SAID_ELSEWHERE
 )
 """Columns that are written by default: lists and bytes do not fit into a cell."""
 
@@ -45,7 +49,9 @@ class CsvRows:
         if not len(rows):
             return b""
         self._cells += len(rows) * len(self._columns)
-        if self._is_short and (write_rows.is_compiled or self._cells <= _FEW):  # compiled, this takes a fifth of Arrow's time
+        if self._is_short and (
+            write_rows.is_compiled or self._cells <= _FEW
+        ):  # compiled, this takes a fifth of Arrow's time
             return _short_text(batch, rows, self._columns, guard=self._guard)
         return _arrow_text(batch, rows, self._columns, guard=self._guard)
 
@@ -59,7 +65,9 @@ def _doubled(text: str) -> str:
     return text.replace('"', '""')
 
 
-def _arrow_text(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str], *, guard: bool) -> bytes:
+def _arrow_text(
+    batch: MessageBatch, rows: RowNumbers, columns: Sequence[str], *, guard: bool
+) -> bytes:
     """Returns lines of any columns, made by Arrow."""
     import pyarrow as pa  # deferred: takes 0.1 s
 
@@ -68,11 +76,15 @@ def _arrow_text(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str], *
 
     table = record_batch(batch, rows, columns)
     if "time" in columns:  # Arrow's text has all nine digits
-        table = table.set_column(columns.index("time"), "time", pa.array(batch.time_ns[rows], pa.timestamp("ns", "UTC")))
+        table = table.set_column(
+            columns.index("time"), "time", pa.array(batch.time_ns[rows], pa.timestamp("ns", "UTC"))
+        )
     return csv_lines(table, guard=guard)
 
 
-def _short_text(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str], *, guard: bool) -> bytes:
+def _short_text(
+    batch: MessageBatch, rows: RowNumbers, columns: Sequence[str], *, guard: bool
+) -> bytes:
     """Returns lines of columns that have a short form, made by a program."""
     writer, numbers, row_size = RowWriter(), list[Array](), 1
     builder = writer.builder()
@@ -85,20 +97,34 @@ def _short_text(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str], *
             builder.add(rt.UNLESS, len(numbers), 1)
             numbers.append(column.valid)
         if isinstance(column, ShortTexts):
-            cells = [b"" if text is None else _cell(_separated(text, name), guard=guard) for text in column.texts]
+            cells = [
+                b"" if text is None else _cell(_separated(text, name), guard=guard)
+                for text in column.texts
+            ]
             builder.add(rt.FRAGMENT, len(numbers))
-            numbers.append(np.array([writer.texts.fragment(cell) for cell in cells] or [0], np.int64)[column.numbers.astype(np.int64)])
+            numbers.append(
+                np.array([writer.texts.fragment(cell) for cell in cells] or [0], np.int64)[
+                    column.numbers.astype(np.int64)
+                ]
+            )
             row_size += max(map(len, cells), default=0)
         else:
             kind = BY_NAME[name].kind
-            builder.add(rt.HEX64 if kind == "hex64" else rt.COLUMN if kind == "i64" else rt.UNSIGNED, len(numbers))
-            numbers.append(column.values.view(np.int64) if column.values.dtype == np.uint64 else column.values)
+            builder.add(
+                rt.HEX64 if kind == "hex64" else rt.COLUMN if kind == "i64" else rt.UNSIGNED,
+                len(numbers),
+            )
+            numbers.append(
+                column.values.view(np.int64) if column.values.dtype == np.uint64 else column.values
+            )
     builder.text(b"\n")
     program = np.full(len(rows), writer.add(builder))
     table = np.empty((len(numbers), len(rows)), np.int64)
     for column_index, values in enumerate(numbers):
         table[column_index] = values
-    text, _ = writer.write(program, table, (_NOTHING, _NOTHING), room=(builder.size + row_size) * len(rows))
+    text, _ = writer.write(
+        program, table, (_NOTHING, _NOTHING), room=(builder.size + row_size) * len(rows)
+    )
     return text.tobytes()
 
 

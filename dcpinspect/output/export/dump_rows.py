@@ -1,4 +1,6 @@
-"""Lines of messages with their bytes below, many at a time. A program writes the same text as ``render.byte_grid.hex_dump``."""
+"""Lines of messages with their bytes below, many at a time. A program writes the same text as
+``render.byte_grid.hex_dump``.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,39 @@ _ROW_ROOM = 84
 """Size of a row of the dump in bytes: indent, offset, digits, letters, line break."""
 
 _HAS_ONE_VALUE = np.array(
-    [*(len(layout.value) == 1 and isinstance(layout.value[0], Field) and not layout.value[0].kind.size for layout in LAYOUTS), False, False]
+    [
+        *(
+            len(layout.value) == 1
+            and isinstance(layout.value[0], Field)
+            and not layout.value[0].kind.size
+            for layout in LAYOUTS
+        ),
+        False,
+        False,
+    ]
 )
 """For each layout, whether its value is one field, so that a limit cuts it."""
-_IS_OPEN = np.array([[secrecy(opcode, side) is Secrecy.OPEN for side in ("request", "response")] for opcode in range(256)], dtype=np.bool_)
+_IS_OPEN = np.array(
+    [
+        [secrecy(opcode, side) is Secrecy.OPEN for side in ("request", "response")]
+        for opcode in range(256)
+    ],
+    dtype=np.bool_,
+)
 """Commands of which all bytes are shown, by opcode and by whether it is a response."""
 
 
-_COLUMNS = ("head_start", "head_size", "ends", "frame", "file", "stream_offset", "shown_start", "shown_size", "left_out")
+_COLUMNS = (
+    "head_start",
+    "head_size",
+    "ends",
+    "frame",
+    "file",
+    "stream_offset",
+    "shown_start",
+    "shown_size",
+    "left_out",
+)
 _COLUMN = {name: number for number, name in enumerate(_COLUMNS)}
 
 
@@ -63,8 +90,12 @@ def _program(writer: RowWriter, *, is_cut: bool) -> int:
 class DumpRows:
     """Writes lines with bytes below; remembers the addresses it has met."""
 
-    def __init__(self, lines: LineRows, details: Callable[[MessageBatch, int], str], limit: int | None) -> None:
-        """``details``: returns the text below one line, for messages that the kernel does not write. ``limit``: as in ``hex_dump``."""
+    def __init__(
+        self, lines: LineRows, details: Callable[[MessageBatch, int], str], limit: int | None
+    ) -> None:
+        """``details``: returns the text below one line, for messages that the kernel does not
+        write. ``limit``: as in ``hex_dump``.
+        """
         self._lines = lines
         self._details = details
         self._limit = limit
@@ -90,7 +121,17 @@ class DumpRows:
             if (ends >= 0).all():
                 yield text.data
             else:
-                yield b"".join(completed(text, ends, lambda place: self._ordinary(batch, int(slice_rows[place]), int(shown_ns[place]))))  # noqa: B023
+                yield b"".join(
+                    completed(
+                        text,
+                        ends,
+                        lambda place: self._ordinary(
+                            batch,
+                            int(slice_rows[place]),  # noqa: B023 - called at once
+                            int(shown_ns[place]),  # noqa: B023
+                        ),
+                    )
+                )
 
     def _ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         return self._lines.ordinary(batch, index, shown_ns) + self._details(batch, index).encode()
@@ -100,8 +141,11 @@ class DumpRows:
         """Whether a kernel can cut bytes at this limit."""
         return self._limit is None or self._limit >= _SMALLEST_LIMIT
 
-    def written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> tuple[ByteArray, IntArray]:
-        """Returns what the kernel writes for at most ``SLICE`` messages, and where each ends: -1 for a message that is left to Python.
+    def written(
+        self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers
+    ) -> tuple[ByteArray, IntArray]:
+        """Returns what the kernel writes for at most ``SLICE`` messages, and where each ends: -1
+        for a message that is left to Python.
 
         The result is only valid until the next call.
         """
@@ -110,19 +154,35 @@ class DumpRows:
         heads = np.concatenate(([0], line_ends))
         columns[_COLUMN["head_start"]], columns[_COLUMN["head_size"]] = heads[:-1], np.diff(heads)
         drawn = int(columns[_COLUMN["shown_size"]][program >= 0].sum())
-        line_size = len(lines) + int(self._writer.sizes(program).sum()) + len(rows) * 2 * self._writer.texts.longest_fragment
-        return self._writer.write(program, columns, (batch.data, lines), room=line_size + (drawn // 16 + len(rows)) * _ROW_ROOM)
+        line_size = (
+            len(lines)
+            + int(self._writer.sizes(program).sum())
+            + len(rows) * 2 * self._writer.texts.longest_fragment
+        )
+        return self._writer.write(
+            program,
+            columns,
+            (batch.data, lines),
+            room=line_size + (drawn // 16 + len(rows)) * _ROW_ROOM,
+        )
 
     def _filled(self, batch: MessageBatch, rows: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
         """Returns the columns but for those of lines, and the program of each message."""
         decoded, columns = batch.decoded, np.zeros((len(_COLUMNS), len(rows)), np.int64)
         files, length = np.zeros(len(rows), np.int64), batch.length[rows]
         ends = self._looked_up(
-            self._ends, batch.connection[rows] * 2 + batch.direction[rows], lambda pair: ends_text(batch, *divmod(pair, 2))
+            self._ends,
+            batch.connection[rows] * 2 + batch.direction[rows],
+            lambda pair: ends_text(batch, *divmod(pair, 2)),
         )
         if len(batch.files) > 1:
-            files = self._looked_up(self._files, batch.last_file[rows], lambda file: f" of {escape(batch.files[file])}")
-        is_plain = decoded.fits[rows] & _IS_OPEN[decoded.opcode[rows], decoded.is_response[rows].astype(np.int64)]
+            files = self._looked_up(
+                self._files, batch.last_file[rows], lambda file: f" of {escape(batch.files[file])}"
+            )
+        is_plain = (
+            decoded.fits[rows]
+            & _IS_OPEN[decoded.opcode[rows], decoded.is_response[rows].astype(np.int64)]
+        )
         is_plain &= (decoded.problem[rows] == 0) & ~np.isin(rows, batch.missing.row)
         is_plain &= length == HEADER_SIZE + decoded.body_size[rows]
         is_plain &= ~decoded.is_server[rows] & (ends >= 0) & (files >= 0)
@@ -137,13 +197,26 @@ class DumpRows:
             is_plain &= decoded.framing_size[rows] <= self._limit
         is_plain &= batch.redactor is None
         for name, values in (
-            *(("ends", ends), ("file", files), ("frame", batch.last_frame[rows]), ("stream_offset", batch.stream_offset[rows])),
-            *(("shown_start", batch.start[rows]), ("shown_size", shown_size), ("left_out", length - shown_size)),
+            *(
+                ("ends", ends),
+                ("file", files),
+                ("frame", batch.last_frame[rows]),
+                ("stream_offset", batch.stream_offset[rows]),
+            ),
+            *(
+                ("shown_start", batch.start[rows]),
+                ("shown_size", shown_size),
+                ("left_out", length - shown_size),
+            ),
         ):
             columns[_COLUMN[name]] = values
-        return columns, np.where(is_plain, np.where(shown_size < length, self._cut, self._whole), -1)
+        return columns, np.where(
+            is_plain, np.where(shown_size < length, self._cut, self._whole), -1
+        )
 
-    def _looked_up(self, known: dict[int, int], numbers: RowNumbers, text: Callable[[int], str]) -> RowNumbers:
+    def _looked_up(
+        self, known: dict[int, int], numbers: RowNumbers, text: Callable[[int], str]
+    ) -> RowNumbers:
         """Returns the number of the text for each number; -1 if the memory for texts is full."""
         first, inverse = distinct(numbers)
         different = numbers[first].tolist()

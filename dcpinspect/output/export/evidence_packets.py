@@ -1,6 +1,7 @@
 """Writes the packets around findings for Wireshark; comments say what each packet shows.
 
-The captures are read again, because only now it is known what is wrong. Data from a pipe was kept in the meantime, and is read from there.
+The captures are read again, because only now it is known what is wrong. Data from a pipe was kept
+in the meantime, and is read from there.
 """
 
 from __future__ import annotations
@@ -27,10 +28,19 @@ EvidenceKey = tuple[int, int | None]
 
 
 class EvidenceCapture:
-    """Writes the packets of messages that show findings, and of those around them; ``position`` is the progress."""
+    """Writes the packets of messages that show findings, and of those around them; ``position`` is
+    the progress.
+    """
 
-    def __init__(self, findings: Sequence[Finding], *, around: int = AROUND, wishes: PacketWishes | None = None) -> None:
-        """``around``: number of messages before and after each one, of the same vbucket if the finding has one, else of the connection.
+    def __init__(
+        self,
+        findings: Sequence[Finding],
+        *,
+        around: int = AROUND,
+        wishes: PacketWishes | None = None,
+    ) -> None:
+        """``around``: number of messages before and after each one, of the same vbucket if the
+        finding has one, else of the connection.
 
         The handshakes of connections are always written, whatever ``wishes`` says.
         """
@@ -42,7 +52,9 @@ class EvidenceCapture:
             vbucket = finding.vbuckets[0] if len(finding.vbuckets) == 1 else None
             for message in finding.places:
                 self._places.setdefault((message.connection, vbucket), []).append(message.row)
-        self._rows = {key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()}
+        self._rows = {
+            key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()
+        }
         self._before: dict[EvidenceKey, list[KeptPackets]] = {}
         self._owed: dict[EvidenceKey, int] = {}
         self._subset: Subset | None = None
@@ -86,7 +98,11 @@ class EvidenceCapture:
             for index in np.searchsorted(key_messages, shown_rows - first).tolist():
                 is_selected[max(0, index - self._around) : index + self._around + 1] = True
                 self._owed[key] = max(self._owed[key], index + self._around + 1 - len(key_messages))
-                for earlier in self._before.get(key, [])[index - self._around :] if index < self._around else ():
+                for earlier in (
+                    self._before.get(key, [])[index - self._around :]
+                    if index < self._around
+                    else ()
+                ):
                     subset.add(earlier)
             selected.append(key_messages[is_selected])
             if is_ahead:
@@ -94,7 +110,9 @@ class EvidenceCapture:
                     subset.kept(batch, key_messages[index : index + 1])
                     for index in range(max(0, len(key_messages) - self._around), len(key_messages))
                 ]
-                self._before[key] = [*self._before.get(key, []), *latest][-self._around :] if self._around else []
+                self._before[key] = (
+                    [*self._before.get(key, []), *latest][-self._around :] if self._around else []
+                )
         subset.choose(batch, np.unique(np.concatenate(selected)))
 
 
@@ -113,4 +131,10 @@ def comments(one: Finding) -> Iterator[tuple[MessagePlace, str]]:
     """Yields, for each message that shows a finding, the text of the comment on its last packet."""
     for number, message in enumerate(one.places):
         advice = f" Next: {one.next}" if one.next and not number else ""
-        yield message, escape(f"{one.severity} {one.rule}, {one.where}: {one.message} (row {message.row}).{advice}")
+        yield (
+            message,
+            escape(
+                f"{one.severity} {one.rule}, {one.where}: {one.message} (row "
+                f"{message.row}).{advice}"
+            ),
+        )

@@ -1,4 +1,6 @@
-"""The formats of results: a class each, registered in ``FORMATS``, where ``--format`` and names of files are looked up."""
+"""The formats of results: a class each, registered in ``FORMATS``, where ``--format`` and names of
+files are looked up.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class ReportFormat:
 
 
 class Format(ABC):
-    """A form in which results are written. Everything that depends on the format is here, so a new format is one more class."""
+    """A form in which results are written. Everything that depends on the format is here, so a new
+    format is one more class.
+    """
 
     name: str
     suffixes: Sequence[str]
@@ -64,29 +68,53 @@ class TableFormat(Format):
     """Whether two columns may have the same name, and none is lost."""
 
     @abstractmethod
-    def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
-        """Returns the functions that write the record batches of a table with the columns of an Arrow schema.
+    def table(
+        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
+    ) -> TableWriter:
+        """Returns the functions that write the record batches of a table with the columns of an
+        Arrow schema.
 
-        ``guard``: CSV gets an apostrophe before texts that a spreadsheet would run. ``has_escapes``: texts have escapes for bytes that are
-        not UTF-8. Raises UsageError for a column of a type that the format does not have.
+        ``guard``: CSV gets an apostrophe before texts that a spreadsheet would run.
+        ``has_escapes``: texts have escapes for bytes that are not UTF-8. Raises UsageError for a
+        column of a type that the format does not have.
         """
 
     def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
-        """Returns the writer of messages. ``first_time`` returns the time of the first packet, in nanoseconds."""
+        """Returns the writer of messages. ``first_time`` returns the time of the first packet, in
+        nanoseconds.
+        """
         from dcpinspect.output.export.message_writers import (
             ColumnsWriter,  # deferred, as everything that formats need: --help does not need it
         )
 
-        return ColumnsWriter(target, wishes, partial(self.table, target), is_text=self.is_text, is_binary=self.is_binary)
+        return ColumnsWriter(
+            target,
+            wishes,
+            partial(self.table, target),
+            is_text=self.is_text,
+            is_binary=self.is_binary,
+        )
 
-    def write(self, target: Target, schema: Any, batches: Iterable[Any], *, guard: bool = True, has_escapes: bool = False) -> None:
+    def write(
+        self,
+        target: Target,
+        schema: Any,
+        batches: Iterable[Any],
+        *,
+        guard: bool = True,
+        has_escapes: bool = False,
+    ) -> None:
         """Writes a table to its end.
 
-        Raises UsageError as ``table`` does, and for two columns of the same name if one of them would be lost.
+        Raises UsageError as ``table`` does, and for two columns of the same name if one of them
+        would be lost.
         """
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
         if twice and not self.may_repeat_names:
-            raise UsageError(f"--format {self}: two columns are called {escape(twice[0])}; give one of them another name")
+            raise UsageError(
+                f"--format {self}: two columns are called {escape(twice[0])}; give one of them "
+                "another name"
+            )
         write, end = self.table(target, schema, guard=guard, has_escapes=has_escapes)
         try:
             for batch in batches:
@@ -95,7 +123,14 @@ class TableFormat(Format):
         finally:
             end()
 
-    def records(self, target: Target, records: Records, columns: Sequence[str] | None = None, *, guard: bool = True) -> None:
+    def records(
+        self,
+        target: Target,
+        records: Records,
+        columns: Sequence[str] | None = None,
+        *,
+        guard: bool = True,
+    ) -> None:
         """Writes a table of records, with these columns or all."""
         table = records.arrow(columns)
         self.write(target, table.schema, table.to_batches(), guard=guard, has_escapes=True)
@@ -111,15 +146,31 @@ class Text(TableFormat):
     name = "text"
     suffixes = (".txt",)
     is_text = shows_whole = may_repeat_names = True
-    options = ("verbose", "hex_grid", "time", "values", "check", "messages", "width", "ascii_", "seqnos")
+    options = (
+        "verbose",
+        "hex_grid",
+        "time",
+        "values",
+        "check",
+        "messages",
+        "width",
+        "ascii_",
+        "seqnos",
+    )
 
     def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
         """Returns the writer of one line per message, or of columns if they are asked for."""
         from dcpinspect.output.export.message_writers import LinesWriter
 
-        return LinesWriter(target, wishes, first_time) if wishes.columns is None else super().messages(target, wishes, first_time)
+        return (
+            LinesWriter(target, wishes, first_time)
+            if wishes.columns is None
+            else super().messages(target, wishes, first_time)
+        )
 
-    def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
+    def table(
+        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
+    ) -> TableWriter:
         """Writes aligned columns, the heading first."""
         from dcpinspect.output.render.message_lines import counted
         from dcpinspect.output.render.table import TextTable
@@ -131,8 +182,19 @@ class Text(TableFormat):
         def painted(lines: Iterable[str]) -> Iterator[str]:
             for line in lines:
                 style = next(styles, "")
-                if style and table.left_out:  # stands before the heading, because further rows may come only much later
-                    yield paint(f"{counted(table.left_out, 'more column')}: ask for fewer, or for --format csv", "dim") + "\n"
+                if (
+                    style and table.left_out
+                ):  # stands before the heading, because further rows may come only much later
+                    yield (
+                        paint(
+                            (
+                                f"{counted(table.left_out, 'more column')}: ask for fewer, or for "
+                                "--format csv"
+                            ),
+                            "dim",
+                        )
+                        + "\n"
+                    )
                 yield paint(line, style) + "\n"
 
         def put(lines: Iterable[str]) -> None:
@@ -163,23 +225,39 @@ class Json(TableFormat):
         """Returns the writer of annotated objects, or of columns if they are asked for."""
         from dcpinspect.output.export.message_writers import JsonWriter
 
-        return JsonWriter(target, wishes, self.frame()) if wishes.columns is None else super().messages(target, wishes, first_time)
+        return (
+            JsonWriter(target, wishes, self.frame())
+            if wishes.columns is None
+            else super().messages(target, wishes, first_time)
+        )
 
-    def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
+    def table(
+        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
+    ) -> TableWriter:
         """Writes an object per row."""
         from dcpinspect.output.export.json_table import json_objects
 
         frame = self.frame()
-        return lambda batch: target.put(frame.all(json_objects(batch))), lambda: target.write(frame.end())
+        return lambda batch: target.put(frame.all(json_objects(batch))), lambda: target.write(
+            frame.end()
+        )
 
-    def records(self, target: Target, records: Records, columns: Sequence[str] | None = None, *, guard: bool = True) -> None:
+    def records(
+        self,
+        target: Target,
+        records: Records,
+        columns: Sequence[str] | None = None,
+        *,
+        guard: bool = True,
+    ) -> None:
         """Writes the records of the contract; other formats write their Arrow form."""
         from dcpinspect.output.export.bounded import chosen, fitted
         from dcpinspect.output.export.json_table import plain_json
 
         names = None if columns is None else {"schema", *columns}
         objects = (
-            {key: value for key, value in record_object.items() if names is None or key in names} for record_object in records.records()
+            {key: value for key, value in record_object.items() if names is None or key in names}
+            for record_object in records.records()
         )
         if len(records) == 1 and chosen.room is not None:  # the one record of info, and the like
             objects = (fitted(record_object, chosen.room - 2) for record_object in objects)
@@ -215,7 +293,9 @@ class Csv(TableFormat):
 
         return CsvWriter(target, wishes)
 
-    def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
+    def table(
+        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
+    ) -> TableWriter:
         """Writes cells in the form of ``csv``."""
         from dcpinspect.output.export.csv import csv_lines
         from dcpinspect.output.export.csv_rows import csv_heading
@@ -231,7 +311,9 @@ class Parquet(TableFormat):
     suffixes = (".parquet",)
     is_binary = True
 
-    def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
+    def table(
+        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
+    ) -> TableWriter:
         """Writes row groups while the rows come."""
         from dcpinspect.output.export.columnar import ParquetFile
 
@@ -240,13 +322,17 @@ class Parquet(TableFormat):
 
 
 class Arrow(TableFormat):
-    """Columns in their form in memory, in a file with an index, or in a stream if the file can only be read from start to end."""
+    """Columns in their form in memory, in a file with an index, or in a stream if the file can only
+    be read from start to end.
+    """
 
     name = "arrow"
     suffixes = (".arrow", ARROW_STREAM)
     is_binary = True
 
-    def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
+    def table(
+        self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False
+    ) -> TableWriter:
         """Writes record batches as they come."""
         from dcpinspect.output.export.columnar import ArrowFile
 
@@ -271,17 +357,27 @@ class Sarif(Format):
 TEXT = Text()
 JSON = Json()
 SARIF = Sarif()
-FORMATS: dict[str, TableFormat] = {one.name: one for one in (TEXT, JSON, NdJson(), Csv(), Parquet(), Arrow())}
+FORMATS: dict[str, TableFormat] = {
+    one.name: one for one in (TEXT, JSON, NdJson(), Csv(), Parquet(), Arrow())
+}
 """Formats of all commands, by name."""
 SUFFIXES = {suffix: one for one in FORMATS.values() for suffix in one.suffixes}
 """Formats by the endings of their files."""
 
 
 def format_of(path: str) -> TableFormat:
-    """Returns the format that a file's name asks for. Raises UsageError, which lists the known endings."""
+    """Returns the format that a file's name asks for. Raises UsageError, which lists the known
+    endings.
+    """
     suffix = os.path.splitext(path)[1]
     if suffix.lower() in SUFFIXES:
         return SUFFIXES[suffix.lower()]
     problem = f"no format has names in {escape(suffix)}" if suffix else "its name says no format"
-    packets = "'dcpinspect read CAPTURE -w FILE' writes packets; for a table " if has_name_of_capture(path) else ""
-    raise UsageError(f"{escape(path)}: {problem}; {packets}end it in {', '.join(SUFFIXES)}, or give --format")
+    packets = (
+        "'dcpinspect read CAPTURE -w FILE' writes packets; for a table "
+        if has_name_of_capture(path)
+        else ""
+    )
+    raise UsageError(
+        f"{escape(path)}: {problem}; {packets}end it in {', '.join(SUFFIXES)}, or give --format"
+    )

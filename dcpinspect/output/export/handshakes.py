@@ -25,7 +25,8 @@ class HeadersAgain:
         self._unusual = UnusualPackets(self._parser)
 
     def of(self, batch: PacketBatch) -> tuple[Headers, IntArray, IntArray]:
-        """Returns, for the TCP packets of a batch: headers, number of the pair of addresses, and which of its ends sent it.
+        """Returns, for the TCP packets of a batch: headers, number of the pair of addresses, and
+        which of its ends sent it.
 
         Takes batches in order.
         """
@@ -41,8 +42,8 @@ class Handshakes:
     def __init__(self, transport: Reassembler, connections: IntArray, *, bare: IntArray) -> None:
         """``transport``: the reassembler of the first reading.
 
-        ``connections``: the wanted ones. For connections in ``bare``, packets that tell a sequence number of the payload are left out: only
-        SYN and SYN+ACK without payload are found.
+        ``connections``: the wanted ones. For connections in ``bare``, packets that tell a sequence
+        number of the payload are left out: only SYN and SYN+ACK without payload are found.
         """
         self._headers = HeadersAgain(transport)
         begin = transport.pair_of_connection << _PACKET_BITS | transport.first_packets
@@ -59,21 +60,31 @@ class Handshakes:
         if not len(headers.index) or not len(self._begin):
             return np.empty(0, np.int64)
         flags = headers.tcp[:, FLAGS]
-        # the connection of a packet is the last one of its pair that began with this packet or before it
-        candidate = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1
-        is_known = (candidate >= 0) & (self._begin[np.maximum(candidate, 0)] >> _PACKET_BITS == pair)
+        # the connection of a packet is the last one of its pair that began with this packet or
+        # before it
+        candidate = (
+            np.searchsorted(
+                self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right"
+            )
+            - 1
+        )
+        is_known = (candidate >= 0) & (
+            self._begin[np.maximum(candidate, 0)] >> _PACKET_BITS == pair
+        )
         connection = self._order[np.maximum(candidate, 0)]
         is_of_connection = is_known & self._is_wanted[connection]
         opens = is_of_connection & (flags & SYN != 0)
         is_taken = opens.copy()
-        is_taken[self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))] = True
+        is_taken[
+            self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))
+        ] = True
         is_taken &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
         positions: IntArray = headers.index[is_taken]
         return positions
 
     def _answers(self, end: IntArray, opens: BoolArray, asking: IntArray) -> IntArray:
-        """Returns the rows of the first packets from ends that were asked, by the rows ``asking`` or before; remembers ends that have
-        not answered.
+        """Returns the rows of the first packets from ends that were asked, by the rows ``asking``
+        or before; remembers ends that have not answered.
         """
         ends_asked = np.concatenate((self._asked, end[asking] ^ 1))
         behind = np.concatenate((np.zeros(len(self._asked), np.int64), asking + 1))

@@ -1,4 +1,5 @@
-"""Messages as annotated JSON: one object per message, in the form that ``dcpinspect schema message`` describes.
+"""Messages as annotated JSON: one object per message, in the form that ``dcpinspect schema
+message`` describes.
 
 The form is a contract: within a version, fields are only added.
 """
@@ -35,7 +36,9 @@ def rfc3339(time_ns: int) -> str:
 
 
 def text_or_hex(raw: bytes) -> str | dict[str, str]:
-    """Returns UTF-8 as text, and anything else as an object with its hex digits: nothing is ever lost."""
+    """Returns UTF-8 as text, and anything else as an object with its hex digits: nothing is ever
+    lost.
+    """
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -46,7 +49,9 @@ def _file_name(path: str) -> str | dict[str, str]:
     return text_or_hex(path.encode(errors="surrogateescape"))
 
 
-def message_object(batch: MessageBatch, index: int, *, fields: bool = True, values: ValueLimit = "full") -> dict[str, Any]:
+def message_object(
+    batch: MessageBatch, index: int, *, fields: bool = True, values: ValueLimit = "full"
+) -> dict[str, Any]:
     """Returns the JSON object of one message, ready for ``dump``."""
     message = batch.annotate(index)
     decoded = batch.decoded
@@ -86,8 +91,16 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
     if batch.vbucket_from_request[index]:
         members["vbucket_from"] = "request"
     if is_response:
-        code, opcode, is_server = int(decoded.specific[index]), int(decoded.opcode[index]), bool(decoded.is_server[index])
-        members["status"] = {"code": code, "name": status_name(code), "meaning": command_status_meaning(opcode, code, server=is_server)}
+        code, opcode, is_server = (
+            int(decoded.specific[index]),
+            int(decoded.opcode[index]),
+            bool(decoded.is_server[index]),
+        )
+        members["status"] = {
+            "code": code,
+            "name": status_name(code),
+            "meaning": command_status_meaning(opcode, code, server=is_server),
+        }
         request = batch.request_row.at(index)
         if request is not None:
             members["request_row"] = request
@@ -95,7 +108,13 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
             members["rtt_ns"] = batch.rtt_ns.at(index)
     members.update(specific_numbers(message))
     members["problems"] = [
-        {"rule": problem.rule, "severity": problem.severity, "field": problem.field, "offset": problem.offset, "reason": problem.reason}
+        {
+            "rule": problem.rule,
+            "severity": problem.severity,
+            "field": problem.field,
+            "offset": problem.offset,
+            "reason": problem.reason,
+        }
         for problem in message.problems
     ]
     members["missing"] = [list(span) for span in message.missing]
@@ -108,7 +127,9 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
 
 
 def _is_shown(message: Message, name: str) -> bool:
-    """Whether the capture has the field, and it is no credential: a session token stands where other messages have their CAS."""
+    """Whether the capture has the field, and it is no credential: a session token stands where
+    other messages have their CAS.
+    """
     field = message.field(name)
     return field is not None and not field.hidden and not field.missing
 
@@ -132,12 +153,18 @@ def specific_numbers(message: Message) -> dict[str, Any]:
 
 def _record(field: FieldValue) -> Any:
     if not field.fields or (field.spec is not None and field.spec.kind is FieldKind.FEATURE):
-        return field.meaning if field.spec is not None and field.spec.kind is FieldKind.FEATURE else scalar_value(field)
+        return (
+            field.meaning
+            if field.spec is not None and field.spec.kind is FieldKind.FEATURE
+            else scalar_value(field)
+        )
     return {inner.name: scalar_value(inner) for inner in field.fields}
 
 
 def scalar_value(field: FieldValue) -> Any:
-    """Returns a number or text in the form for its own key: flags as names, enumerations as words."""
+    """Returns a number or text in the form for its own key: flags as names, enumerations as
+    words.
+    """
     if field.missing or field.hidden:
         return None
     spec = field.spec
@@ -190,7 +217,9 @@ def value_object(value: Value, values: ValueLimit) -> dict[str, Any]:
         members["compressed"] = "snappy"
         members["inflated_size"] = value.inflated_size
     if value.xattrs and values != "none":
-        members["xattrs"] = {_key_text(key): _json_or_text(text, values) for key, text in value.xattrs}
+        members["xattrs"] = {
+            _key_text(key): _json_or_text(text, values) for key, text in value.xattrs
+        }
     if values == "none" or value.encoding in ("fields", "hidden", "missing"):
         return members
     body = value.body
@@ -226,14 +255,18 @@ def _json_or_text(text: bytes, values: ValueLimit) -> Any:
 
 
 def _fragment(text: bytes) -> Any:
-    """Returns JSON from the network, digit for digit. Line breaks in it can only stand between tokens, so they are replaced by blanks."""
+    """Returns JSON from the network, digit for digit. Line breaks in it can only stand between
+    tokens, so they are replaced by blanks.
+    """
     import orjson
 
     return orjson.Fragment(text.replace(b"\n", b" ").replace(b"\r", b" "))
 
 
 def dump(record: Any) -> bytes:
-    """Returns a JSON value on one line, without a line break or anything else that could steer a terminal."""
+    """Returns a JSON value on one line, without a line break or anything else that could steer a
+    terminal.
+    """
     import orjson
 
     return steered(orjson.dumps(record))
@@ -244,14 +277,18 @@ def steered(text: bytes) -> bytes:
     return _STEERING.sub(_escaped, text)
 
 
-# Characters that JSON allows unescaped in a string and that terminals act on: DEL and the C1 controls, line separators, marks of reading
-# order, invisible tags.
-_STEERING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xd8\x9c|\xf3\xa0[\x80\x81][\x80-\xbf]")
+# Characters that JSON allows unescaped in a string and that terminals act on: DEL and the C1
+# controls, line separators, marks of reading order, invisible tags.
+_STEERING = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xd8\x9c|\xf3\xa0[\x80\x81][\x80-\xbf]"
+)
 
 
 def _escaped(match: re.Match[bytes]) -> bytes:
     units = match[0].decode().encode("utf-16-be")
-    return b"".join(b"\\u" + units[index : index + 2].hex().encode() for index in range(0, len(units), 2))
+    return b"".join(
+        b"\\u" + units[index : index + 2].hex().encode() for index in range(0, len(units), 2)
+    )
 
 
 class JsonArray:
@@ -264,7 +301,9 @@ class JsonArray:
         self._is_empty = True
 
     def add(self, text: bytes) -> bytes:
-        """Returns the next piece of the array. ``text``: one element or many, with ``BEFORE`` and ``AFTER`` around each."""
+        """Returns the next piece of the array. ``text``: one element or many, with ``BEFORE`` and
+        ``AFTER`` around each.
+        """
         text = self._within(text)
         if not self._is_empty or not text:
             return text
@@ -275,7 +314,9 @@ class JsonArray:
         """Returns as much as the output may still have."""
         if chosen.room is None:
             return text
-        elements = [element for element in text.split(self.BEFORE or self.AFTER) if element]  # no element has an end of line
+        elements = [
+            element for element in text.split(self.BEFORE or self.AFTER) if element
+        ]  # no element has an end of line
         return b"".join(self.BEFORE + element + self.AFTER for element in chosen.kept(elements))
 
     def all(self, elements: Iterable[bytes]) -> bytes:

@@ -1,6 +1,8 @@
-"""The JSON of many messages at once, byte for byte the same as from ``json.message_object`` and ``json.dump``.
+"""The JSON of many messages at once, byte for byte the same as from ``json.message_object`` and
+``json.dump``.
 
-A program writes the object of a kind of message. Operations write the parts that differ from message to message.
+A program writes the object of a kind of message. Operations write the parts that differ from
+message to message.
 """
 
 from __future__ import annotations
@@ -8,8 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcpinspect.output.export import row_text as rt
-from dcpinspect.output.export.json import ValueLimit, dump, field_object, message_object, scalar_value, value_object
-from dcpinspect.output.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
+from dcpinspect.output.export.json import (
+    ValueLimit,
+    dump,
+    field_object,
+    message_object,
+    scalar_value,
+    value_object,
+)
+from dcpinspect.output.export.row_programs import (
+    COLUMN,
+    HEADER_CONSTANTS,
+    WORDY,
+    LookUp,
+    Programs,
+    datatype_of,
+    encoding_of,
+)
 from dcpinspect.output.export.row_run import RowRun
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
@@ -19,7 +36,16 @@ from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 _HEAD_COLUMNS = frozenset(
-    {"row", "connection", "frame", "last_frame", "stream_offset", "length", "vbucket", "collection_id"}
+    {
+        "row",
+        "connection",
+        "frame",
+        "last_frame",
+        "stream_offset",
+        "length",
+        "vbucket",
+        "collection_id",
+    }
     | {"request_row", "request_stream_offset", "rtt_ns"}
 )
 
@@ -27,7 +53,9 @@ _HEAD_COLUMNS = frozenset(
 class JsonRows:
     """Writes messages of a reading as JSON; remembers the kinds it has met."""
 
-    def __init__(self, *, fields: bool, values: ValueLimit, before: bytes = b"", after: bytes = b"") -> None:
+    def __init__(
+        self, *, fields: bool, values: ValueLimit, before: bytes = b"", after: bytes = b""
+    ) -> None:
         """``before`` and ``after`` stand around every object."""
         self._programs = JsonPrograms(fields=fields, before=before, after=after)
         self._values = values
@@ -43,7 +71,11 @@ class JsonRows:
         yield from run.pieces(lambda place: self._ordinary(batch, int(rows[place])))
 
     def _ordinary(self, batch: MessageBatch, index: int) -> bytes:
-        return self._before + dump(message_object(batch, index, fields=self._programs.fields, values=self._values)) + self._after
+        return (
+            self._before
+            + dump(message_object(batch, index, fields=self._programs.fields, values=self._values))
+            + self._after
+        )
 
 
 class _JsonRun(RowRun):
@@ -56,18 +88,31 @@ class JsonPrograms(Programs):
     """Programs for the objects of messages."""
 
     def __init__(self, *, fields: bool, before: bytes = b"", after: bytes = b"") -> None:
-        """``fields``: whether objects have field tables. ``before`` and ``after`` stand around every object."""
+        """``fields``: whether objects have field tables. ``before`` and ``after`` stand around
+        every object.
+        """
         super().__init__()
         self.fields = fields
         self._before = before
         self._after = after
 
-    def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
+    def build(
+        self,
+        builder: rt.ProgramBuilder,
+        look_ups: list[LookUp],
+        message: Message,
+        batch: MessageBatch,
+        index: int,
+    ) -> None:
         """Writes the program for the object of a message."""
         builder.text(self._before + b"{")
         separator = b""
         numbers = {field.name: field for field in message.fields if field.offset >= HEADER_SIZE}
-        numbers |= {field.spec.alias: field for field in numbers.values() if field.spec is not None and field.spec.alias}
+        numbers |= {
+            field.spec.alias: field
+            for field in numbers.values()
+            if field.spec is not None and field.spec.alias
+        }
         groups = {field.group for field in message.fields if field.group}
         for name, value in message_object(batch, index, fields=self.fields).items():
             if name in ("server", "direction"):
@@ -80,10 +125,14 @@ class JsonPrograms(Programs):
                 self._add_fields(builder, message, look_ups)
             elif name == "value" and message.value is not None:
                 self._add_value(builder, message, is_redacted=batch.redactor is not None)
-            elif name in numbers and self._add_number(builder, numbers[name], look_ups, in_head=True):
+            elif name in numbers and self._add_number(
+                builder, numbers[name], look_ups, in_head=True
+            ):
                 continue
             elif name in groups:
-                self._add_log(builder, [field for field in message.fields if field.group == name], look_ups)
+                self._add_log(
+                    builder, [field for field in message.fields if field.group == name], look_ups
+                )
             elif not self._add_head(builder, name, value):
                 builder.text(dump(value))
         builder.text(b"}" + self._after)
@@ -110,14 +159,28 @@ class JsonPrograms(Programs):
             return False
         return True
 
-    def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, look_ups: list[LookUp], *, in_head: bool) -> bool:
+    def _add_number(
+        self,
+        builder: rt.ProgramBuilder,
+        field: FieldValue,
+        look_ups: list[LookUp],
+        *,
+        in_head: bool,
+    ) -> bool:
         """Adds a fixed-size number of the layout; returns False for other fields."""
         spec = field.spec
         if spec is None or not spec.kind.size:
             return False
-        if spec.flags or spec.words or (not in_head and (spec.values is not None or spec.kind in WORDY)) or spec.kind is FieldKind.I64:
+        if (
+            spec.flags
+            or spec.words
+            or (not in_head and (spec.values is not None or spec.kind in WORDY))
+            or spec.kind is FieldKind.I64
+        ):
             builder.add(rt.FRAGMENT, len(COLUMN) + len(look_ups))
-            look_ups.append(LookUp(field.name, field.offset, field.size, _head_text if in_head else _field_text))
+            look_ups.append(
+                LookUp(field.name, field.offset, field.size, _head_text if in_head else _field_text)
+            )
             return True
         if not in_head:
             _add_start(builder, field)
@@ -140,7 +203,9 @@ class JsonPrograms(Programs):
             builder.text(b"}")
         return True
 
-    def _add_log(self, builder: rt.ProgramBuilder, entries: list[FieldValue], look_ups: list[LookUp]) -> None:
+    def _add_log(
+        self, builder: rt.ProgramBuilder, entries: list[FieldValue], look_ups: list[LookUp]
+    ) -> None:
         """Adds the entries of a log, whose numbers stand under their own keys."""
         builder.text(b"[")
         for number, entry in enumerate(entries):
@@ -151,7 +216,9 @@ class JsonPrograms(Programs):
             builder.text(b"}")
         builder.text(b"]")
 
-    def _add_fields(self, builder: rt.ProgramBuilder, message: Message, look_ups: list[LookUp]) -> None:
+    def _add_fields(
+        self, builder: rt.ProgramBuilder, message: Message, look_ups: list[LookUp]
+    ) -> None:
         opening = b"["
         for field in message.fields:
             builder.text(opening)
@@ -174,8 +241,14 @@ class JsonPrograms(Programs):
                 self._add_number(builder, field, look_ups, in_head=False)
         builder.text(b"]")
 
-    def _add_value_field(self, builder: rt.ProgramBuilder, message: Message, field: FieldValue) -> None:
-        datatype, encoding, inner_fields = datatype_of(message), encoding_of(message), list(field.fields)
+    def _add_value_field(
+        self, builder: rt.ProgramBuilder, message: Message, field: FieldValue
+    ) -> None:
+        datatype, encoding, inner_fields = (
+            datatype_of(message),
+            encoding_of(message),
+            list(field.fields),
+        )
         _add_place(builder, field, "value")
         builder.add(rt.SPAN_HEX, COLUMN["value_start"])
         builder.text(b'","value":null,"meaning":"')
@@ -189,7 +262,9 @@ class JsonPrograms(Programs):
         xattrs = inner_fields.pop(0) if datatype & XATTR else None
         if xattrs is not None:
             count = len(xattrs.fields)
-            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if inner_fields else ''}".encode())
+            builder.text(
+                f"{count} xattr{'s' if count != 1 else ''}{', ' if inner_fields else ''}".encode()
+            )
         builder.text((encoding if inner_fields else b"") + b'","fields":[')
         inflated = b',"inflated":true' if datatype & SNAPPY else b""
         if xattrs is not None:
@@ -206,14 +281,27 @@ class JsonPrograms(Programs):
             builder.text(b'","meaning":"' + encoding + b'"' + inflated + _mark(body) + b"}")
         builder.text(b"]" + _mark(field) + b"}")
 
-    def _add_value(self, builder: rt.ProgramBuilder, message: Message, *, is_redacted: bool) -> None:
+    def _add_value(
+        self, builder: rt.ProgramBuilder, message: Message, *, is_redacted: bool
+    ) -> None:
         datatype = datatype_of(message)
         assert message.value is not None, "only then it is asked for"
         if message.value.encoding == "fields":
-            builder.text(dump(value_object(message.value, "full")))  # only the size of the value is told, and it is part of the kind
+            builder.text(
+                dump(value_object(message.value, "full"))
+            )  # only the size of the value is told, and it is part of the kind
             return
-        encoding, compressed = encoding_of(message) if message.value.body else b"text", bool(datatype & SNAPPY)
-        builder.text(b'{"encoding":"' + encoding + b'","compressed":' + (b'"snappy"' if compressed else b"null") + b',"size":')
+        encoding, compressed = (
+            encoding_of(message) if message.value.body else b"text",
+            bool(datatype & SNAPPY),
+        )
+        builder.text(
+            b'{"encoding":"'
+            + encoding
+            + b'","compressed":'
+            + (b'"snappy"' if compressed else b"null")
+            + b',"size":'
+        )
         builder.add(rt.COLUMN, COLUMN["value_length"])
         if compressed:
             builder.text(b',"inflated_size":')
@@ -225,16 +313,23 @@ class JsonPrograms(Programs):
         as_it_is = encoding == b"json" and not is_redacted
         builder.text(b',"' + encoding + b'":' + (b"" if as_it_is else b'"'))
         if datatype & (SNAPPY | XATTR):
-            builder.add(rt.SPAN_JSON | rt.BESIDE if as_it_is else rt.SPAN_TEXT | rt.BESIDE, COLUMN["body_start"])
+            builder.add(
+                rt.SPAN_JSON | rt.BESIDE if as_it_is else rt.SPAN_TEXT | rt.BESIDE,
+                COLUMN["body_start"],
+            )
         else:
             builder.add(rt.SPAN_JSON if as_it_is else rt.SPAN_TEXT, COLUMN["value_start"])
         builder.text(b"}" if as_it_is else b'"}')
 
-    # -- texts that programs look up --------------------------------------------------------------------
+    # -- texts that programs look up
+    # --------------------------------------------------------------------
 
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
         """Returns the keys ``client``, ``server`` and ``direction`` with their values."""
-        ends = {"client": batch.endpoints.client[connection - 1], "server": batch.endpoints.server[connection - 1]}
+        ends = {
+            "client": batch.endpoints.client[connection - 1],
+            "server": batch.endpoints.server[connection - 1],
+        }
         return dump({**ends, "direction": DIRECTIONS[direction]})[1:-1]
 
     def collection_text(self, text: str) -> bytes:
@@ -272,7 +367,9 @@ def _add_start(builder: rt.ProgramBuilder, field: FieldValue) -> None:
 
 def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
     """Adds the key to the fields: with its collection id as an inner field, or as it is."""
-    builder.text(dump({"name": field.name, "label": field.label, "offset": field.offset})[:-1] + b',"size":')
+    builder.text(
+        dump({"name": field.name, "label": field.label, "offset": field.offset})[:-1] + b',"size":'
+    )
     builder.add(rt.COLUMN, COLUMN["key_length"])
     builder.text(b',"hex":"')
     builder.add(rt.SPAN_HEX, COLUMN["id_start"])
@@ -286,7 +383,11 @@ def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
     collection, name = field.fields
     builder.add(rt.FRAGMENT, COLUMN["collection_meaning"])
     builder.text(
-        b',"fields":[' + dump({"name": collection.name, "label": collection.label, "offset": collection.offset})[:-1] + b',"size":'
+        b',"fields":['
+        + dump({"name": collection.name, "label": collection.label, "offset": collection.offset})[
+            :-1
+        ]
+        + b',"size":'
     )
     builder.add(rt.COLUMN, COLUMN["id_size"])
     builder.text(b',"hex":"')
@@ -307,7 +408,9 @@ def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
 
 
 def _add_place(builder: rt.ProgramBuilder, field: FieldValue, columns: str) -> None:
-    """Adds a field's object up to its hexadecimal digits. ``columns``: prefix of the columns that have its place and length."""
+    """Adds a field's object up to its hexadecimal digits. ``columns``: prefix of the columns that
+    have its place and length.
+    """
     builder.text(b'{"name":' + dump(field.name) + b',"label":' + dump(field.label) + b',"offset":')
     builder.add(rt.COLUMN, COLUMN[f"{columns}_at"])
     builder.text(b',"size":')

@@ -15,12 +15,15 @@ from dcpinspect.output.export.json import steered
 def json_objects(batch: Any) -> Iterator[bytes]:
     """Yields the object of each row of a record batch, on one line.
 
-    Times have as many digits as their unit, bytes are hexadecimal digits, and whole numbers of any size stay whole.
+    Times have as many digits as their unit, bytes are hexadecimal digits, and whole numbers of any
+    size stay whole.
     """
     for index, column in enumerate(batch.columns):
         if pa.types.is_timestamp(column.type):
             batch = batch.set_column(index, batch.schema.names[index], rfc3339(column))
-    for row in batch.to_pylist(maps_as_pydicts="lossy"):  # for two values of one key, the last one is kept; no engine makes such maps
+    for row in batch.to_pylist(
+        maps_as_pydicts="lossy"
+    ):  # for two values of one key, the last one is kept; no engine makes such maps
         yield plain_json(row)
 
 

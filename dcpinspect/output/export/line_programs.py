@@ -1,23 +1,38 @@
-"""The line of a message as a program of the kernel that writes rows: made of a message, for all others of its kind and shape."""
+"""The line of a message as a program of the kernel that writes rows: made of a message, for all
+others of its kind and shape.
+"""
 
 from __future__ import annotations
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export import row_text as rt
-from dcpinspect.output.render.message_lines import ARROWS, REQUEST_KEY_WIDTH, STORIES, Lines, NumberField, Story, WordField, datatypes
+from dcpinspect.output.render.message_lines import (
+    ARROWS,
+    REQUEST_KEY_WIDTH,
+    STORIES,
+    Lines,
+    NumberField,
+    Story,
+    WordField,
+    datatypes,
+)
 from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.tables.messages import MessageBatch
 
 _COLUMNS = ("row", "time_ns", "connection", "vbucket", "length", "sid", "rtt_ns", "prefix")
-COLUMN = {name: number for number, name in enumerate((*_COLUMNS, "key_start", "key_size", "told_start", "told_size"))}
+COLUMN = {
+    name: number
+    for number, name in enumerate((*_COLUMNS, "key_start", "key_size", "told_start", "told_size"))
+}
 """Number of each column that operations name."""
 TIME_FORMS = frozenset({"relative", "delta", "absolute", "epoch"})
 """Forms of times that programs write."""
 NO_KEY, OWN, ASKED_HERE, ASKED_BEFORE = range(4)
-"""Whose key a line has: none, the message's, that of a request in the batch, or that of an earlier request, which stands beside the bytes
-of the batch."""
+"""Whose key a line has: none, the message's, that of a request in the batch, or that of an earlier
+request, which stands beside the bytes of the batch.
+"""
 
 _UNSIGNED = frozenset({FieldKind.U8, FieldKind.U16, FieldKind.U32, FieldKind.U64, FieldKind.SEQNO})
 
@@ -51,16 +66,26 @@ def number_places(batch: MessageBatch, index: int) -> dict[str, FieldPosition]:
     found: dict[str, FieldPosition] = {}
     layout, decoded = batch.layout_of(index), batch.decoded
     if layout is not None and decoded.extras_fit[index]:
-        has_value = decoded.fits[index] and layout.value_size is not None and decoded.value.size[index] > 0
-        for is_in_value, items in ((False, layout.extras), (True, layout.value if has_value else ())):
+        has_value = (
+            decoded.fits[index] and layout.value_size is not None and decoded.value.size[index] > 0
+        )
+        for is_in_value, items in (
+            (False, layout.extras),
+            (True, layout.value if has_value else ()),
+        ):
             for item in items:
                 if isinstance(item, Field) and not item.reserved and item.kind.size:
-                    found |= dict.fromkeys((item.name, item.alias), FieldPosition(is_in_value, item.offset, item.kind.size))
+                    found |= dict.fromkeys(
+                        (item.name, item.alias),
+                        FieldPosition(is_in_value, item.offset, item.kind.size),
+                    )
     return found
 
 
 def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None:
-    """Returns the parts of the story that messages of this one's kind tell by numbers at fixed places; None if Python must tell it."""
+    """Returns the parts of the story that messages of this one's kind tell by numbers at fixed
+    places; None if Python must tell it.
+    """
     decoded = batch.decoded
     is_response, layout = bool(decoded.is_response[index]), batch.layout_of(index)
     if is_response and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK):
@@ -71,13 +96,17 @@ def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None
     if layout is None or not isinstance(story, Story) or not decoded.fits[index]:
         return None
     parts: list[StoryPart] = []
-    items = {item.name: (item, False) for item in layout.extras} | {item.name: (item, True) for item in layout.value}
+    items = {item.name: (item, False) for item in layout.extras} | {
+        item.name: (item, True) for item in layout.value
+    }
     for part in story.parts:
         item, is_in_value = items.get(part.field, (None, False))
         if item is None:
             parts.append((part, None))
             continue
-        is_there = not is_in_value or (layout.value_size is not None and decoded.value.size[index] > 0)
+        is_there = not is_in_value or (
+            layout.value_size is not None and decoded.value.size[index] > 0
+        )
         if not is_there or not isinstance(item, Field) or not item.kind.size:
             return None
         if isinstance(part, NumberField) and item.kind not in _UNSIGNED:
@@ -89,13 +118,19 @@ def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None
 class LineProgram:
     """Builds the program for the lines of messages that are like one of them."""
 
-    def __init__(self, builder: rt.ProgramBuilder, lines: Lines, batch: MessageBatch, index: int) -> None:
+    def __init__(
+        self, builder: rt.ProgramBuilder, lines: Lines, batch: MessageBatch, index: int
+    ) -> None:
         self._builder, self._lines, self._batch, self._index = builder, lines, batch, index
         self._gap = " " if lines.is_narrow else "  "
         """What stands before the next part of the summary."""
 
-    def build(self, style: tuple[str, str], present: Present, parts: tuple[StoryPart, ...]) -> rt.ProgramBuilder:
-        """Returns the program. ``style``: what stands before and after the line. ``parts``: the story."""
+    def build(
+        self, style: tuple[str, str], present: Present, parts: tuple[StoryPart, ...]
+    ) -> rt.ProgramBuilder:
+        """Returns the program. ``style``: what stands before and after the line. ``parts``: the
+        story.
+        """
         add, text, lines = self._builder.add, self.text, self._lines
         widths = lines.columns
         text(style[0])
@@ -104,7 +139,10 @@ class LineProgram:
         self._add_time()
         text(" ")
         add(rt.UNSIGNED, COLUMN["connection"], widths.connection)
-        text(f"{ARROWS[int(self._batch.direction[self._index])]} {lines.title_column(self._batch, self._index)} ")
+        text(
+            f"{ARROWS[int(self._batch.direction[self._index])]} "
+            f"{lines.title_column(self._batch, self._index)} "
+        )
         if present.vbucket:
             add(rt.UNSIGNED, COLUMN["vbucket"], widths.vbucket)
         else:
@@ -136,17 +174,25 @@ class LineProgram:
             self._builder.add(rt.EPOCH, COLUMN["time_ns"])
             self._builder.add(rt.RIGHT, width)
         else:
-            self._builder.add(rt.DATE_NS if form == "absolute" else rt.ELAPSED, COLUMN["time_ns"], width)
+            self._builder.add(
+                rt.DATE_NS if form == "absolute" else rt.ELAPSED, COLUMN["time_ns"], width
+            )
 
     def _add_number(self, place: FieldPosition, width: int = 0) -> None:
         decoded, index = self._batch.decoded, self._index
         section = decoded.value.start[index] if place.is_in_value else decoded.extras_at[index]
-        self._builder.add(rt.NUMBER, int(section - self._batch.start[index]) + place.offset, place.size, width)
+        self._builder.add(
+            rt.NUMBER, int(section - self._batch.start[index]) + place.offset, place.size, width
+        )
 
     def _add_seqno(self, width: int) -> None:
         places = number_places(self._batch, self._index)
         start, end, seqno = (places.get(name) for name in ("start_seqno", "end_seqno", "by_seqno"))
-        if self._batch.decoded.opcode[self._index] == Opcode.DCP_SNAPSHOT_MARKER and start is not None and end is not None:
+        if (
+            self._batch.decoded.opcode[self._index] == Opcode.DCP_SNAPSHOT_MARKER
+            and start is not None
+            and end is not None
+        ):
             self._add_number(start)
             self.text("–")
             self._add_number(end)
@@ -170,7 +216,11 @@ class LineProgram:
             self._part("")
             add(rt.FRAGMENT, COLUMN["prefix"])
             beside = rt.BESIDE if present.key_of == ASKED_BEFORE else 0
-            add(rt.SPAN_PLAIN | beside, COLUMN["key_start"], 0 if present.key_of == OWN else REQUEST_KEY_WIDTH)
+            add(
+                rt.SPAN_PLAIN | beside,
+                COLUMN["key_start"],
+                0 if present.key_of == OWN else REQUEST_KEY_WIDTH,
+            )
         if kinds := datatypes(int(self._batch.decoded.datatype[self._index])):
             self._part(kinds)
         if (prepared := number_places(self._batch, self._index).get("prepared_seqno")) is not None:

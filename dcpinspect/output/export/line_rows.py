@@ -1,7 +1,9 @@
-"""Lines of messages, many at a time: a kernel makes them from the columns of a batch. The text is the same as from ``render.lines``.
+"""Lines of messages, many at a time: a kernel makes them from the columns of a batch. The text is
+the same as from ``render.lines``.
 
-Messages of one command, status, layout and datatype are of the same kind: what is the same in their lines is looked up once. Only numbers
-and keys differ, and the kernel writes them. A message with anything unusual is left to ``Lines``.
+Messages of one command, status, layout and datatype are of the same kind: what is the same in their
+lines is looked up once. Only numbers and keys differ, and the kernel writes them. A message with
+anything unusual is left to ``Lines``.
 """
 
 from __future__ import annotations
@@ -29,7 +31,13 @@ from dcpinspect.output.export.line_programs import (
     story_parts,
 )
 from dcpinspect.output.export.row_text import RowWriter, alike, completed, write_rows
-from dcpinspect.output.render.message_lines import SAID_ONCE, Lines, WordField, body_text, key_prefix
+from dcpinspect.output.render.message_lines import (
+    SAID_ONCE,
+    Lines,
+    WordField,
+    body_text,
+    key_prefix,
+)
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers, numbers_at
 from dcpinspect.protocol.decode import BAD_PREFIX
 from dcpinspect.protocol.fields import FieldKind
@@ -49,7 +57,14 @@ _LAYOUT_BITS = 12
 _LATEST_NS = 253_402_300_800 * 10**9
 """The year 10000, in nanoseconds since 1970."""
 
-_HAS_PREFIX = np.array([*(layout.key is not None and layout.key.kind is FieldKind.KEY for layout in LAYOUTS), False, False], dtype=np.bool_)
+_HAS_PREFIX = np.array(
+    [
+        *(layout.key is not None and layout.key.kind is FieldKind.KEY for layout in LAYOUTS),
+        False,
+        False,
+    ],
+    dtype=np.bool_,
+)
 _SAID_ONCE = np.isin(np.arange(256), np.array(SAID_ONCE))
 
 
@@ -66,15 +81,22 @@ class _Kind:
 
 
 class LineRows:
-    """Makes the lines of a reading as ``Lines`` does; remembers the kinds of messages that it has met."""
+    """Makes the lines of a reading as ``Lines`` does; remembers the kinds of messages that it has
+    met.
+    """
 
     def __init__(
-        self, lines: Lines, style: Callable[[MessageBatch, int], tuple[str, str]], groups: Callable[[RowNumbers], RowNumbers] | None = None
+        self,
+        lines: Lines,
+        style: Callable[[MessageBatch, int], tuple[str, str]],
+        groups: Callable[[RowNumbers], RowNumbers] | None = None,
     ) -> None:
-        """``style``: returns what stands before and after the line of a message, to give it its colour.
+        """``style``: returns what stands before and after the line of a message, to give it its
+        colour.
 
-        It is called for one message of each kind. ``groups``: returns a number below 256 for each message of the batch that is being
-        written; messages with different numbers can have different styles.
+        It is called for one message of each kind. ``groups``: returns a number below 256 for each
+        message of the batch that is being written; messages with different numbers can have
+        different styles.
         """
         self.lines = lines
         self.groups = groups
@@ -90,10 +112,15 @@ class LineRows:
         return self.lines.time_format in TIME_FORMS
 
     def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes | memoryview]:
-        """Yields the lines of these messages in order, many in a piece. A piece is only valid until the next one is made."""
+        """Yields the lines of these messages in order, many in a piece. A piece is only valid until
+        the next one is made.
+        """
         times = self.lines.shown_times(batch.time_ns[rows])
         if not self.is_for_kernel or not write_rows.is_compiled:
-            yield from (self.ordinary(batch, index, shown) for index, shown in zip(rows.tolist(), times.tolist(), strict=True))
+            yield from (
+                self.ordinary(batch, index, shown)
+                for index, shown in zip(rows.tolist(), times.tolist(), strict=True)
+            )
             return
         for first in range(0, len(rows), SLICE):
             part, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
@@ -104,30 +131,50 @@ class LineRows:
         before, behind = self._style(batch, index)
         return f"{before}{self.lines.line_at(batch, index, shown_ns)}{behind}\n".encode()
 
-    def written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> tuple[ByteArray, IntArray]:
-        """Returns the lines of at most ``SLICE`` messages, and where each ends. The result is only valid until the next call."""
+    def written(
+        self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers
+    ) -> tuple[ByteArray, IntArray]:
+        """Returns the lines of at most ``SLICE`` messages, and where each ends. The result is only
+        valid until the next call.
+        """
         run = _Run(self, batch, rows, times)
-        room = self._writer.sizes(run.program) + run.columns[COLUMN["key_size"]].clip(0) + run.columns[COLUMN["told_size"]]
+        room = (
+            self._writer.sizes(run.program)
+            + run.columns[COLUMN["key_size"]].clip(0)
+            + run.columns[COLUMN["told_size"]]
+        )
         room += self._writer.texts.longest_fragment
         side = np.frombuffer(bytes(run.side) or b" ", np.uint8)
-        text, ends = self._writer.write(run.program, run.columns, (batch.data, side), base=batch.start[rows], room=int(room.sum()))
+        text, ends = self._writer.write(
+            run.program,
+            run.columns,
+            (batch.data, side),
+            base=batch.start[rows],
+            room=int(room.sum()),
+        )
         left = np.flatnonzero(ends < 0)
         if not len(left):
             return text, ends
-        lines = {place: self.ordinary(batch, int(rows[place]), int(times[place])) for place in left.tolist()}
+        lines = {
+            place: self.ordinary(batch, int(rows[place]), int(times[place]))
+            for place in left.tolist()
+        }
         text = np.frombuffer(b"".join(completed(text, ends, lines.__getitem__)), np.uint8)
         more = np.zeros(len(ends), np.int64)
         more[left] = [len(line) for line in lines.values()]
         return text, np.maximum.accumulate(ends.clip(0)) + np.cumsum(more)
 
-    # -- what is remembered -----------------------------------------------------------------------------
+    # -- what is remembered
+    # -----------------------------------------------------------------------------
 
     @property
     def _is_full(self) -> bool:
         return len(self._kinds) + len(self._programs) + self._writer.texts.count > MAX_REMEMBERED
 
     def kind(self, key: int, batch: MessageBatch, index: int) -> _Kind | None:
-        """Returns the kind with this key, made from one of its messages; None: its lines are left to Python."""
+        """Returns the kind with this key, made from one of its messages; None: its lines are left
+        to Python.
+        """
         known = self._kinds.get(key)
         if known is None and not self._is_full:
             parts = story_parts(batch, index)
@@ -137,15 +184,24 @@ class LineRows:
         return known
 
     def program(self, kind: int, shape: tuple[int, ...], batch: MessageBatch, index: int) -> int:
-        """Returns the number of the program for messages of a kind and a shape, made from one of them; -1 if they are left to Python.
+        """Returns the number of the program for messages of a kind and a shape, made from one of
+        them; -1 if they are left to Python.
 
         The shape begins with a number for each part that ``Present`` names.
         """
         number = self._programs.get((kind, *shape), -1)
         if number < 0 and not self._is_full:
             program = LineProgram(self._writer.builder(), self.lines, batch, index)
-            present = Present(bool(shape[0] & 1), bool(shape[0] & 2), bool(shape[0] & 4), bool(shape[0] & 8), shape[0] >> 4)
-            number = self._writer.add(program.build(self._style(batch, index), present, self._kinds[kind].parts))
+            present = Present(
+                bool(shape[0] & 1),
+                bool(shape[0] & 2),
+                bool(shape[0] & 4),
+                bool(shape[0] & 8),
+                shape[0] >> 4,
+            )
+            number = self._writer.add(
+                program.build(self._style(batch, index), present, self._kinds[kind].parts)
+            )
             self._programs[kind, *shape] = number
         return number
 
@@ -155,16 +211,24 @@ class LineRows:
         None if the memory for texts is full, or Python must measure its width.
         """
         text = key_prefix(batch, index, is_narrow=self.lines.is_narrow)
-        return self._writer.texts.fragment(text.encode()) if text.isascii() and not self._is_full else None
+        return (
+            self._writer.texts.fragment(text.encode())
+            if text.isascii() and not self._is_full
+            else None
+        )
 
 
 class _Run:
     """Some messages of a batch on their way through the kernel."""
 
-    def __init__(self, of: LineRows, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> None:
+    def __init__(
+        self, of: LineRows, batch: MessageBatch, rows: RowNumbers, times: RowNumbers
+    ) -> None:
         self._of, self._batch, self._rows = of, batch, rows
         # columns of consecutive messages need no copy
-        self._at: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) == rows[-1] - rows[0] + 1 else rows
+        self._at: Any = (
+            slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) == rows[-1] - rows[0] + 1 else rows
+        )
         self.side = bytearray()
         """Keys of earlier messages, and stories that Python has made."""
         self._plain = self._plain_rows(times)
@@ -178,7 +242,11 @@ class _Run:
     def _plain_rows(self, times: RowNumbers) -> BoolArray:
         """Returns which messages have nothing unusual, as far as columns tell."""
         batch, at = self._batch, self._at
-        plain: BoolArray = np.isin(batch.decoded.problem[at], (0, BAD_PREFIX)) & ~batch.heuristic[at] & (np.abs(times) < _LATEST_NS)
+        plain: BoolArray = (
+            np.isin(batch.decoded.problem[at], (0, BAD_PREFIX))
+            & ~batch.heuristic[at]
+            & (np.abs(times) < _LATEST_NS)
+        )
         if self._of.lines.time_format in ("absolute", "epoch"):
             plain &= times >= 0
         if len(batch.missing.row):
@@ -187,21 +255,31 @@ class _Run:
 
     def _fill_keys(self) -> None:
         batch, decoded, rows, at = self._batch, self._batch.decoded, self._rows, self._at
-        size = np.where((decoded.key.size[at] > 0) & decoded.hides_key[at], -1, decoded.key.size[at])
+        size = np.where(
+            (decoded.key.size[at] > 0) & decoded.hides_key[at], -1, decoded.key.size[at]
+        )
         self._set("key_start", decoded.key.start[at])
         self._set("key_size", size)
         self._key_of[size >= 0] = OWN
         if batch.redactor is not None:
             self._plain &= (size <= 0) | ~batch.has_private_key(rows)
-        collection = np.where(_given(decoded.collection_id, at), decoded.collection_id.values[at].view(np.int64), 0)
+        collection = np.where(
+            _given(decoded.collection_id, at), decoded.collection_id.values[at].view(np.int64), 0
+        )
         named = np.flatnonzero((collection > 0) & (size >= 0) & self._plain)
         named = named[_HAS_PREFIX[decoded.layout[rows[named]]]]
         pairs = distinct(batch.connection[rows[named]] << 32 | collection[named])[1]
-        moments = batch.names.moments(int(batch.row[rows[0]]), int(batch.row[rows[-1]]))  # rows from which on names of collections differ
-        pairs = pairs * (len(moments) + 1) + np.searchsorted(moments, batch.row[rows[named]], side="right")
+        moments = batch.names.moments(
+            int(batch.row[rows[0]]), int(batch.row[rows[-1]])
+        )  # rows from which on names of collections differ
+        pairs = pairs * (len(moments) + 1) + np.searchsorted(
+            moments, batch.row[rows[named]], side="right"
+        )
         self._fill_prefixes(pairs, named)
         asking = np.flatnonzero((size < 0) & self._plain)
-        asking = asking[~_SAID_ONCE[decoded.opcode[rows[asking]]] & _given(batch.request_row, rows[asking])]
+        asking = asking[
+            ~_SAID_ONCE[decoded.opcode[rows[asking]]] & _given(batch.request_row, rows[asking])
+        ]
         if len(asking):
             self._fill_asked(asking)
         size = self.columns[COLUMN["key_size"]]
@@ -209,12 +287,16 @@ class _Run:
         np.maximum(size, 0, out=size)
 
     def _fill_prefixes(self, pairs: RowNumbers, places: RowNumbers) -> None:
-        """Fills in the texts before the keys of the rows at these places. Equal ``pairs`` have equal texts."""
+        """Fills in the texts before the keys of the rows at these places. Equal ``pairs`` have
+        equal texts.
+        """
         first, inverse = distinct(pairs)
         if len(first) > MAX_REMEMBERED:
             self._plain[places] = False
             return
-        found = [self._of.prefix(self._batch, int(self._rows[places[one]])) for one in first.tolist()]
+        found = [
+            self._of.prefix(self._batch, int(self._rows[places[one]])) for one in first.tolist()
+        ]
         texts = np.array([-1 if one is None else one for one in found], dtype=np.int64)[inverse]
         self._plain[places[texts < 0]] = False
         self.columns[COLUMN["prefix"], places] = np.maximum(texts, 0)
@@ -222,15 +304,25 @@ class _Run:
     def _fill_asked(self, asking: RowNumbers) -> None:
         """Fills in the keys of the requests that belong to the rows at these places."""
         batch, decoded = self._batch, self._batch.decoded
-        start, size, whose = self.columns[COLUMN["key_start"]], self.columns[COLUMN["key_size"]], self._key_of
+        start, size, whose = (
+            self.columns[COLUMN["key_start"]],
+            self.columns[COLUMN["key_size"]],
+            self._key_of,
+        )
         request = batch.request_row.values[self._rows[asking]].astype(np.int64)
         place = batch.index_of(request)
         is_here = (place >= 0) & (place < len(batch))
         is_here[is_here] = batch.row[place[is_here]] == request[is_here]
         here, place = asking[is_here], place[is_here]
         start[here], whose[here] = decoded.key.start[place], ASKED_HERE
-        size[here] = np.where((decoded.key.size[place] > 0) & ~decoded.hides_key[place], decoded.key.size[place], -1)
-        unusual = np.isin(place, batch.missing.row) if len(batch.missing.row) else np.zeros(len(place), dtype=np.bool_)
+        size[here] = np.where(
+            (decoded.key.size[place] > 0) & ~decoded.hides_key[place], decoded.key.size[place], -1
+        )
+        unusual = (
+            np.isin(place, batch.missing.row)
+            if len(batch.missing.row)
+            else np.zeros(len(place), dtype=np.bool_)
+        )
         if batch.redactor is not None:
             unusual |= batch.has_private_key(place)
         self._plain[here[unusual]] = False
@@ -244,10 +336,13 @@ class _Run:
         self.columns[COLUMN[name]] = values
 
     def _fill_numbers(self, times: RowNumbers) -> RowNumbers:
-        """Fills in the columns of numbers; returns, as bits, which of those that not all messages have are there."""
+        """Fills in the columns of numbers; returns, as bits, which of those that not all messages
+        have are there.
+        """
         batch, at = self._batch, self._at
         rtt, is_answer = batch.rtt_ns.values[at], _given(batch.rtt_ns, at)
-        # how a half is rounded depends on the binary form of the number, so such lines are left to Python
+        # how a half is rounded depends on the binary form of the number, so such lines are left to
+        # Python
         self._plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
         vbucket = batch.vbuckets_of(self._rows)
         self._set("time_ns", times)
@@ -255,18 +350,26 @@ class _Run:
             self._set(name, getattr(batch, name)[at])
         present: RowNumbers = np.zeros(len(times), np.int64)
         for bit, (name, numbers, where) in enumerate(
-            (("vbucket", vbucket, slice(None)), ("sid", batch.decoded.sid, at), ("rtt_ns", batch.rtt_ns, at))
+            (
+                ("vbucket", vbucket, slice(None)),
+                ("sid", batch.decoded.sid, at),
+                ("rtt_ns", batch.rtt_ns, at),
+            )
         ):
             self._set(name, numbers.values[where].view(np.int64))
             present |= _given(numbers, where).astype(np.int64) << bit
         return present
 
     def _chosen(self) -> RowNumbers:
-        """Returns the program of each row: by its kind, by which parts its line has, and by numbers of its story."""
+        """Returns the program of each row: by its kind, by which parts its line has, and by numbers
+        of its story.
+        """
         batch, key = self._batch, self._keys()
         first, kind = distinct(key)
         has_body = np.zeros(len(key), dtype=np.bool_)
-        known = [self._of.kind(int(key[one]), batch, int(self._rows[one])) for one in first.tolist()]
+        known = [
+            self._of.kind(int(key[one]), batch, int(self._rows[one])) for one in first.tolist()
+        ]
         for number, found in enumerate(known):
             if found is None:
                 self._plain[kind == number] = False
@@ -284,12 +387,16 @@ class _Run:
             if found is not None and (found.parts or found.reads_value):
                 told_by_numbers.append((number, int(key[one]), found, shape))
             elif found is not None:
-                programs[number] = self._of.program(int(key[one]), shape, batch, int(self._rows[one]))
+                programs[number] = self._of.program(
+                    int(key[one]), shape, batch, int(self._rows[one])
+                )
         chosen: RowNumbers = np.where(self._plain, programs[group], -1)
         for number, of_kind, found, shape in told_by_numbers:
             members = np.flatnonzero((group == number) & self._plain)
             for values, rows in alike(members, self._story_numbers(members, found)):
-                chosen[rows] = self._of.program(of_kind, (*shape, *values), batch, int(self._rows[rows[0]]))
+                chosen[rows] = self._of.program(
+                    of_kind, (*shape, *values), batch, int(self._rows[rows[0]])
+                )
         return chosen
 
     def _keys(self) -> RowNumbers:
@@ -315,14 +422,20 @@ class _Run:
         return key
 
     def _story_numbers(self, members: RowNumbers, kind: _Kind) -> list[RowNumbers]:
-        """Returns what the text of a story depends on, besides its numbers: words, which numbers are 0, and where the value begins."""
+        """Returns what the text of a story depends on, besides its numbers: words, which numbers
+        are 0, and where the value begins.
+        """
         decoded, at = self._batch.decoded, self._rows[members]
         found = [decoded.value.start[at] - self._batch.start[at]] if kind.reads_value else []
         for part, place in kind.parts:
             if place is not None and (isinstance(part, WordField) or not part.tells_zero):
                 section = decoded.value.start[at] if place.is_in_value else decoded.extras_at[at]
-                values = numbers_at(self._batch.data, section + place.offset, place.size).astype(np.int64)
-                found.append(values if isinstance(part, WordField) else (values != 0).astype(np.int64))
+                values = numbers_at(self._batch.data, section + place.offset, place.size).astype(
+                    np.int64
+                )
+                found.append(
+                    values if isinstance(part, WordField) else (values != 0).astype(np.int64)
+                )
         return found
 
     def _tell(self, members: RowNumbers) -> None:
@@ -331,21 +444,27 @@ class _Run:
         is_pure = len(members) > 1 and _says_the_same(batch, int(self._rows[members[0]]))
         for place in members.tolist():
             index = int(self._rows[place])
-            said = _without_opaque(batch, index) if is_pure and batch.length[index] <= _SHORT else b""
+            said = (
+                _without_opaque(batch, index) if is_pure and batch.length[index] <= _SHORT else b""
+            )
             if (text := known.get(said)) is None:
                 text = body_text(batch, index)
                 if said:
                     known[said] = text
-            self.columns[COLUMN["told_start"], place], self.columns[COLUMN["told_size"], place] = len(self.side), len(text)
+            self.columns[COLUMN["told_start"], place], self.columns[COLUMN["told_size"], place] = (
+                len(self.side),
+                len(text),
+            )
             self.side += text.encode()
             self._plain[place] = text.isascii()  # for other texts, Python must measure the width
 
 
 def _says_the_same(batch: MessageBatch, index: int) -> bool:
-    """Returns whether messages like this one that have equal bytes have equal stories: those of each connection are often the same.
+    """Returns whether messages like this one that have equal bytes have equal stories: those of
+    each connection are often the same.
 
-    Not so for keys of documents, compressed values, system events, and values of stream requests: these depend on what the connection has
-    settled, and on the names of collections that are known.
+    Not so for keys of documents, compressed values, system events, and values of stream requests:
+    these depend on what the connection has settled, and on the names of collections that are known.
     """
     decoded, layout = batch.decoded, batch.layout_of(index)
     if (
@@ -355,7 +474,11 @@ def _says_the_same(batch: MessageBatch, index: int) -> bool:
         or (layout.key is not None and layout.key.kind is FieldKind.KEY)
     ):
         return False
-    return decoded.opcode[index] != Opcode.DCP_STREAM_REQ or bool(decoded.is_response[index]) or decoded.value.size[index] <= 0
+    return (
+        decoded.opcode[index] != Opcode.DCP_STREAM_REQ
+        or bool(decoded.is_response[index])
+        or decoded.value.size[index] <= 0
+    )
 
 
 def _without_opaque(batch: MessageBatch, index: int) -> bytes:
@@ -364,5 +487,9 @@ def _without_opaque(batch: MessageBatch, index: int) -> bytes:
 
 
 def _given(numbers: NumberColumn, at: Any) -> BoolArray:
-    given: BoolArray = np.ones(len(numbers.values), dtype=np.bool_)[at] if numbers.valid is None else numbers.valid[at]
+    given: BoolArray = (
+        np.ones(len(numbers.values), dtype=np.bool_)[at]
+        if numbers.valid is None
+        else numbers.valid[at]
+    )
     return given

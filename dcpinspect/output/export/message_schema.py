@@ -10,7 +10,17 @@ from dcpinspect.protocol.layouts import LAYOUTS
 
 _HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
 _HEX = {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
-_TEXT = {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"hex": _HEX}, "required": ["hex"], "additionalProperties": False}]}
+_TEXT = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"hex": _HEX},
+            "required": ["hex"],
+            "additionalProperties": False,
+        },
+    ]
+}
 _COUNT = {"type": "integer", "minimum": 0}
 _WORDS = {"type": "array", "items": {"type": "string"}}
 _ANY_JSON = {"type": ["object", "array", "string", "number", "boolean", "null"]}
@@ -33,25 +43,43 @@ def _of_field(spec: Field) -> dict[str, Any]:
 
 
 def _specific() -> dict[str, Any]:
-    """Returns the keys that only some messages have, from all layouts; a key of two types allows both."""
+    """Returns the keys that only some messages have, from all layouts; a key of two types allows
+    both.
+    """
     forms_of: dict[str, list[dict[str, Any]]] = {}
     for layout in LAYOUTS:
         for item in (*layout.extras, *layout.value):
             if isinstance(item, RecordList):
                 single = len(item.fields) == 1
                 inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
-                records = {"type": "string"} if single else {"type": "object", "properties": inner, "required": list(inner)}
-                _add(forms_of, item.name, {"type": "array", "items": records, "description": item.doc})
+                records = (
+                    {"type": "string"}
+                    if single
+                    else {"type": "object", "properties": inner, "required": list(inner)}
+                )
+                _add(
+                    forms_of,
+                    item.name,
+                    {"type": "array", "items": records, "description": item.doc},
+                )
                 continue
             for slot in item.slots:
-                kinds: dict[str, dict[str, Any]] = {"u64": _COUNT, "u32": _COUNT, "bool": {"type": "boolean"}, "string": _TEXT}
+                kinds: dict[str, dict[str, Any]] = {
+                    "u64": _COUNT,
+                    "u32": _COUNT,
+                    "bool": {"type": "boolean"},
+                    "string": _TEXT,
+                }
                 _add(forms_of, slot.name, {**kinds[slot.kind], "description": slot.doc})
             if item.name in ("key", "value") or item.reserved:
                 continue
             for name in (item.name, item.alias):
                 if name:
                     _add(forms_of, name, {**_nullable(_of_field(item)), "description": item.doc})
-    return {name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in sorted(forms_of.items())}
+    return {
+        name: forms[0] if len(forms) == 1 else {"anyOf": forms}
+        for name, forms in sorted(forms_of.items())
+    }
 
 
 def _add(found: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
@@ -64,17 +92,40 @@ def message_schema() -> dict[str, Any]:
     """Returns the schema of one message object."""
     base: dict[str, Any] = {
         "schema": {"const": SCHEMA},
-        "row": {"type": "integer", "minimum": 1, "description": "number of the message in the reading, before any filter"},
+        "row": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "number of the message in the reading, before any filter",
+        },
         "file": _TEXT,
-        "frame": {"type": "integer", "minimum": 1, "description": "least packet number, in its file, that carried bytes of the message"},
-        "last_frame": {"type": "integer", "minimum": 1, "description": "greatest such packet number"},
-        "time": {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$", "description": "of the last such packet"},
+        "frame": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "least packet number, in its file, that carried bytes of the message",
+        },
+        "last_frame": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "greatest such packet number",
+        },
+        "time": {
+            "type": "string",
+            "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$",
+            "description": "of the last such packet",
+        },
         "connection": {"type": "integer", "minimum": 1},
         "client": {"type": "string"},
         "server": {"type": "string"},
         "direction": {"enum": ["c2s", "s2c"]},
-        "stream_offset": {**_COUNT, "description": "payload bytes of this direction before the message"},
-        "length": {"type": "integer", "minimum": 24, "description": "bytes of the whole message on the wire"},
+        "stream_offset": {
+            **_COUNT,
+            "description": "payload bytes of this direction before the message",
+        },
+        "length": {
+            "type": "integer",
+            "minimum": 24,
+            "description": "bytes of the whole message on the wire",
+        },
         "side": {"enum": ["request", "response"]},
         "magic": {"type": "integer", "minimum": 0, "maximum": 255},
         "opcode": {"type": "integer", "minimum": 0, "maximum": 255},
@@ -93,11 +144,17 @@ def message_schema() -> dict[str, Any]:
             }
         ),
         "opaque": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
-        "cas": {**_nullable(_HEX64), "description": "null for a session token, or if it is not in the capture"},
+        "cas": {
+            **_nullable(_HEX64),
+            "description": "null for a session token, or if it is not in the capture",
+        },
         "datatype": _WORDS,
         "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
         "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
-        "collection": {"type": ["string", "null"], "description": "its name, as scope.collection; ?0x8 where no message before told it"},
+        "collection": {
+            "type": ["string", "null"],
+            "description": "its name, as scope.collection; ?0x8 where no message before told it",
+        },
         "key": _nullable(_TEXT),
         "problems": {
             "type": "array",
@@ -127,7 +184,11 @@ def message_schema() -> dict[str, Any]:
         "request_stream_offset": _COUNT,
         "rtt_ns": {"type": "integer"},
         "sync": {"const": "heuristic"},
-        "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}, "description": "they tile the message"},
+        "fields": {
+            "type": "array",
+            "items": {"$ref": "#/$defs/field"},
+            "description": "they tile the message",
+        },
     }
     specific = {name: form for name, form in _specific().items() if name not in base}
     return {
@@ -149,9 +210,18 @@ def message_schema() -> dict[str, Any]:
                     "value": {"type": ["integer", "string", "boolean", "null"]},
                     "meaning": {"type": ["string", "null"]},
                     "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}},
-                    "inflated": {"const": True, "description": "offsets count in the uncompressed value"},
+                    "inflated": {
+                        "const": True,
+                        "description": "offsets count in the uncompressed value",
+                    },
                     "hidden": {"const": True, "description": "credentials"},
-                    "redacted": {"const": True, "description": "hex and value are a pseudonym; the size is that of the bytes on the wire"},
+                    "redacted": {
+                        "const": True,
+                        "description": (
+                            "hex and value are a pseudonym; the size is that of the "
+                            "bytes on the wire"
+                        ),
+                    },
                     "missing": {"const": True},
                 },
                 "required": ["name", "label", "offset", "size", "hex", "value", "meaning"],

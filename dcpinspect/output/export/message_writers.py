@@ -1,4 +1,6 @@
-"""Writers of messages in each format, batch by batch; ``formats`` says which format uses which writer."""
+"""Writers of messages in each format, batch by batch; ``formats`` says which format uses which
+writer.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Wishes:
 
     verbose: bool = False
     hex_grid: int = 0
-    """How often bytes were asked for: once: 16 per line; more often: the grid of the specification."""
+    """How often bytes were asked for: once: 16 per line; more often: the grid of the specification.
+    """
     fields: bool = True
     values: ValueLimit = "full"
     columns: Sequence[str] | None = None
@@ -40,7 +43,9 @@ class Wishes:
     colors: ColorRules | None = None
     """Colour rules of the user, for lines on a terminal with colour."""
     is_growing: bool = False
-    """Whether messages are waited for, so that the first of them do not tell how wide columns become."""
+    """Whether messages are waited for, so that the first of them do not tell how wide columns
+    become.
+    """
 
 
 class MessageWriter(Protocol):
@@ -61,7 +66,9 @@ class MessagePieces(Protocol):
 
 
 class LinesWriter:
-    """Writes lines, with the field table and the byte grid of each message if they are asked for."""
+    """Writes lines, with the field table and the byte grid of each message if they are asked
+    for.
+    """
 
     def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
         from dcpinspect.output.export.line_rows import LineRows
@@ -76,18 +83,26 @@ class LinesWriter:
         self._paint = target.painter()
         self._has_color = self._paint("x", "bold") != "x"
         self._colors = wishes.colors if self._has_color else None
-        self._rules: RowNumbers = np.empty(0, np.int64)  # the colour rule of each message of the batch
-        lines = LineRows(self._lines, self._colour, self._rules_of if self._colors is not None else None)
+        self._rules: RowNumbers = np.empty(
+            0, np.int64
+        )  # the colour rule of each message of the batch
+        lines = LineRows(
+            self._lines, self._colour, self._rules_of if self._colors is not None else None
+        )
         self._rows: MessagePieces = lines
         if wishes.hex_grid or wishes.verbose:
-            from dcpinspect.output.export.dump_rows import DumpRows  # deferred, as below: lines alone start without these modules
+            from dcpinspect.output.export.dump_rows import (
+                DumpRows,
+            )  # deferred, as below: lines alone start without these modules
 
             dumps = DumpRows(lines, self._details, self._limit) if wishes.hex_grid else None
             self._rows = dumps or lines
         if wishes.verbose:
             from dcpinspect.output.export.table_rows import TableRows
 
-            self._rows = TableRows(lines, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit)
+            self._rows = TableRows(
+                lines, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit
+            )
         self._has_heading = False
         if wishes.is_growing:
             self._put_heading()
@@ -113,7 +128,9 @@ class LinesWriter:
             return
         for index in rows.tolist():
             before, behind = self._colour(batch, index)
-            self._target.put(f"{before}{self._lines.line(batch, index)}{behind}\n{self._details(batch, index)}")
+            self._target.put(
+                f"{before}{self._lines.line(batch, index)}{behind}\n{self._details(batch, index)}"
+            )
 
     def _colour(self, batch: MessageBatch, index: int) -> tuple[str, str]:
         """Returns what stands before and after the line of a message to give it its colour."""
@@ -143,8 +160,15 @@ class LinesWriter:
         connection = int(batch.connection[index]) - 1
         ends = batch.endpoints.client[connection], batch.endpoints.server[connection]
         source, target = ends if batch.direction[index] == C2S else ends[::-1]
-        file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
-        location = f"frame {int(batch.last_frame[index])}{file}, stream offset {int(batch.stream_offset[index])}"
+        file = (
+            f" of {escape(batch.files[int(batch.last_file[index])])}"
+            if len(batch.files) > 1
+            else ""
+        )
+        location = (
+            f"frame {int(batch.last_frame[index])}{file}, stream offset "
+            f"{int(batch.stream_offset[index])}"
+        )
         lines = [f"{source} > {target}, {location}"]
         if self._wishes.hex_grid:
             draw = hex_dump if self._wishes.hex_grid == 1 else byte_grid
@@ -168,7 +192,9 @@ class JsonWriter:
 
         self._target = target
         self._frame = frame
-        self._rows = JsonRows(fields=wishes.fields, values=wishes.values, before=frame.BEFORE, after=frame.AFTER)
+        self._rows = JsonRows(
+            fields=wishes.fields, values=wishes.values, before=frame.BEFORE, after=frame.AFTER
+        )
 
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Writes these messages of a batch."""
@@ -199,12 +225,22 @@ class CsvWriter:
 
 
 class ColumnsWriter:
-    """Writes columns of the messages table, all or some, like any other table: Parquet and Arrow have no other form."""
+    """Writes columns of the messages table, all or some, like any other table: Parquet and Arrow
+    have no other form.
+    """
 
     def __init__(
-        self, target: Target, wishes: Wishes, table: Callable[[Any], TableWriter], *, is_text: bool = False, is_binary: bool = False
+        self,
+        target: Target,
+        wishes: Wishes,
+        table: Callable[[Any], TableWriter],
+        *,
+        is_text: bool = False,
+        is_binary: bool = False,
     ) -> None:
-        """``table``: begins a table with an Arrow schema. ``is_text``, ``is_binary``: attributes of the format."""
+        """``table``: begins a table with an Arrow schema. ``is_text``, ``is_binary``: attributes of
+        the format.
+        """
         import pyarrow as pa  # deferred: takes 0.1 s, and is needed only for chosen columns
 
         from dcpinspect.tables.arrow import arrow_schema
@@ -215,7 +251,9 @@ class ColumnsWriter:
         self._columns = wishes.columns or [column.name for column in COLUMNS]
         self._schema = arrow_schema(self._columns)
         if not is_binary and "time" in self._columns:  # times for people have all their digits
-            self._schema = self._schema.set(self._columns.index("time"), pa.field("time", pa.timestamp("ns", "UTC")))
+            self._schema = self._schema.set(
+                self._columns.index("time"), pa.field("time", pa.timestamp("ns", "UTC"))
+            )
         self._write, self._end = table(self._schema)
 
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
@@ -234,7 +272,9 @@ class ColumnsWriter:
         if self._schema == table.schema:
             return table
         return table.set_column(
-            self._columns.index("time"), self._schema.field("time"), pa.array(batch.time_ns[rows], self._schema.field("time").type)
+            self._columns.index("time"),
+            self._schema.field("time"),
+            pa.array(batch.time_ns[rows], self._schema.field("time").type),
         )
 
     def end(self) -> None:

@@ -19,7 +19,9 @@ class LineMarks:
             return
         need = int(numbers.max()) // 8 + 1
         if need > len(self._bits):
-            self._bits = np.concatenate((self._bits, np.zeros(max(need, 2 * len(self._bits)) - len(self._bits), np.uint8)))
+            self._bits = np.concatenate(
+                (self._bits, np.zeros(max(need, 2 * len(self._bits)) - len(self._bits), np.uint8))
+            )
         np.bitwise_or.at(self._bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
 
     def has(self, numbers: IntArray) -> BoolArray:
@@ -30,9 +32,13 @@ class LineMarks:
         return is_marked
 
     def within(self, first: int, count: int) -> IntArray:
-        """Returns which of the ``count`` numbers from ``first`` on are in the set, as distances from ``first``."""
+        """Returns which of the ``count`` numbers from ``first`` on are in the set, as distances
+        from ``first``.
+        """
         start = first // 8
-        bits = np.unpackbits(self._bits[start : (first + count) // 8 + 1], bitorder="little")[first - 8 * start :][:count]
+        bits = np.unpackbits(self._bits[start : (first + count) // 8 + 1], bitorder="little")[
+            first - 8 * start :
+        ][:count]
         distances: IntArray = np.flatnonzero(bits)
         return distances
 

@@ -10,13 +10,17 @@ TENTHS_TO = 1 << 31
 
 @inline
 def tenth(value: int) -> int:
-    """Returns a tenth of a number from 0 to ``TENTHS_TO``, rounded down. A division that handles signs takes a third more time."""
+    """Returns a tenth of a number from 0 to ``TENTHS_TO``, rounded down. A division that handles
+    signs takes a third more time.
+    """
     return value * 0xCCCC_CCCD >> 35
 
 
 @inline
 def put_number(out: ByteArray, at: int, high: int, low: int) -> int:
-    """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64 bits within signed arithmetic."""
+    """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64
+    bits within signed arithmetic.
+    """
     start = at
     if high > 0:
         value = high
@@ -47,7 +51,8 @@ def put_number(out: ByteArray, at: int, high: int, low: int) -> int:
 
 @inline
 def put_unsigned(out: ByteArray, at: int, value: int, width: int) -> int:
-    """Writes the unsigned number whose 64 bits ``value`` has, at the right end of a column of less than 19 letters, which grows if needed.
+    """Writes the unsigned number whose 64 bits ``value`` has, at the right end of a column of less
+    than 19 letters, which grows if needed.
 
     Returns the place behind it.
     """
@@ -71,7 +76,9 @@ def put_integer(out: ByteArray, at: int, value: int) -> int:
     """Writes a signed integer in decimal; returns the place behind it."""
     if value < 0:
         out[at] = 45
-        return put_unsigned(out, at + 1, -value, 0)  # the least number stays negative, but its bits are the right unsigned number
+        return put_unsigned(
+            out, at + 1, -value, 0
+        )  # the least number stays negative, but its bits are the right unsigned number
     return put_number(out, at, value // 1_000_000_000, value % 1_000_000_000)
 
 
@@ -87,7 +94,9 @@ def wire_number(data: ByteArray, start: int, size: int) -> int:
 @inline
 def hex_digit(value: int) -> int:
     """Returns the letter of a hexadecimal digit."""
-    return 48 + value + (39 if value > 9 else 0)  # measured: an array of letters takes five times as long
+    return (
+        48 + value + (39 if value > 9 else 0)
+    )  # measured: an array of letters takes five times as long
 
 
 @inline
@@ -121,13 +130,17 @@ def put_two(out: ByteArray, at: int, value: int) -> int:
 
 @inline
 def put_seconds(out: ByteArray, at: int, seconds: int, separator: int) -> int:
-    """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place behind them."""
+    """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place
+    behind them.
+    """
     days, rest = seconds // 86400, seconds % 86400
     # the date of a day number, by eras of 400 years that begin on 1 March
     shifted = days + 719468
     era = shifted // 146097
     day_of_era = shifted - era * 146097
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    year_of_era = (
+        day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096
+    ) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     month_index = (5 * day_of_year + 2) // 153
     day = day_of_year - (153 * month_index + 2) // 5 + 1
@@ -159,7 +172,9 @@ def put_fraction(out: ByteArray, at: int, value: int, digits: int) -> int:
 
 @inline
 def put_time(out: ByteArray, at: int, time_ns: int, separator: int) -> int:
-    """Writes a capture time with nine digits, and ``separator`` between date and time of day; returns the place behind it."""
+    """Writes a capture time with nine digits, and ``separator`` between date and time of day;
+    returns the place behind it.
+    """
     at = put_seconds(out, at, time_ns // 1_000_000_000, separator)
     out[at] = 46
     return put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
@@ -167,7 +182,9 @@ def put_time(out: ByteArray, at: int, time_ns: int, separator: int) -> int:
 
 @inline
 def put_right(out: ByteArray, at: int, width: int) -> int:
-    """Moves what stands behind the last blank to the right end of a column of this width; returns the place behind it."""
+    """Moves what stands behind the last blank to the right end of a column of this width; returns
+    the place behind it.
+    """
     start, columns = at, 0
     while out[start - 1] != 32:
         start -= 1
@@ -184,7 +201,9 @@ def put_right(out: ByteArray, at: int, width: int) -> int:
 
 @inline
 def put_elapsed(out: ByteArray, at: int, time_ns: int, width: int) -> int:
-    """Writes nanoseconds as seconds with six digits, at the right end of a column that is behind a blank; returns the place behind them."""
+    """Writes nanoseconds as seconds with six digits, at the right end of a column that is behind a
+    blank; returns the place behind them.
+    """
     micros = abs(time_ns) // 1000
     if time_ns >= 0:
         at = put_unsigned(out, at, micros // 1_000_000, width - 7)
@@ -206,7 +225,9 @@ def put_epoch(out: ByteArray, at: int, time_ns: int) -> int:
 
 @inline
 def put_millis(out: ByteArray, at: int, time_ns: int) -> int:
-    """Writes nanoseconds, rounded, as milliseconds with three digits; returns the place behind them."""
+    """Writes nanoseconds, rounded, as milliseconds with three digits; returns the place behind
+    them.
+    """
     micros = (time_ns + 500) // 1000
     at = put_integer(out, at, micros // 1000)
     out[at] = 46
@@ -215,7 +236,9 @@ def put_millis(out: ByteArray, at: int, time_ns: int) -> int:
 
 @inline
 def put_wire_time(out: ByteArray, at: int, data: ByteArray, start: int) -> int:
-    """Writes the time in four bytes of the message, or that there is none; returns the place behind it."""
+    """Writes the time in four bytes of the message, or that there is none; returns the place behind
+    it.
+    """
     seconds = wire_number(data, start, 4)
     if seconds == 0:
         out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 111, 110, 101
@@ -227,13 +250,16 @@ def put_wire_time(out: ByteArray, at: int, data: ByteArray, start: int) -> int:
 
 @inline
 def put_cas_time(out: ByteArray, at: int, data: ByteArray, start: int, is_remark: int) -> int:
-    """Writes when a CAS was made, as a JSON string, or null if it contains no time; with ``is_remark``, in brackets, or nothing.
+    """Writes when a CAS was made, as a JSON string, or null if it contains no time; with
+    ``is_remark``, in brackets, or nothing.
 
     Returns the place behind it. See ``meanings.cas_time``.
     """
     high, low = 0, 0
     for i in range(8):
-        byte = data[start + i] if i < 6 else 0  # the last two bytes are a counter, not part of the time
+        byte = (
+            data[start + i] if i < 6 else 0
+        )  # the last two bytes are a counter, not part of the time
         low = low * 256 + byte
         high = high * 256 + low // 1_000_000_000
         low %= 1_000_000_000
@@ -250,13 +276,21 @@ def put_cas_time(out: ByteArray, at: int, data: ByteArray, start: int, is_remark
     if low > 0:
         out[at] = 46
         at = put_fraction(out, at + 1, low // 1_000_000, 3)
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 32, 85, 84, 67, 41 if is_remark else 34
+    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = (
+        32,
+        85,
+        84,
+        67,
+        41 if is_remark else 34,
+    )
     return at + 5
 
 
 @inline
 def put_remark(out: ByteArray, at: int, data: ByteArray, start: int, size: int) -> int:
-    """Writes a number of the message in brackets, unless it has only one digit; returns the place behind it."""
+    """Writes a number of the message in brackets, unless it has only one digit; returns the place
+    behind it.
+    """
     above = 0
     for i in range(size - 1):
         above |= data[start + i]
@@ -270,7 +304,9 @@ def put_remark(out: ByteArray, at: int, data: ByteArray, start: int, size: int) 
 
 @inline
 def put_offsets(out: ByteArray, at: int, place: int, size: int, width: int) -> int:
-    """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()``, and blanks up to ``width`` letters; returns the place behind them."""
+    """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()``, and blanks up to ``width`` letters; returns
+    the place behind them.
+    """
     start = at
     out[at] = 40
     at += 1

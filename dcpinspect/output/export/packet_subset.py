@@ -1,10 +1,12 @@
 """Writes the packets that carried chosen messages, as a capture of their own.
 
-While the captures are read, wanted packets are marked, one bit each. Then the captures are read again, and marked packets are written. Data
-from a pipe cannot be read again, so its packets are kept in a temporary file meanwhile.
+While the captures are read, wanted packets are marked, one bit each. Then the captures are read
+again, and marked packets are written. Data from a pipe cannot be read again, so its packets are
+kept in a temporary file meanwhile.
 
-For TLS, the packets of whole records are wanted, because nobody could decrypt parts of them. TLS secrets are written only on request, and
-are never copied from the captures. If plain text is asked for instead, packets are made from the messages (``plain_packets``).
+For TLS, the packets of whole records are wanted, because nobody could decrypt parts of them. TLS
+secrets are written only on request, and are never copied from the captures. If plain text is asked
+for instead, packets are made from the messages (``plain_packets``).
 """
 
 from __future__ import annotations
@@ -50,12 +52,18 @@ class PacketWishes:
     with_handshakes: bool = False
     """Whether the handshakes of connections are written, too."""
     with_secrets: bool = False
-    """Whether the secrets of TLS connections are written, with the handshakes, without which nobody can use them."""
+    """Whether the secrets of TLS connections are written, with the handshakes, without which nobody
+    can use them.
+    """
 
     decrypted: bool = False
-    """Whether messages of TLS are written in plain text, in packets made from them, instead of the captured packets."""
+    """Whether messages of TLS are written in plain text, in packets made from them, instead of the
+    captured packets.
+    """
     redactor: Redactor | None = None
-    """For ``decrypted``: packets are made from all messages, private data is replaced by zeros, and comments are left out."""
+    """For ``decrypted``: packets are made from all messages, private data is replaced by zeros, and
+    comments are left out.
+    """
 
     @property
     def is_private(self) -> bool:
@@ -83,7 +91,9 @@ class _File:
 
 
 class Subset:
-    """Follows a reading as its ``keeper``; use as a context manager. Give every batch to ``choose``, in order."""
+    """Follows a reading as its ``keeper``; use as a context manager. Give every batch to
+    ``choose``, in order.
+    """
 
     def __init__(self, wishes: PacketWishes | None = None) -> None:
         self.position = 0
@@ -107,7 +117,12 @@ class Subset:
             self._stack.enter_context(self._plain)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         with suppress(OSError):  # nobody wants what could not be written to temporary files by now
             self._stack.close()
 
@@ -115,7 +130,12 @@ class Subset:
         """Sets the reading that this is the keeper of, before it begins."""
         self._reading = reading
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
+    def keep(
+        self,
+        packets: PacketBatch | None,
+        chunks: Sequence[StreamChunk],
+        told: Sequence[BriefMessages],
+    ) -> None:
         """Takes packets, chunks and messages; see ``engine.Keeper``."""
         assert self._reading is not None
         if self._plain is not None:
@@ -138,7 +158,9 @@ class Subset:
         if self._with_handshakes:
             opening = self._openings.fresh(batch)
             carried, packets, made = self._where(batch, opening)
-            self._openings.add(batch.connection[opening[carried]], packets, batch.connection[made], batch.row[made])
+            self._openings.add(
+                batch.connection[opening[carried]], packets, batch.connection[made], batch.row[made]
+            )
 
     def kept(self, batch: MessageBatch, rows: RowNumbers) -> KeptPackets:
         """Returns where messages of the latest batch are, so that they can be marked later."""
@@ -152,7 +174,9 @@ class Subset:
             self._plain.want(kept.rows)
 
     def comment(self, place: MessagePlace, text: str) -> None:
-        """Marks the last packet of a message as wanted, and adds a comment to it; a packet can have several comments."""
+        """Marks the last packet of a message as wanted, and adds a comment to it; a packet can have
+        several comments.
+        """
         if self._plain is not None and self._is_made(place.connection):
             self._plain.comment(place.row, text)
             return
@@ -171,22 +195,32 @@ class Subset:
             return np.zeros(len(connections), np.bool_)
         if self._wishes.redactor is not None:
             return np.ones(len(connections), np.bool_)
-        open_connections = [connection for connection, about in self._reading.engine.tls.connections.items() if about.is_open]
+        open_connections = [
+            connection
+            for connection, about in self._reading.engine.tls.connections.items()
+            if about.is_open
+        ]
         return np.isin(connections, np.array(open_connections, np.int64))
 
     @property
     def names(self) -> list[str]:
-        """Names of the captures to read again; for captures that cannot be read again, of the files in which they were kept."""
+        """Names of the captures to read again; for captures that cannot be read again, of the files
+        in which they were kept.
+        """
         for file in self._files:
             if file.spool is not None:
                 file.spool.flush()
         assert self._reading is not None
         names = [file.name for file in self._reading.capture.files]
-        file_names = [name if file.spool is None else file.spool.name for file, name in zip(self._files, names, strict=False)]
+        file_names = [
+            name if file.spool is None else file.spool.name
+            for file, name in zip(self._files, names, strict=False)
+        ]
         return file_names + names[len(file_names) :]
 
     def write(self, sink: Sink, *, check: Callable[[], None] = lambda: None) -> int:
-        """Writes the wanted packets as pcapng, and returns their number. ``check`` is called now and then, and may raise an error.
+        """Writes the wanted packets as pcapng, and returns their number. ``check`` is called now
+        and then, and may raise an error.
 
         Raises OutputError if a file does not have its packets any more.
         """
@@ -194,24 +228,45 @@ class Subset:
         transport, tls = self._reading.engine.transport, self._reading.engine.tls.connections
         selected = self._connections.within(0, self._connections.end)
         open_tls = [
-            about for connection, about in sorted(tls.items()) if about.is_open and self._connections.has(np.array([connection]))[0]
+            about
+            for connection, about in sorted(tls.items())
+            if about.is_open and self._connections.has(np.array([connection]))[0]
         ]
         made = selected[self._are_made(selected)]
         if self._plain is not None:
             self._plain.want_ends(made)
         self.add(KeptPackets(*self._openings.of(self._connections)))
-        for packets in (packets for about in open_tls for packets in about.own if self._with_handshakes and self._plain is None):
+        for packets in (
+            packets
+            for about in open_tls
+            for packets in about.own
+            if self._with_handshakes and self._plain is None
+        ):
             self._marks.add(packets)
-        pairs = self._chosen.whole(transport.pair_of_connection, made) if self._reading.is_through else _NONE
+        pairs = (
+            self._chosen.whole(transport.pair_of_connection, made)
+            if self._reading.is_through
+            else _NONE
+        )
         companions = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
-        is_wanted = np.isin(companions[:, 0], self._marks.within(0, self._marks.end)) | (len(pairs) > 0)
+        is_wanted = np.isin(companions[:, 0], self._marks.within(0, self._marks.end)) | (
+            len(pairs) > 0
+        )
         self._marks.add(companions[is_wanted, 1])
         # without a TCP handshake, no reader would believe a direction with one message
         begun = selected if self._with_handshakes else made
         handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
-        talks = [finder for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None) if finder is not None]
+        talks = [
+            finder
+            for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None)
+            if finder is not None
+        ]
         captures = self._reading.capture.files
-        notes = [note for file in captures for note in file.notes] if self._wishes.redactor is None else []
+        notes = (
+            [note for file in captures for note in file.notes]
+            if self._wishes.redactor is None
+            else []
+        )
         if self._plain is not None and self._plain.note is not None:
             notes.append(self._plain.note)
         writer = PcapNgWriter(sink, list(dict.fromkeys(notes)))
@@ -232,12 +287,21 @@ class Subset:
         return written
 
     def _write(self, writer: PcapNgWriter, batch: PacketBatch, wanted: IntArray) -> int:
-        """Writes packets of a batch, and made packets whose places are before its end. Returns their number."""
+        """Writes packets of a batch, and made packets whose places are before its end. Returns
+        their number.
+        """
         written = len(wanted)
-        for plain, comments in self._plain.packets(batch.first_packet + len(batch)) if self._plain is not None else ():
-            before, wanted = np.split(wanted, [int(np.searchsorted(batch.first_packet + wanted, plain.packets[-1], "right"))])
+        for plain, comments in (
+            self._plain.packets(batch.first_packet + len(batch)) if self._plain is not None else ()
+        ):
+            before, wanted = np.split(
+                wanted,
+                [int(np.searchsorted(batch.first_packet + wanted, plain.packets[-1], "right"))],
+            )
             both, order = _joined(batch, before, plain)
-            comment_of = {len(before) + packet_index: text for packet_index, text in comments.items()}
+            comment_of = {
+                len(before) + packet_index: text for packet_index, text in comments.items()
+            }
             for index, text in self._commented(batch, before).items():
                 comment_of[int(np.searchsorted(before, index))] = text
             writer.write(both, order, comment_of)
@@ -247,7 +311,9 @@ class Subset:
 
     def _commented(self, batch: PacketBatch, wanted: IntArray) -> dict[int, str]:
         first = batch.first_packet
-        commented = wanted[np.isin(wanted + first, list(self._comments))].tolist() if self._comments else ()
+        commented = (
+            wanted[np.isin(wanted + first, list(self._comments))].tolist() if self._comments else ()
+        )
         return {packet: "\n".join(self._comments[first + packet]) for packet in commented}
 
     @property
@@ -255,9 +321,11 @@ class Subset:
         """Number of bytes that ``write`` reads, if known."""
         return self._reading.capture.size if self._reading is not None else None
 
-    def _where(self, batch: MessageBatch, rows: RowNumbers) -> tuple[RowNumbers, IntArray, RowNumbers]:
-        """Returns all pairs of a place among these messages and a packet with any of its bytes, and the messages from which packets are
-        made.
+    def _where(
+        self, batch: MessageBatch, rows: RowNumbers
+    ) -> tuple[RowNumbers, IntArray, RowNumbers]:
+        """Returns all pairs of a place among these messages and a packet with any of its bytes, and
+        the messages from which packets are made.
         """
         assert self._reading is not None
         transport = self._reading.engine.transport
@@ -269,11 +337,21 @@ class Subset:
         if self._plain is not None and len(made):
             order = np.lexsort((batch.stream_offset[made], flow[is_made]))
             flows, begin = np.unique(flow[is_made][order], return_index=True)
-            for number, message_rows in zip(flows.tolist(), np.split(made[order], begin[1:]), strict=True):
-                self._plain.keep(batch, message_rows, number, transport.first_seq(number // 2), self._carriers.of_flow(number))
+            for number, message_rows in zip(
+                flows.tolist(), np.split(made[order], begin[1:]), strict=True
+            ):
+                self._plain.keep(
+                    batch,
+                    message_rows,
+                    number,
+                    transport.first_seq(number // 2),
+                    self._carriers.of_flow(number),
+                )
         captured_rows = np.flatnonzero(~is_made)
         start = batch.stream_offset[rows[captured_rows]]
-        row_index, packets = self._carriers.packets(flow[captured_rows], start, start + batch.length[rows[captured_rows]])
+        row_index, packets = self._carriers.packets(
+            flow[captured_rows], start, start + batch.length[rows[captured_rows]]
+        )
         return captured_rows[row_index], packets, made
 
     def _note(self, packets: PacketBatch) -> None:
@@ -294,12 +372,15 @@ class Subset:
             except OSError as error:
                 folder = escape(os.path.dirname(file.spool.name))
                 problem = (
-                    f"{folder}: {error.strerror}; what comes through a pipe is kept there until it is written, TMPDIR names another folder"
+                    f"{folder}: {error.strerror}; what comes through a pipe is kept there "
+                    "until it is written, TMPDIR names another folder"
                 )
                 raise OutputError(problem) from error
 
     def _again(self, file: _File, name: str, *, is_whole: bool) -> Iterator[PacketBatch]:
-        """Yields the packets of a file, numbered as before, up to the last wanted one, or all that were read."""
+        """Yields the packets of a file, numbered as before, up to the last wanted one, or all that
+        were read.
+        """
         last = file.first_packet + file.packets if is_whole else self._marks.end
         packet_count = min(file.packets, last - file.first_packet)
         if packet_count <= 0:
@@ -312,15 +393,22 @@ class Subset:
                 self.position = before + capture.position
                 # comments may quote anything
                 options = batch.options if self._wishes.redactor is None else None
-                yield dataclasses.replace(batch, first_packet=file.first_packet + done, options=options)
+                yield dataclasses.replace(
+                    batch, first_packet=file.first_packet + done, options=options
+                )
                 done += len(batch)
                 if done >= packet_count:
                     return
-        raise OutputError(f"{escape(name)}: changed while it was read, so its packets are not those that were shown; nothing was written")
+        raise OutputError(
+            f"{escape(name)}: changed while it was read, so its packets are not those that "
+            "were shown; nothing was written"
+        )
 
 
 def _joined(batch: PacketBatch, rows: IntArray, made: PacketBatch) -> tuple[PacketBatch, IntArray]:
-    """Returns packets of a batch and made packets in one batch, and the order in which to write them."""
+    """Returns packets of a batch and made packets in one batch, and the order in which to write
+    them.
+    """
     packet = np.concatenate((batch.first_packet + rows, made.packets))
     options = np.zeros(len(packet), np.int64)
     if batch.options is not None:

@@ -1,8 +1,10 @@
-"""Makes packets that were not captured: chosen messages in plain text, as TCP segments between the same ends.
+"""Makes packets that were not captured: chosen messages in plain text, as TCP segments between the
+same ends.
 
-They replace packets that are encrypted, or that contain data which is to be redacted. Sequence numbers are those of the plain text, so
-bytes that are missing there leave a gap. Each packet has the time of the packet that completed its TLS record, and its place in the file.
-Plain text waits in files without names, so that they vanish with the process.
+They replace packets that are encrypted, or that contain data which is to be redacted. Sequence
+numbers are those of the plain text, so bytes that are missing there leave a gap. Each packet has
+the time of the packet that completed its TLS record, and its place in the file. Plain text waits in
+files without names, so that they vanish with the process.
 """
 
 from __future__ import annotations
@@ -36,10 +38,15 @@ MOST = 1 << 14
 TOGETHER = 4096
 """Number of pieces of messages that are made into packets at once."""
 WINDOW = 1 << 18
-"""Number of pieces that are sorted at once. If the bytes of a message are spread wider, some of its packets stand too late in the file."""
-_PIECE = np.dtype([(name, np.int64) for name in ("order", "time_ns", "flow", "offset", "at", "size", "row")])
-"""A stretch of a message: number and time of the packet that completed it; 2 * connection + direction, and stream offset; place in the
-file of bytes, and size; row of the message, which is ``_END`` for the FIN of a direction.
+"""Number of pieces that are sorted at once. If the bytes of a message are spread wider, some of its
+packets stand too late in the file.
+"""
+_PIECE = np.dtype(
+    [(name, np.int64) for name in ("order", "time_ns", "flow", "offset", "at", "size", "row")]
+)
+"""A stretch of a message: number and time of the packet that completed it; 2 * connection +
+direction, and stream offset; place in the file of bytes, and size; row of the message, which is
+``_END`` for the FIN of a direction.
 """
 _END = 0
 _PUSH = 8
@@ -48,12 +55,18 @@ _LINK, _IPV4, _TCP = 14, 20, 20
 
 
 class PlainPackets:
-    """Keeps messages in plain text, and makes packets of the wanted ones. Use as a context manager."""
+    """Keeps messages in plain text, and makes packets of the wanted ones. Use as a context
+    manager.
+    """
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         """``redactor``: replaces private data by zeros."""
         self._redactor = redactor
-        content = "plain text of a TLS connection" if redactor is None else "redacted messages of a connection"
+        content = (
+            "plain text of a TLS connection"
+            if redactor is None
+            else "redacted messages of a connection"
+        )
         self._remark = f"{content}, made by dcpinspect: not captured bytes"
         self._flows: dict[int, _Flow] = {}
         self._kept, self._wanted = LineMarks(), LineMarks()
@@ -81,19 +94,34 @@ class PlainPackets:
         """Remark for the file about its packets; None if none was made."""
         return self._remark.encode() if self._flows else None
 
-    def keep(self, batch: MessageBatch, rows: RowNumbers, flow: int, first_seq: tuple[int, int], carried: CarrierPieces) -> None:
-        """Keeps messages of one direction, by their places in the batch, in order; they are not wanted yet.
+    def keep(
+        self,
+        batch: MessageBatch,
+        rows: RowNumbers,
+        flow: int,
+        first_seq: tuple[int, int],
+        carried: CarrierPieces,
+    ) -> None:
+        """Keeps messages of one direction, by their places in the batch, in order; they are not
+        wanted yet.
 
-        ``first_seq``: sequence number of stream offset 0 of both directions. ``carried``: the pieces of this direction, in its order.
+        ``first_seq``: sequence number of stream offset 0 of both directions. ``carried``: the
+        pieces of this direction, in its order.
         """
         rows = rows[~self._kept.has(batch.row[rows])]
         if not len(rows) or not len(carried):
             return
         self._kept.add(batch.row[rows])
         if flow not in self._flows:
-            self._flows[flow] = _Flow.of(batch, int(rows[0]), first_seq[flow % 2], first_seq[1 - flow % 2])
+            self._flows[flow] = _Flow.of(
+                batch, int(rows[0]), first_seq[flow % 2], first_seq[1 - flow % 2]
+            )
         first, behind, order, time_ns = _stretches(carried)
-        data, data_start = (batch.data, batch.start[rows]) if self._redactor is None else _redacted(batch, rows, self._redactor)
+        data, data_start = (
+            (batch.data, batch.start[rows])
+            if self._redactor is None
+            else _redacted(batch, rows, self._redactor)
+        )
         start = batch.stream_offset[rows]
         end = start + batch.length[rows]
         low = np.searchsorted(behind, start, "right")
@@ -103,7 +131,12 @@ class PlainPackets:
         pieces = np.empty(len(message), _PIECE)
         pieces["offset"] = np.maximum(start[message], first[stretch])
         pieces["size"] = np.minimum(end[message], behind[stretch]) - pieces["offset"]
-        pieces["order"], pieces["time_ns"], pieces["flow"], pieces["row"] = order[stretch], time_ns[stretch], flow, batch.row[rows][message]
+        pieces["order"], pieces["time_ns"], pieces["flow"], pieces["row"] = (
+            order[stretch],
+            time_ns[stretch],
+            flow,
+            batch.row[rows][message],
+        )
         source = data_start[message] + pieces["offset"] - start[message]
         size = np.ascontiguousarray(pieces["size"])
         target = np.cumsum(size) - size
@@ -119,7 +152,9 @@ class PlainPackets:
         self._wanted.add(rows)
 
     def end(self, flow: int, offset: int, packet: int, time_ns: int) -> None:
-        """Remembers that a direction ends at a stream offset, as a packet shows: so readers of the file see what is missing at its end."""
+        """Remembers that a direction ends at a stream offset, as a packet shows: so readers of the
+        file see what is missing at its end.
+        """
         self._ended.append((packet, time_ns, flow, offset, 0, 0, _END))
 
     def want_ends(self, connections: IntArray) -> None:
@@ -137,16 +172,23 @@ class PlainPackets:
         if self._fresh or ended:
             pieces = np.concatenate([*self._fresh, np.array(ended, _PIECE)])
             self._fresh = []
-            self._put(self._pieces, pieces[np.lexsort((pieces["offset"], pieces["flow"], pieces["order"]))])
+            self._put(
+                self._pieces,
+                pieces[np.lexsort((pieces["offset"], pieces["flow"], pieces["order"]))],
+            )
 
     def packets(self, before: int | None = None) -> Iterator[tuple[PacketBatch, dict[int, str]]]:
-        """Yields packets with comments, whose places are before packet ``before`` of the reading; None: all remaining ones. Each packet
-        comes once.
+        """Yields packets with comments, whose places are before packet ``before`` of the reading;
+        None: all remaining ones. Each packet comes once.
         """
         self.settle()
         while True:
             self._fill()
-            count = len(self._window) if before is None else int(np.searchsorted(self._window["order"], before))
+            count = (
+                len(self._window)
+                if before is None
+                else int(np.searchsorted(self._window["order"], before))
+            )
             if not count:
                 return
             pieces, self._window = np.split(self._window, [min(count, TOGETHER)])
@@ -172,12 +214,17 @@ class PlainPackets:
             file.flush()
         except OSError as error:
             folder = escape(tempfile.gettempdir())
-            problem = f"{folder}: {error.strerror}; plain text is kept there until it is written, TMPDIR names another folder"
+            problem = (
+                f"{folder}: {error.strerror}; plain text is kept there until it is written, "
+                "TMPDIR names another folder"
+            )
             raise OutputError(problem) from error
 
     def _made(self, pieces: npt.NDArray[np.void]) -> tuple[PacketBatch, dict[int, str]]:
         """Returns the packets of sorted pieces; pieces that follow each other share a packet."""
-        flow, offset, data_at, size, order = (np.ascontiguousarray(pieces[name]) for name in ("flow", "offset", "at", "size", "order"))
+        flow, offset, data_at, size, order = (
+            np.ascontiguousarray(pieces[name]) for name in ("flow", "offset", "at", "size", "order")
+        )
         begins = np.ones(len(pieces), np.bool_)
         begins[1:] = (flow[1:] != flow[:-1]) | (order[1:] != order[:-1])
         for column in (offset, data_at):
@@ -195,7 +242,11 @@ class PlainPackets:
         known_flows = [self._flows[number] for number in numbers.tolist()]
         segments = _Segments(known_flows, flow_number, sizes)
         copy_pieces(text, piece, sizes, segments.data, segments.payload)
-        segments.complete(offsets, self._reached(flows, offsets + sizes + is_end), np.where(is_end, ACK | FIN, ACK | _PUSH))
+        segments.complete(
+            offsets,
+            self._reached(flows, offsets + sizes + is_end),
+            np.where(is_end, ACK | FIN, ACK | _PUSH),
+        )
         batch = PacketBatch(
             data=segments.data,
             offset=segments.start,
@@ -213,8 +264,12 @@ class PlainPackets:
         for number, flow_entry in zip(numbers.tolist(), known_flows, strict=True):
             if not flow_entry.is_remarked:
                 flow_entry.is_remarked = True
-                comments.setdefault(int(np.flatnonzero(flows == number)[0]), []).append(self._remark)
-        commented = np.flatnonzero(np.isin(pieces["row"], list(self._comments))) if self._comments else ()
+                comments.setdefault(int(np.flatnonzero(flows == number)[0]), []).append(
+                    self._remark
+                )
+        commented = (
+            np.flatnonzero(np.isin(pieces["row"], list(self._comments))) if self._comments else ()
+        )
         for piece in commented[::-1]:  # a message has its comments at its last packet
             texts = self._comments.pop(int(pieces["row"][piece]), [])
             comments.setdefault(int(np.searchsorted(first, piece, "right")) - 1, []).extend(texts)
@@ -227,20 +282,34 @@ class PlainPackets:
             return np.empty(0, np.uint8), at
         begin, end = int(at[there].min()), int((at + size)[there].max())
         self._bytes.flush()
-        return np.memmap(self._bytes, np.uint8, "r", offset=begin, shape=(end - begin,)), np.maximum(at - begin, 0)
+        return np.memmap(
+            self._bytes, np.uint8, "r", offset=begin, shape=(end - begin,)
+        ), np.maximum(at - begin, 0)
 
     def _reached(self, flows: IntArray, end: IntArray) -> IntArray:
-        """Returns, for each packet, how far the other direction has come. Must be called with all packets once, in order."""
+        """Returns, for each packet, how far the other direction has come. Must be called with all
+        packets once, in order.
+        """
         order = np.argsort(flows // 2, kind="stable")  # sorts by connection
         flow, end = flows[order], end[order]
-        begin = np.searchsorted(flow // 2, flow // 2)  # where the packets of each packet's connection begin
+        begin = np.searchsorted(
+            flow // 2, flow // 2
+        )  # where the packets of each packet's connection begin
         reached = np.zeros(len(flow), np.int64)
         for direction in (0, 1):
             sends = flow % 2 == direction
             last = np.maximum.accumulate(np.where(sends, np.arange(len(flow)), -1))
             opposites, opposite_index = np.unique(flow[~sends] ^ 1, return_inverse=True)
-            earlier = np.array([self._flows[opposite].end if opposite in self._flows else 0 for opposite in opposites.tolist()], np.int64)
-            reached[order[~sends]] = np.where((last >= begin)[~sends], end[last][~sends], earlier[opposite_index])
+            earlier = np.array(
+                [
+                    self._flows[opposite].end if opposite in self._flows else 0
+                    for opposite in opposites.tolist()
+                ],
+                np.int64,
+            )
+            reached[order[~sends]] = np.where(
+                (last >= begin)[~sends], end[last][~sends], earlier[opposite_index]
+            )
         for number in np.unique(flow).tolist():
             self._flows[number].end = int(end[flow == number][-1])
         return reached
@@ -265,11 +334,16 @@ class _Flow:
         """Returns the direction of a message."""
         number = int(batch.connection[index]) - 1
         ends = [batch.endpoints.client[number], batch.endpoints.server[number]]
-        (source, from_port), (target, to_port) = (text.rsplit(":", 1) for text in (ends if batch.direction[index] == 0 else ends[::-1]))
+        (source, from_port), (target, to_port) = (
+            text.rsplit(":", 1) for text in (ends if batch.direction[index] == 0 else ends[::-1])
+        )
         hosts = [ipaddress.ip_address(host.strip("[]")) for host in (source, target)]
         addresses = b"".join(host.packed for host in hosts)
         if len(addresses) == 8:
-            kind, network = 0x0800, struct.pack(">BBHHHBBH", 0x45, 0, 0, 0, 0x4000, 64, 6, 0) + addresses
+            kind, network = (
+                0x0800,
+                struct.pack(">BBHHHBBH", 0x45, 0, 0, 0, 0x4000, 64, 6, 0) + addresses,
+            )
         else:
             kind, network = 0x86DD, struct.pack(">IHBB", 6 << 28, 0, 6, 64) + addresses
         tcp = struct.pack(">HHIIBBHHH", int(from_port), int(to_port), 0, 0, 0x50, 0, 0xFFFF, 0, 0)
@@ -281,7 +355,9 @@ class _Segments:
     """The bytes of packets, each at an even place, because checksums add words of two bytes."""
 
     def __init__(self, flows: Sequence[_Flow], which: IntArray, sizes: IntArray) -> None:
-        """``which``: the flow of each packet, as its place in ``flows``. ``sizes``: bytes of each payload."""
+        """``which``: the flow of each packet, as its place in ``flows``. ``sizes``: bytes of each
+        payload.
+        """
         self._flows, self._which = flows, which
         self._header = np.array([len(flow.header) for flow in flows])[which]
         self.length: IntArray = self._header + sizes
@@ -291,7 +367,9 @@ class _Segments:
         self.payload: IntArray = self.start + self._header
 
     def complete(self, seq: IntArray, ack: IntArray, flags: IntArray) -> None:
-        """Writes the headers of packets whose payload is complete. ``seq`` and ``ack`` are stream offsets of the two directions."""
+        """Writes the headers of packets whose payload is complete. ``seq`` and ``ack`` are stream
+        offsets of the two directions.
+        """
         for number, flow in enumerate(self._flows):
             starts = self.start[self._which == number]
             self.data[starts[:, None] + np.arange(len(flow.header))] = flow.header
@@ -326,21 +404,34 @@ class _Segments:
 def _stretches(carried: CarrierPieces) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Returns the stretches of ``carried``, each once and with at most ``MOST`` bytes.
 
-    The columns are: first offset, one past the last, number and time of the packet that completed the stretch and those before it.
+    The columns are: first offset, one past the last, number and time of the packet that completed
+    the stretch and those before it.
     """
-    first, behind, packet, time_ns = (carried[name] for name in ("first", "behind", "packet", "time_ns"))
+    first, behind, packet, time_ns = (
+        carried[name] for name in ("first", "behind", "packet", "time_ns")
+    )
     first, rows = np.unique(first, return_index=True)
-    behind, packet, time_ns = behind[rows], np.maximum.reduceat(packet, rows), np.maximum.reduceat(time_ns, rows)
+    behind, packet, time_ns = (
+        behind[rows],
+        np.maximum.reduceat(packet, rows),
+        np.maximum.reduceat(time_ns, rows),
+    )
     packet, time_ns = np.maximum.accumulate(packet), np.maximum.accumulate(time_ns)
     counts = -(-(behind - first) // MOST)
     stretch = np.repeat(np.arange(len(first)), counts)
-    first = first[stretch] + MOST * (np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts, counts))
+    first = first[stretch] + MOST * (
+        np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts, counts)
+    )
     return first, np.minimum(first + MOST, behind[stretch]), packet[stretch], time_ns[stretch]
 
 
-def _redacted(batch: MessageBatch, rows: RowNumbers, redactor: Redactor) -> tuple[ByteArray, IntArray]:
+def _redacted(
+    batch: MessageBatch, rows: RowNumbers, redactor: Redactor
+) -> tuple[ByteArray, IntArray]:
     """Returns the bytes of these messages with zeros for private data, and where each begins."""
     batch = batch.redacted(redactor)
-    texts = [batch.annotate(index).data.ljust(int(batch.length[index]), b"\0") for index in rows.tolist()]
+    texts = [
+        batch.annotate(index).data.ljust(int(batch.length[index]), b"\0") for index in rows.tolist()
+    ]
     sizes = np.array([len(text) for text in texts], np.int64)
     return np.frombuffer(b"".join(texts), np.uint8), np.cumsum(sizes) - sizes

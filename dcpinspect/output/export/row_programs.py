@@ -1,8 +1,9 @@
 """Programs that write the text of messages: one for each kind, made from a message of that kind.
 
-Most messages of a capture are alike: same command, layout and datatype, and no problem. For every such *kind*, one message is annotated and
-written in the ordinary way. What differs from message to message becomes an operation of a program, and all the rest a constant.
-``row_run`` runs the programs.
+Most messages of a capture are alike: same command, layout and datatype, and no problem. For every
+such *kind*, one message is annotated and written in the ordinary way. What differs from message to
+message becomes an operation of a program, and all the rest a constant. ``row_run`` runs the
+programs.
 """
 
 from __future__ import annotations
@@ -27,15 +28,53 @@ Only a capture that is made to waste memory has more; the rest of it is written 
 """
 
 _COLUMNS = (
-    *("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length", "vbucket", "collection_id"),
-    *("request_row", "request_stream_offset", "rtt_ns", "endpoints", "collection", "collection_meaning"),
-    # Place in the message, and length, of the key, of the id in it, of its name, of the value, and of the document in the value.
-    *("key_at", "key_length", "id_at", "id_length", "name_at", "name_length", "value_at", "value_length", "body_at", "body_length"),
-    # Place in the buffer, and size, of what is written for them and for the id before the name; redaction changes both.
+    *(
+        "row",
+        "connection",
+        "frame",
+        "last_frame",
+        "time_ns",
+        "stream_offset",
+        "length",
+        "vbucket",
+        "collection_id",
+    ),
+    *(
+        "request_row",
+        "request_stream_offset",
+        "rtt_ns",
+        "endpoints",
+        "collection",
+        "collection_meaning",
+    ),
+    # Place in the message, and length, of the key, of the id in it, of its name, of the value, and
+    # of the document in the value.
+    *(
+        "key_at",
+        "key_length",
+        "id_at",
+        "id_length",
+        "name_at",
+        "name_length",
+        "value_at",
+        "value_length",
+        "body_at",
+        "body_length",
+    ),
+    # Place in the buffer, and size, of what is written for them and for the id before the name;
+    # redaction changes both.
     *("id_start", "id_size", "name_start", "name_size", "value_start", "value_size"),
-    # For a value that is compressed or has xattrs: xattrs and body beside the buffer; place of the xattrs in the message; length of both
-    # together.
-    *("xattrs_start", "xattrs_size", "xattrs_at", "xattrs_length", "body_start", "body_size", "content_length"),
+    # For a value that is compressed or has xattrs: xattrs and body beside the buffer; place of the
+    # xattrs in the message; length of both together.
+    *(
+        "xattrs_start",
+        "xattrs_size",
+        "xattrs_at",
+        "xattrs_length",
+        "body_start",
+        "body_size",
+        "content_length",
+    ),
     # What stands before a row, beside the buffer.
     *("head_start", "head_size"),
 )
@@ -77,8 +116,17 @@ class Programs(ABC):
         self._endpoints: dict[tuple[int, int], int] = {}
 
     @abstractmethod
-    def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
-        """Writes the program for the kind of this message; adds the numbers whose texts are looked up to ``look_ups``."""
+    def build(
+        self,
+        builder: rt.ProgramBuilder,
+        look_ups: list[LookUp],
+        message: Message,
+        batch: MessageBatch,
+        index: int,
+    ) -> None:
+        """Writes the program for the kind of this message; adds the numbers whose texts are looked
+        up to ``look_ups``.
+        """
 
     @abstractmethod
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
@@ -89,7 +137,9 @@ class Programs(ABC):
         """Returns the text for the name of a collection, or for what its id means."""
 
     def kind(self, key: Hashable, batch: MessageBatch, index: int) -> RowKind | None:
-        """Returns the kind with this key, made from one of its messages; None if it must be written in the ordinary way."""
+        """Returns the kind with this key, made from one of its messages; None if it must be written
+        in the ordinary way.
+        """
         row_kind = self._kinds.get(key)
         if row_kind is None and not self.is_full:
             row_kind = self._made_kind(batch, index)
@@ -109,21 +159,35 @@ class Programs(ABC):
         if (
             message.problems
             or message.missing
-            or any(inner.hidden or (inner.spec and inner.spec.kind is FieldKind.ID) for inner in inner_fields)
+            or any(
+                inner.hidden or (inner.spec and inner.spec.kind is FieldKind.ID)
+                for inner in inner_fields
+            )
         ):
             return None
-        if datatype_of(message) & (SNAPPY | XATTR) == SNAPPY and message.value is not None and not message.value.body:
-            return None  # the block could not be decompressed, so this message does not show what others have
+        if (
+            datatype_of(message) & (SNAPPY | XATTR) == SNAPPY
+            and message.value is not None
+            and not message.value.body
+        ):
+            # the block could not be decompressed, so this message does not show what others have
+            return None
         builder = self.writer.builder()
         look_ups: list[LookUp] = []
         self.build(builder, look_ups, message, batch, index)
         return RowKind(self.writer.add(builder), tuple(look_ups))
 
-    def fragment(self, kind: RowKind, look_up: LookUp, number: int, batch: MessageBatch, index: int) -> int:
+    def fragment(
+        self, kind: RowKind, look_up: LookUp, number: int, batch: MessageBatch, index: int
+    ) -> int:
         """Returns the number of the text for a number, made from a message that has it."""
         key = (kind.number, look_up, number)
         if key not in self._looked_up:
-            field = next(field for field in batch.annotate(index).fields if field.name == look_up.name and field.offset == look_up.offset)
+            field = next(
+                field
+                for field in batch.annotate(index).fields
+                if field.name == look_up.name and field.offset == look_up.offset
+            )
             self._looked_up[key] = self._texts.fragment(look_up.text(field))
         return self._looked_up[key]
 
@@ -131,14 +195,20 @@ class Programs(ABC):
         """Returns the number of the text that names both ends and the direction."""
         key = (connection, direction)
         if key not in self._endpoints:
-            self._endpoints[key] = self._texts.fragment(self.endpoints_text(connection, direction, batch))
+            self._endpoints[key] = self._texts.fragment(
+                self.endpoints_text(connection, direction, batch)
+            )
         return self._endpoints[key]
 
     def collection(self, number: int, state: int, name: str) -> tuple[int, int]:
-        """Returns the numbers of the texts that name a collection, and that say what its id means."""
+        """Returns the numbers of the texts that name a collection, and that say what its id
+        means.
+        """
         known_name = None if name == unnamed(number) else with_id(name, number)
         meaning = collection_name(number, STATE_NAMES[state], known_name)
-        return self._texts.fragment(self.collection_text(name)), self._texts.fragment(self.collection_text(meaning))
+        return self._texts.fragment(self.collection_text(name)), self._texts.fragment(
+            self.collection_text(meaning)
+        )
 
 
 def datatype_of(message: Message) -> int:
@@ -147,5 +217,7 @@ def datatype_of(message: Message) -> int:
 
 
 def encoding_of(message: Message) -> bytes:
-    """Returns the encoding that the datatype promises; a message that breaks the promise is written in the ordinary way."""
+    """Returns the encoding that the datatype promises; a message that breaks the promise is written
+    in the ordinary way.
+    """
     return b"json" if datatype_of(message) & JSON else b"text"

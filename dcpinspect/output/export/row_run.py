@@ -1,8 +1,9 @@
 """The text of many messages at once, written by the programs of their kinds.
 
-A kernel writes the rows of a batch by their programs; it gets the numbers for the operations as columns, row by row. Rows that are not
-plain (damage, problems, framing extras, rare values) are written in the ordinary way. Private data is replaced here, where the places of
-keys and values are known: operations see only places and sizes.
+A kernel writes the rows of a batch by their programs; it gets the numbers for the operations as
+columns, row by row. Rows that are not plain (damage, problems, framing extras, rare values) are
+written in the ordinary way. Private data is replaced here, where the places of keys and values are
+known: operations see only places and sizes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ OUT_BYTES = 16 << 20
 MAX_FRAGMENTS = 256
 """Number of different values of a field with words, in a batch, that get texts of their own."""
 _WIDEST = 64
-"""Greatest length of the name of an xattr; a value with longer names is written in the ordinary way."""
+"""Greatest length of the name of an xattr; a value with longer names is written in the ordinary
+way.
+"""
 _SHOWN_NAMES = re.compile(rb"[ -\[\]-~]+")
 """Names of xattrs that are shown as they are."""
 _REDACTED_ROOM = 1 << 10
@@ -46,10 +49,14 @@ _REDACTED_ROOM = 1 << 10
 
 
 def _is_plain(layout: Layout, *, has_value: bool) -> bool:
-    """Whether messages of a layout can be written by a program: fixed numbers, perhaps a key, and no value, a document or a log."""
+    """Whether messages of a layout can be written by a program: fixed numbers, perhaps a key, and
+    no value, a document or a log.
+    """
     fixed = all(spec.kind.size for spec in layout.extras)
     value = not layout.value or (
-        len(layout.value) == 1 and isinstance(layout.value[0], Field) and layout.value[0].kind is FieldKind.DOCUMENT
+        len(layout.value) == 1
+        and isinstance(layout.value[0], Field)
+        and layout.value[0].kind is FieldKind.DOCUMENT
     )
     value |= bool(_log_entry(layout)) if has_value else not layout.value_required
     key = layout.key is None or layout.key.kind in (FieldKind.KEY, FieldKind.TEXT)
@@ -58,27 +65,56 @@ def _is_plain(layout: Layout, *, has_value: bool) -> bool:
 
 
 def _log_entry(layout: Layout) -> int:
-    """Returns the size of an entry, for a layout whose value is a log of numbers without looked-up texts; 0 for other layouts."""
+    """Returns the size of an entry, for a layout whose value is a log of numbers without looked-up
+    texts; 0 for other layouts.
+    """
     log = layout.value[0] if len(layout.value) == 1 else None
     if not isinstance(log, RecordList) or len(log.fields) == 1:
         return 0
-    is_plain = all(spec.kind in (FieldKind.SEQNO, FieldKind.UUID) and spec.values is None and not spec.flags for spec in log.fields)
+    is_plain = all(
+        spec.kind in (FieldKind.SEQNO, FieldKind.UUID) and spec.values is None and not spec.flags
+        for spec in log.fields
+    )
     return sum(spec.kind.size for spec in log.fields) if is_plain else 0
 
 
 _LONGEST_LOG = 1600
-"""Greatest size of logs that programs write: each length is a kind of its own. Servers keep 25 entries of 16 bytes."""
-_PLAIN = np.array([[*(_is_plain(layout, has_value=has) for layout in LAYOUTS), False, False] for has in (False, True)], dtype=np.bool_)
-"""Whether messages are plain: by whether there is a value, and by layout. Refusals are not: what they answer is not in their layout."""
+"""Greatest size of logs that programs write: each length is a kind of its own. Servers keep 25
+entries of 16 bytes.
+"""
+_PLAIN = np.array(
+    [
+        [*(_is_plain(layout, has_value=has) for layout in LAYOUTS), False, False]
+        for has in (False, True)
+    ],
+    dtype=np.bool_,
+)
+"""Whether messages are plain: by whether there is a value, and by layout. Refusals are not: what
+they answer is not in their layout.
+"""
 _LOG_ENTRY = np.array([*(_log_entry(layout) for layout in LAYOUTS), 0, 0], dtype=np.int64)
 _HAS_KEY = np.array([*(layout.key is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
-_NEEDS_KEY = np.array([*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False], dtype=np.bool_)
+_NEEDS_KEY = np.array(
+    [*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False],
+    dtype=np.bool_,
+)
 _HAS_VALUE = np.array([*(bool(layout.value) for layout in LAYOUTS), False, False], dtype=np.bool_)
-_NEEDS_VALUE = np.array([*(bool(layout.value) and layout.value_required for layout in LAYOUTS), False, False], dtype=np.bool_)
+_NEEDS_VALUE = np.array(
+    [*(bool(layout.value) and layout.value_required for layout in LAYOUTS), False, False],
+    dtype=np.bool_,
+)
 
 
 _BODYLESS = np.array(
-    [*(any(isinstance(item, Field) and item.bodyless for item in layout.value) for layout in LAYOUTS), False, False], dtype=np.bool_
+    [
+        *(
+            any(isinstance(item, Field) and item.bodyless for item in layout.value)
+            for layout in LAYOUTS
+        ),
+        False,
+        False,
+    ],
+    dtype=np.bool_,
 )
 
 
@@ -88,7 +124,9 @@ class RowRun:
     xattrs_are_json = False
     """Whether messages with xattrs that are not JSON are written in the ordinary way."""
     shows = rt.NOTHING_SHOWN
-    """For texts that are shown: the characters that stay as they are, and the greatest length of a text."""
+    """For texts that are shown: the characters that stay as they are, and the greatest length of a
+    text.
+    """
 
     def __init__(self, programs: Programs, batch: MessageBatch, rows: RowNumbers) -> None:
         self._of = programs
@@ -98,7 +136,9 @@ class RowRun:
         self._columns = np.zeros((len(COLUMN), len(rows)), dtype=np.int64)
         self._program: RowNumbers = np.full(len(rows), -1, dtype=np.int64)
         self._xattrs, self._widest = np.zeros((2, len(rows)), dtype=np.int64)
-        """Number of xattrs of each row, with a bit for whether there is a body; length of the widest name."""
+        """Number of xattrs of each row, with a bit for whether there is a body; length of the
+        widest name.
+        """
         self._plain = self._plain_rows()
         self.prepare()
         self._fill_columns()
@@ -110,13 +150,17 @@ class RowRun:
         """Puts what comes first beside the buffer: for most rows, nothing does."""
 
     def shape(self, members: RowNumbers) -> list[RowNumbers]:
-        """Returns columns that the program of a row depends on besides its kind; all ``members`` are of one kind."""
+        """Returns columns that the program of a row depends on besides its kind; all ``members``
+        are of one kind.
+        """
         rows = self._rows[members]
         is_log = _LOG_ENTRY[self._batch.decoded.layout[rows[0]]] > 0
         return [self._batch.decoded.value.size[rows] if is_log else self._xattrs[members]]
 
     def pieces(self, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
-        """Yields the text of all rows in order, many in a piece. ``ordinary`` writes a row that the kernel left out, by its place."""
+        """Yields the text of all rows in order, many in a piece. ``ordinary`` writes a row that the
+        kernel left out, by its place.
+        """
         for first, text, ends in self._written():
             yield from rt.completed(text, ends, partial(_behind, ordinary, first))
 
@@ -129,7 +173,10 @@ class RowRun:
             row_size += _REDACTED_ROOM
         for times, name in ((1, "head"), (9, "body"), (16, "xattrs")):
             row_size += times * self._columns[COLUMN[f"{name}_size"]]
-        side, base = np.frombuffer(bytes(self._side) or b"\0", np.uint8), self._batch.start[self._rows]
+        side, base = (
+            np.frombuffer(bytes(self._side) or b"\0", np.uint8),
+            self._batch.start[self._rows],
+        )
         total = np.cumsum(np.where(self._program >= 0, row_size, 0))
         first = 0
         while first < len(self._rows):
@@ -158,16 +205,28 @@ class RowRun:
             & (decoded.problem[rows] == 0)
             & (decoded.framing_size[rows] == 0)
         )
-        plain &= (decoded.magic[rows] != Magic.FLEX_REQUEST) & (decoded.magic[rows] != Magic.FLEX_RESPONSE)
+        plain &= (decoded.magic[rows] != Magic.FLEX_REQUEST) & (
+            decoded.magic[rows] != Magic.FLEX_RESPONSE
+        )
         plain &= ~batch.heuristic[rows] & (batch.file[rows] == batch.last_file[rows])
-        plain &= np.where(has_key, _HAS_KEY[layout], ~_NEEDS_KEY[layout]) & np.where(has_value, _HAS_VALUE[layout], ~_NEEDS_VALUE[layout])
-        plain &= ~decoded.underlying_datatype[rows] & (batch.length[rows] == HEADER_SIZE + decoded.body_size[rows])
+        plain &= np.where(has_key, _HAS_KEY[layout], ~_NEEDS_KEY[layout]) & np.where(
+            has_value, _HAS_VALUE[layout], ~_NEEDS_VALUE[layout]
+        )
+        plain &= ~decoded.underlying_datatype[rows] & (
+            batch.length[rows] == HEADER_SIZE + decoded.body_size[rows]
+        )
         size, entry = decoded.value.size[rows], _LOG_ENTRY[layout]
-        plain &= ~has_value | (entry == 0) | ((size <= _LONGEST_LOG) & (size % np.maximum(entry, 1) == 0))
+        plain &= (
+            ~has_value
+            | (entry == 0)
+            | ((size <= _LONGEST_LOG) & (size % np.maximum(entry, 1) == 0))
+        )
         metadata = decoded.numbers.get("nmeta")
         if metadata is not None:
             plain &= metadata.values[rows] == 0
-        if batch.redactor is not None:  # of one kind of messages, some keys are shown and some replaced
+        if (
+            batch.redactor is not None
+        ):  # of one kind of messages, some keys are shown and some replaced
             plain &= ~KNOWN_KEYS[layout]
         if len(batch.missing.row):
             plain &= ~np.isin(rows, batch.missing.row)
@@ -178,7 +237,15 @@ class RowRun:
 
     def _fill_columns(self) -> None:
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows
-        for name in ("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length"):
+        for name in (
+            "row",
+            "connection",
+            "frame",
+            "last_frame",
+            "time_ns",
+            "stream_offset",
+            "length",
+        ):
             self._set(name, getattr(batch, name)[rows])
         for name in ("vbucket", "request_row", "request_stream_offset", "rtt_ns"):
             self._set(name, getattr(batch, name).values[rows].astype(np.int64))
@@ -203,14 +270,19 @@ class RowRun:
         self._set("value_length", decoded.value.size[rows])
         pair = batch.connection[rows] * 2 + batch.direction[rows]
         for number in np.unique(pair).tolist():
-            self._columns[COLUMN["endpoints"], pair == number] = self._of.endpoints(number // 2, number % 2, batch)
+            self._columns[COLUMN["endpoints"], pair == number] = self._of.endpoints(
+                number // 2, number % 2, batch
+            )
         valid = decoded.collection_id.valid
         named = np.flatnonzero(valid[rows]) if valid is not None else np.arange(len(rows))
         if len(named):
             names = short_column(batch, rows[named], "collection")
             assert isinstance(names, ShortTexts), "collections have names"
             key = names.numbers * 4 + decoded.collections[rows[named]]
-            ids, is_there = np.zeros(len(names.texts), dtype=np.int64), np.zeros(4 * len(names.texts), dtype=np.bool_)
+            ids, is_there = (
+                np.zeros(len(names.texts), dtype=np.int64),
+                np.zeros(4 * len(names.texts), dtype=np.bool_),
+            )
             ids[names.numbers] = self._columns[COLUMN["collection_id"]][named]
             is_there[key] = True
             numbers = np.flatnonzero(is_there)
@@ -219,8 +291,13 @@ class RowRun:
                 return
             texts = np.zeros((2, len(is_there)), dtype=np.int64)
             for number in numbers.tolist():
-                texts[:, number] = self._of.collection(int(ids[number // 4]), number % 4, names.texts[number // 4] or "")
-            self._columns[COLUMN["collection"], named], self._columns[COLUMN["collection_meaning"], named] = texts[:, key]
+                texts[:, number] = self._of.collection(
+                    int(ids[number // 4]), number % 4, names.texts[number // 4] or ""
+                )
+            (
+                self._columns[COLUMN["collection"], named],
+                self._columns[COLUMN["collection_meaning"], named],
+            ) = texts[:, key]
 
     def _choose_programs(self) -> None:
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows
@@ -235,7 +312,9 @@ class RowRun:
             np.full(len(rows), batch.redactor is not None),
         )
         key = decoded.layout[rows] << 8 | decoded.datatype[rows]
-        key = key << 16 | np.where(decoded.is_response[rows], decoded.specific[rows], 0).astype(np.int64)
+        key = key << 16 | np.where(decoded.is_response[rows], decoded.specific[rows], 0).astype(
+            np.int64
+        )
         key = key << 2 | decoded.collections[rows]
         key = key << 2 | decoded.generation[rows]
         for flag in flags:
@@ -254,27 +333,41 @@ class RowRun:
         return np.ones(len(self._rows), dtype=np.bool_) if valid is None else valid[self._rows]
 
     def _look_up(self, kind: RowKind, members: RowNumbers) -> bool:
-        """Fills in the numbers of the texts for numbers with words; returns False if there are too many different ones."""
+        """Fills in the numbers of the texts for numbers with words; returns False if there are too
+        many different ones.
+        """
         missing = len(COLUMN) + len(kind.look_ups) - len(self._columns)
         if missing > 0:
-            self._columns = np.concatenate((self._columns, np.zeros((missing, len(self._rows)), dtype=np.int64)))
+            self._columns = np.concatenate(
+                (self._columns, np.zeros((missing, len(self._rows)), dtype=np.int64))
+            )
         for index, look_up in enumerate(kind.look_ups):
-            values = numbers_at(self._batch.data, self._batch.start[self._rows[members]] + look_up.offset, look_up.size)
+            values = numbers_at(
+                self._batch.data,
+                self._batch.start[self._rows[members]] + look_up.offset,
+                look_up.size,
+            )
             numbers, first, inverse = np.unique(values, return_index=True, return_inverse=True)
             if len(numbers) > MAX_FRAGMENTS or self._of.is_full:
                 return False
             texts = [
-                self._of.fragment(kind, look_up, number, self._batch, int(self._rows[members[first_row]]))
+                self._of.fragment(
+                    kind, look_up, number, self._batch, int(self._rows[members[first_row]])
+                )
                 for number, first_row in zip(numbers.tolist(), first.tolist(), strict=True)
             ]
             self._columns[len(COLUMN) + index, members] = np.array(texts, dtype=np.int64)[inverse]
         return True
 
     def _write_values(self) -> None:
-        """Checks JSON, and unpacks values that are compressed or have xattrs: libraries do this part of a row."""
+        """Checks JSON, and unpacks values that are compressed or have xattrs: libraries do this
+        part of a row.
+        """
         batch, decoded = self._batch, self._batch.decoded
         datatype, size = decoded.datatype[self._rows], decoded.value.size[self._rows]
-        self._plain &= (size <= 0) | ~_BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
+        self._plain &= (
+            (size <= 0) | ~_BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
+        )
         with_value = self._plain & (size > 0) & (_LOG_ENTRY[decoded.layout[self._rows]] == 0)
         starts, sizes = self._columns[COLUMN["value_start"]], self._columns[COLUMN["value_size"]]
         bare = np.flatnonzero(with_value & (datatype == JSON))
@@ -288,9 +381,17 @@ class RowRun:
     def _unwrap(self, places: RowNumbers, datatype: ByteArray) -> None:
         """Puts the content of these values beside the buffer, and measures its parts."""
         columns, data = self._columns, self._batch.data.data
-        value_start, value_size = columns[COLUMN["value_start"]][places], columns[COLUMN["value_size"]][places]
+        value_start, value_size = (
+            columns[COLUMN["value_start"]][places],
+            columns[COLUMN["value_size"]][places],
+        )
         measured, side_start = [], len(self._side)
-        for begin, end, bits in zip(value_start.tolist(), (value_start + value_size).tolist(), datatype.tolist(), strict=True):
+        for begin, end, bits in zip(
+            value_start.tolist(),
+            (value_start + value_size).tolist(),
+            datatype.tolist(),
+            strict=True,
+        ):
             content = _content(data[begin:end], bits)
             length, pairs, widest = self._xattrs_of(content) if bits & XATTR else (0, 0, 0)
             is_plain = pairs > 0 if bits & XATTR else bool(content)
@@ -302,8 +403,17 @@ class RowRun:
         start = side_start + np.cumsum(size) - size
         in_message = np.where(datatype & SNAPPY, 0, columns[COLUMN["value_at"]][places])
         for name, values in (
-            *(("xattrs_start", start), ("xattrs_size", length), ("xattrs_length", length), ("xattrs_at", in_message)),
-            *(("body_start", start + length), ("body_size", size - length), ("body_length", size - length)),
+            *(
+                ("xattrs_start", start),
+                ("xattrs_size", length),
+                ("xattrs_length", length),
+                ("xattrs_at", in_message),
+            ),
+            *(
+                ("body_start", start + length),
+                ("body_size", size - length),
+                ("body_length", size - length),
+            ),
             *(("body_at", in_message + length), ("content_length", size)),
         ):
             columns[COLUMN[name], places] = values
@@ -314,16 +424,25 @@ class RowRun:
         self._widest[places] = widest
 
     def _xattrs_of(self, content: bytes) -> tuple[int, int, int]:
-        """Returns the length of the xattrs that a value begins with, their number, and the length of the widest name.
+        """Returns the length of the xattrs that a value begins with, their number, and the length
+        of the widest name.
 
         The number is 0 for xattrs that are written in the ordinary way.
         """
         section = decode_xattrs(content)
         names = b"".join(pair.key for pair in section.pairs)
-        is_plain = section.problem is None and len(section.pairs) <= rt.MAX_XATTRS and bool(_SHOWN_NAMES.fullmatch(names))
+        is_plain = (
+            section.problem is None
+            and len(section.pairs) <= rt.MAX_XATTRS
+            and bool(_SHOWN_NAMES.fullmatch(names))
+        )
         if is_plain and self.xattrs_are_json:
             is_plain = all(json_error(pair.value) is None for pair in section.pairs)
-        return (section.body_offset, len(section.pairs), max(len(pair.key) for pair in section.pairs)) if is_plain else (0, 0, 0)
+        return (
+            (section.body_offset, len(section.pairs), max(len(pair.key) for pair in section.pairs))
+            if is_plain
+            else (0, 0, 0)
+        )
 
     def _put(self, name: str, place: int, text: bytes) -> None:
         self._columns[COLUMN[f"{name}_start"], place] = len(self._side)
@@ -331,20 +450,30 @@ class RowRun:
         self._side += text
 
     def _redacted(self, redactor: Redactor) -> ByteArray:
-        """Returns the bytes of the batch, followed by the replacements of names and values; the columns point to the replacements from now
-        on.
+        """Returns the bytes of the batch, followed by the replacements of names and values; the
+        columns point to the replacements from now on.
 
-        Bodies are replaced beside the buffer. A body that should be text and is not is written in the ordinary way.
+        Bodies are replaced beside the buffer. A body that should be text and is not is written in
+        the ordinary way.
         """
         batch, rows = self._batch, self._rows
         plain = self._program >= 0
         bits = batch.decoded.datatype[rows]
-        is_text = {"name": np.zeros(len(rows), dtype=np.bool_), "value": bits & (JSON | SNAPPY) == 0, "body": bits & JSON == 0}
+        is_text = {
+            "name": np.zeros(len(rows), dtype=np.bool_),
+            "value": bits & (JSON | SNAPPY) == 0,
+            "body": bits & JSON == 0,
+        }
         data = batch.data.data.toreadonly()
         behind = bytearray()
         for name in ("name", "value", "body"):
-            start, size = self._columns[COLUMN[f"{name}_start"]], self._columns[COLUMN[f"{name}_size"]]
-            is_private = plain & (size > 0) & (batch.has_private_key(rows) if name == "name" else True)
+            start, size = (
+                self._columns[COLUMN[f"{name}_start"]],
+                self._columns[COLUMN[f"{name}_size"]],
+            )
+            is_private = (
+                plain & (size > 0) & (batch.has_private_key(rows) if name == "name" else True)
+            )
             for index in np.flatnonzero(is_private).tolist():
                 begin, end = int(start[index]), int(start[index] + size[index])
                 raw = bytes(self._side[begin:end] if name == "body" else data[begin:end])

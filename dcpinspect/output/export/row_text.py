@@ -1,8 +1,10 @@
-"""Rows as text, many at a time: one kernel runs programs of a few operations over the columns of a batch.
+"""Rows as text, many at a time: one kernel runs programs of a few operations over the columns of a
+batch.
 
-A program is the text of one kind of row, with its constant parts already encoded. Its operations copy a constant, or write a number of a
-column or of the message's bytes, hexadecimal digits, a time, or text. The kernel writes a row in the time that Python needs for one
-formatted string. Lines, dumps, field tables, JSON and CSV are written by it.
+A program is the text of one kind of row, with its constant parts already encoded. Its operations
+copy a constant, or write a number of a column or of the message's bytes, hexadecimal digits, a
+time, or text. The kernel writes a row in the time that Python needs for one formatted string.
+Lines, dumps, field tables, JSON and CSV are written by it.
 """
 
 from __future__ import annotations
@@ -32,39 +34,65 @@ from dcpinspect.output.export.number_text import (
     put_wire_time,
     wire_number,
 )
-from dcpinspect.output.export.span_text import clipped, put_dump, put_pairs, put_plain, put_shown, put_text, put_xattrs, trimmed
+from dcpinspect.output.export.span_text import (
+    clipped,
+    put_dump,
+    put_pairs,
+    put_plain,
+    put_shown,
+    put_text,
+    put_xattrs,
+    trimmed,
+)
 from dcpinspect.protocol.column_types import RowNumbers
 
-# Operations, with the meaning of their arguments. They are plain numbers, because machine code has these as constants; a number of an
-# enumeration would not be among the facts that tell it from older code. Their order is their family: see ``write_rows``.
+# Operations, with the meaning of their arguments. They are plain numbers, because machine code has
+# these as constants; a number of an enumeration would not be among the facts that tell it from
+# older code. Their order is their family: see ``write_rows``.
 CONSTANT, FRAGMENT = 0, 1
 """A constant: its place among the texts, its size. A fragment: the column that has its number."""
 UNLESS = 2
 """Leaves out the next operations if a column is 0: the column, and how many."""
 LINE_END, RIGHT, CLIP = 3, 4, 5
-"""What concerns the text so far. LINE_END ends a line, and removes blanks at its end; 1: only removes them. RIGHT moves what stands behind
-the last blank to the right end of a column: its width. CLIP shortens the row to a width; the second argument has the size of what is no
-part of it at the beginning.
+"""What concerns the text so far. LINE_END ends a line, and removes blanks at its end; 1: only
+removes them. RIGHT moves what stands behind the last blank to the right end of a column: its width.
+CLIP shortens the row to a width; the second argument has the size of what is no part of it at the
+beginning.
 """
 COLUMN, UNSIGNED, HEX64 = 10, 11, 12
-"""A number of 64 bits: the column that has it. In decimal, with a sign; without one, and right in a column of so many letters; in
-hexadecimal digits in quotes.
+"""A number of 64 bits: the column that has it. In decimal, with a sign; without one, and right in a
+column of so many letters; in hexadecimal digits in quotes.
 """
 TIME_NS, DATE_NS, EPOCH, ELAPSED, MILLIS = 13, 14, 15, 16, 17
-"""Nanoseconds: the column that has them. As a time of RFC 3339 without its Z, the same with a blank in the middle, as seconds with nine or
-with six digits, and as milliseconds with three.
+"""Nanoseconds: the column that has them. As a time of RFC 3339 without its Z, the same with a blank
+in the middle, as seconds with nine or with six digits, and as milliseconds with three.
 """
 OFFSETS = 18
-"""Offsets as in a field table: the column that has the place (the next one has the size), and the least width."""
+"""Offsets as in a field table: the column that has the place (the next one has the size), and the
+least width.
+"""
 NUMBER, HEX = 20, 21
-"""Bytes of the message: offset and size. In decimal, right in a column of so many letters (third argument); in hexadecimal digits."""
+"""Bytes of the message: offset and size. In decimal, right in a column of so many letters (third
+argument); in hexadecimal digits.
+"""
 SECONDS, CAS_TIME, CAS_REMARK = 22, 23, 24
 """A time of four bytes of the message, when a CAS was made, and the same in brackets: offset."""
 REMARK = 25
-"""A number of the message in brackets, behind its digits, unless it has only one digit: offset and size."""
-SPAN_HEX, SPAN_TEXT, SPAN_JSON, SPAN_SHOWN, SPAN_PLAIN, SPAN_DUMP, SPAN_COPY = 30, 31, 32, 33, 34, 35, 36
-"""Bytes of the batch: in hexadecimal digits, as the inside of a JSON string, as JSON, as ``escape`` shows them on a terminal up to the
-limit, as a key clipped to so many letters (second argument), as a dump, and unchanged.
+"""A number of the message in brackets, behind its digits, unless it has only one digit: offset and
+size.
+"""
+SPAN_HEX, SPAN_TEXT, SPAN_JSON, SPAN_SHOWN, SPAN_PLAIN, SPAN_DUMP, SPAN_COPY = (
+    30,
+    31,
+    32,
+    33,
+    34,
+    35,
+    36,
+)
+"""Bytes of the batch: in hexadecimal digits, as the inside of a JSON string, as JSON, as ``escape``
+shows them on a terminal up to the limit, as a key clipped to so many letters (second argument), as
+a dump, and unchanged.
 
 Argument: the column that has their place; the next column has their size.
 """
@@ -74,17 +102,31 @@ XATTRS = 37
 The next columns have their size, and their place in the message, or 0 if they were compressed.
 """
 XATTR_FIELDS, XATTR_MEMBERS = 38, 39
-"""For each xattr, its object among the fields, or the member of the JSON object with its value: columns as for lines."""
+"""For each xattr, its object among the fields, or the member of the JSON object with its value:
+columns as for lines.
+"""
 BESIDE = 64
 """Added to the number of an operation for bytes: they stand beside the batch."""
 
 MAX_XATTRS = 16
 """Greatest number of xattrs of a value that are written here."""
-_ROOM = {COLUMN: 20, UNSIGNED: 20, HEX64: 20, NUMBER: 20, TIME_NS: 30, DATE_NS: 30, EPOCH: 30, ELAPSED: 20, MILLIS: 25}
+_ROOM = {
+    COLUMN: 20,
+    UNSIGNED: 20,
+    HEX64: 20,
+    NUMBER: 20,
+    TIME_NS: 30,
+    DATE_NS: 30,
+    EPOCH: 30,
+    ELAPSED: 20,
+    MILLIS: 25,
+}
 _ROOM |= {SECONDS: 40, CAS_TIME: 40, CAS_REMARK: 40, RIGHT: 40, CLIP: 3}
 _ROOM |= {XATTR_FIELDS: MAX_XATTRS * 160, XATTR_MEMBERS: MAX_XATTRS * 10}
 _ROOM |= {SPAN_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1, SPAN_DUMP: 84}
-"""Greatest number of bytes that operations write; who writes rows adds the room for spans, fragments and bytes beside the batch."""
+"""Greatest number of bytes that operations write; who writes rows adds the room for spans,
+fragments and bytes beside the batch.
+"""
 
 MAX_SHAPES = 256
 """Number of shapes of one kind of row, in a batch, that get programs of their own."""
@@ -172,7 +214,9 @@ class RowTexts:
 
     def arrays(self) -> tuple[ByteArray, Spans]:
         """Returns the bytes of all texts, and where each fragment stands."""
-        return np.frombuffer(bytes(self._bytes), np.uint8), Spans.of_integers(np.array(self._fragment_places, np.int64).reshape(-1, 2))
+        return np.frombuffer(bytes(self._bytes), np.uint8), Spans.of_integers(
+            np.array(self._fragment_places, np.int64).reshape(-1, 2)
+        )
 
 
 class ProgramBuilder:
@@ -209,8 +253,12 @@ class ProgramBuilder:
             self._pending.clear()
 
 
-def alike(members: RowNumbers, shape: Sequence[RowNumbers]) -> Iterator[tuple[tuple[int, ...], RowNumbers]]:
-    """Yields rows in groups that are equal in all these columns, with their numbers; yields none if there are too many groups."""
+def alike(
+    members: RowNumbers, shape: Sequence[RowNumbers]
+) -> Iterator[tuple[tuple[int, ...], RowNumbers]]:
+    """Yields rows in groups that are equal in all these columns, with their numbers; yields none if
+    there are too many groups.
+    """
     if not len(members):
         return
     groups = np.zeros(len(members), dtype=np.int64)
@@ -224,7 +272,9 @@ def alike(members: RowNumbers, shape: Sequence[RowNumbers]) -> Iterator[tuple[tu
 
 
 def completed(text: ByteArray, ends: IntArray, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yields the text of rows with those that the kernel left out: if ``ends[n]`` is -1, the text of row n is ``ordinary(n)``."""
+    """Yields the text of rows with those that the kernel left out: if ``ends[n]`` is -1, the text
+    of row n is ``ordinary(n)``.
+    """
     begin, next_index = 0, 0
     for index in np.flatnonzero(ends < 0).tolist():
         before = int(ends[next_index:index].max(initial=begin))
@@ -254,7 +304,9 @@ class RowWriter:
     def add(self, builder: ProgramBuilder) -> int:
         """Adds the program that was built, and returns its number."""
         builder.flush()
-        self._programs.append((len(self._operations), len(self._operations) + len(builder.operations)))
+        self._programs.append(
+            (len(self._operations), len(self._operations) + len(builder.operations))
+        )
         self._operations += builder.operations
         self._sizes.append(builder.size)
         self._tables = None
@@ -275,23 +327,35 @@ class RowWriter:
         room: int,
         shows: tuple[bytes, int] = NOTHING_SHOWN,
     ) -> tuple[ByteArray, IntArray]:
-        """Returns the text of rows, and where each ends: -1 for one that is refused. It is only valid until the next call.
+        """Returns the text of rows, and where each ends: -1 for one that is refused. It is only
+        valid until the next call.
 
-        ``columns`` [column, row] are for all rows, ``within`` are the rows that are written. ``sources``: the bytes of the batch, and those
-        beside it. ``base``: where each message begins. ``room``: bytes that are enough. ``shows``: for texts that are shown, the characters
+        ``columns`` [column, row] are for all rows, ``within`` are the rows that are written.
+        ``sources``: the bytes of the batch, and those beside it. ``base``: where each message
+        begins. ``room``: bytes that are enough. ``shows``: for texts that are shown, the characters
         that stay as they are, and the greatest length of a text.
         """
         if self._tables is None:
             operations = Operations.of_integers(np.array(self._operations, np.int64).reshape(-1, 4))
-            self._tables = operations, Spans.of_integers(np.array(self._programs, np.int64).reshape(-1, 2))
+            self._tables = (
+                operations,
+                Spans.of_integers(np.array(self._programs, np.int64).reshape(-1, 2)),
+            )
         if room > len(self._room):
             self._room = np.empty(room, np.uint8)
         tables = RowTables()
         tables.operations, tables.programs = self._tables
         texts, tables.fragments = self.texts.arrays()
         tables.program = np.require(program, np.int64, ("C", "W"))
-        tables.base = np.zeros(len(program), np.int64) if base is None else np.require(base, np.int64, ("C", "W"))
-        tables.columns, tables.height = np.require(columns, np.int64, ("C", "W")).reshape(-1), len(program)
+        tables.base = (
+            np.zeros(len(program), np.int64)
+            if base is None
+            else np.require(base, np.int64, ("C", "W"))
+        )
+        tables.columns, tables.height = (
+            np.require(columns, np.int64, ("C", "W")).reshape(-1),
+            len(program),
+        )
         tables.first, stop, _ = within.indices(len(program))
         tables.limit = shows[1]
         ends = np.empty(stop - tables.first, np.int64)
@@ -318,7 +382,9 @@ def put_value(out: ByteArray, at: int, what: int, value: int, width: int) -> int
 
 
 @step
-def put_of_message(out: ByteArray, at: int, what: int, data: ByteArray, start: int, size: int, width: int) -> int:
+def put_of_message(
+    out: ByteArray, at: int, what: int, data: ByteArray, start: int, size: int, width: int
+) -> int:
     """Writes a number at a place of the message, as ``what`` says; returns the place behind it."""
     if what == NUMBER:
         return put_unsigned(out, at, wire_number(data, start, size), width)
@@ -332,8 +398,12 @@ def put_of_message(out: ByteArray, at: int, what: int, data: ByteArray, start: i
 
 
 @step
-def put_span(out: ByteArray, at: int, what: int, text: ByteArray, longest: int, shown: ByteArray, limit: int) -> int:
-    """Writes bytes as ``what`` says; returns the place behind them, or -1 if they cannot be written here."""
+def put_span(
+    out: ByteArray, at: int, what: int, text: ByteArray, longest: int, shown: ByteArray, limit: int
+) -> int:
+    """Writes bytes as ``what`` says; returns the place behind them, or -1 if they cannot be written
+    here.
+    """
     if what == SPAN_COPY:
         copy(out, at, text, 0, len(text))
         return at + len(text)
@@ -349,8 +419,19 @@ def put_span(out: ByteArray, at: int, what: int, text: ByteArray, longest: int, 
 
 
 @step
-def put_section(out: ByteArray, at: int, what: int, section: ByteArray, place: int, width: int, shown: ByteArray, limit: int) -> int:
-    """Writes xattrs as ``what`` says; returns the place behind them, or -1 if they cannot be written here."""
+def put_section(
+    out: ByteArray,
+    at: int,
+    what: int,
+    section: ByteArray,
+    place: int,
+    width: int,
+    shown: ByteArray,
+    limit: int,
+) -> int:
+    """Writes xattrs as ``what`` says; returns the place behind them, or -1 if they cannot be
+    written here.
+    """
     if what == XATTRS:
         return put_xattrs(out, at, section, place, width, shown, limit)
     return put_pairs(out, at, section, place, 1 if what == XATTR_FIELDS else 0)
@@ -358,7 +439,9 @@ def put_section(out: ByteArray, at: int, what: int, section: ByteArray, place: i
 
 @inline
 def settled(out: ByteArray, at: int, what: int, first: int, start: int) -> int:
-    """Changes the text so far, which begins at ``start``, as ``what`` says; returns the place behind it."""
+    """Changes the text so far, which begins at ``start``, as ``what`` says; returns the place
+    behind it.
+    """
     if what == RIGHT:
         return put_right(out, at, first)
     if what == CLIP:
@@ -372,12 +455,19 @@ def settled(out: ByteArray, at: int, what: int, first: int, start: int) -> int:
 
 @kernel("void(octets, octets, octets, octets, RowTables, uint8[::1], int64[::1])")
 def write_rows(
-    data: ByteArray, side: ByteArray, texts: ByteArray, shown: ByteArray, tables: RowTables, out: ByteArray, ends: IntArray
+    data: ByteArray,
+    side: ByteArray,
+    texts: ByteArray,
+    shown: ByteArray,
+    tables: RowTables,
+    out: ByteArray,
+    ends: IntArray,
 ) -> None:
-    """Writes each row by its program; ``ends`` becomes the place behind each row, or -1 for one that is refused.
+    """Writes each row by its program; ``ends`` becomes the place behind each row, or -1 for one
+    that is refused.
 
-    ``data`` has the bytes of the batch, ``side`` what was made beside it. The caller has left room in ``out``. Time: number of bytes that
-    are written.
+    ``data`` has the bytes of the batch, ``side`` what was made beside it. The caller has left room
+    in ``out``. Time: number of bytes that are written.
     """
     at = 0
     for place in range(len(ends)):
@@ -419,7 +509,16 @@ def write_rows(
                 if kind < XATTRS:
                     at = put_span(out, at, kind, text, second, shown, tables.limit)
                 else:
-                    at = put_section(out, at, kind, text, tables.columns[cell + 2 * tables.height], second, shown, tables.limit)
+                    at = put_section(
+                        out,
+                        at,
+                        kind,
+                        text,
+                        tables.columns[cell + 2 * tables.height],
+                        second,
+                        shown,
+                        tables.limit,
+                    )
         if at < 0:
             at = begin
         else:

@@ -1,7 +1,9 @@
-"""Findings as SARIF 2.1.0, the form in which CI systems take findings of tools: one run, its rules, and a result for each finding.
+"""Findings as SARIF 2.1.0, the form in which CI systems take findings of tools: one run, its rules,
+and a result for each finding.
 
-A capture has no lines, so the place of a result is the capture, and the message as logical location and properties. Results are identified
-by fingerprints that do not change with filters, other captures in the reading, or rows.
+A capture has no lines, so the place of a result is the capture, and the message as logical location
+and properties. Results are identified by fingerprints that do not change with filters, other
+captures in the reading, or rows.
 """
 
 from __future__ import annotations
@@ -23,18 +25,26 @@ from dcpinspect.findings.rule import SEVERITIES, Rule
 if TYPE_CHECKING:
     from dcpinspect.streams.tcp_facts import Link
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 FINGERPRINT = "dcpinspect/evidence/v2"
 PAGE = "docs/rules.md"
 """Page with an anchor for each rule."""
 
 
 def sarif_log(
-    findings: Iterable[Finding], rules: Sequence[Rule], files: Sequence[str], links: Iterable[Link], *, is_whole: bool = True
+    findings: Iterable[Finding],
+    rules: Sequence[Rule],
+    files: Sequence[str],
+    links: Iterable[Link],
+    *,
+    is_whole: bool = True,
 ) -> dict[str, Any]:
     """Returns the log, ready for JSON.
 
-    ``rules``: the rules that were checked. ``links``: the connections. ``is_whole``: whether the reading came to its end.
+    ``rules``: the rules that were checked. ``links``: the connections. ``is_whole``: whether the
+    reading came to its end.
     """
     by_number = {link.number: link for link in links}
     numbers = {rule.id: number for number, rule in enumerate(rules)}
@@ -43,10 +53,23 @@ def sarif_log(
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "dcpinspect", "semanticVersion": __version__, "rules": [_rule(rule) for rule in rules]}},
+                "tool": {
+                    "driver": {
+                        "name": "dcpinspect",
+                        "semanticVersion": __version__,
+                        "rules": [_rule(rule) for rule in rules],
+                    }
+                },
                 "invocations": [{"executionSuccessful": is_whole}],
-                "artifacts": [{"location": _artifact(files, number), "roles": ["analysisTarget"]} for number in range(len(files))],
-                "results": [_result(part, one.id, numbers[one.rule], files, by_number) for one in findings for part in _by_connection(one)],
+                "artifacts": [
+                    {"location": _artifact(files, number), "roles": ["analysisTarget"]}
+                    for number in range(len(files))
+                ],
+                "results": [
+                    _result(part, one.id, numbers[one.rule], files, by_number)
+                    for one in findings
+                    for part in _by_connection(one)
+                ],
             }
         ],
     }
@@ -65,9 +88,18 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "id": rule.id,
         "shortDescription": {"text": rule.fires},
         "help": {
-            "text": "\n".join([*(f"{title}: {text}" for title, text in known), f"more: {PAGE}#{rule.id}"]),
+            "text": "\n".join(
+                [*(f"{title}: {text}" for title, text in known), f"more: {PAGE}#{rule.id}"]
+            ),
             "markdown": "\n".join(
-                [f"# {rule.id}", *(f"\n**{title[0].upper()}{title[1:]}:** {_plain(text)}" for title, text in known), f"\n{PAGE}#{rule.id}"]
+                [
+                    f"# {rule.id}",
+                    *(
+                        f"\n**{title[0].upper()}{title[1:]}:** {_plain(text)}"
+                        for title, text in known
+                    ),
+                    f"\n{PAGE}#{rule.id}",
+                ]
             ),
         },
         "defaultConfiguration": {"level": rule.severity},
@@ -81,7 +113,9 @@ def _plain(text: str) -> str:
 
 
 def _by_connection(one: Finding) -> Iterator[Finding]:
-    """Splits a finding by connection: the facts about one connection are the same whatever else is read."""
+    """Splits a finding by connection: the facts about one connection are the same whatever else is
+    read.
+    """
     if len(one.connections) < 2:
         yield one
         return
@@ -99,14 +133,20 @@ def _by_connection(one: Finding) -> Iterator[Finding]:
         )
 
 
-def _result(one: Finding, id_: str, number: int, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+def _result(
+    one: Finding, id_: str, number: int, files: Sequence[str], links: Mapping[int, Link]
+) -> dict[str, Any]:
     places = [_location(place, files, links) for place in one.places]
     found: dict[str, Any] = {
         "ruleId": one.rule,
         "ruleIndex": number,
         "level": one.severity,
         "rank": 100.0 - 50 * SEVERITIES.index(one.severity),
-        "message": {"text": f"{one.where}: {one.message}. Next: {one.next}" if one.next else f"{one.where}: {one.message}"},
+        "message": {
+            "text": f"{one.where}: {one.message}. Next: {one.next}"
+            if one.next
+            else f"{one.where}: {one.message}"
+        },
         "locations": places[:1] or [_connection(one, files, links)],
         "occurrenceCount": max(one.count, 1),
         "fingerprints": {FINGERPRINT: _fingerprint(one, links)},
@@ -124,13 +164,23 @@ def _result(one: Finding, id_: str, number: int, files: Sequence[str], links: Ma
     }
     if places[1:]:
         found["relatedLocations"] = [
-            {"id": number, **place, "message": {"text": f"row {place['properties']['row']}, frame {place['properties']['frame']}"}}
+            {
+                "id": number,
+                **place,
+                "message": {
+                    "text": (
+                        f"row {place['properties']['row']}, frame {place['properties']['frame']}"
+                    )
+                },
+            }
             for number, place in enumerate(places[1:], 1)
         ]
     return found
 
 
-def _location(place: MessagePlace, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+def _location(
+    place: MessagePlace, files: Sequence[str], links: Mapping[int, Link]
+) -> dict[str, Any]:
     return {
         "physicalLocation": {"artifactLocation": _artifact(files, place.file, index=place.file)},
         "logicalLocations": [
@@ -154,33 +204,63 @@ def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -
     """Returns the place of a finding that no message shows."""
     number = next(iter(one.connections), None)
     if number is None:  # a finding in a log or a checkpoint, which is no artifact of the run
-        return {"logicalLocations": [{"name": one.where, "kind": "module", "fullyQualifiedName": one.where}]}
+        return {
+            "logicalLocations": [
+                {"name": one.where, "kind": "module", "fullyQualifiedName": one.where}
+            ]
+        }
     file = links[number].first_file if number in links else 0
     return {
         "physicalLocation": {"artifactLocation": _artifact(files, file, index=file)},
-        "logicalLocations": [{"name": f"connection {number}", "kind": "connection", "fullyQualifiedName": _ends(number, links)}],
+        "logicalLocations": [
+            {
+                "name": f"connection {number}",
+                "kind": "connection",
+                "fullyQualifiedName": _ends(number, links),
+            }
+        ],
         "properties": {"connection": number},
     }
 
 
 def _fingerprint(one: Finding, links: Mapping[int, Link]) -> str:
-    """Returns a text that is the same in every reading with the same evidence: without rows, frames or numbers of connections.
+    """Returns a text that is the same in every reading with the same evidence: without rows, frames
+    or numbers of connections.
 
     Times tell connections apart whose client used its port again.
     """
-    parts = [one.rule, one.cause or "", ",".join(map(str, one.vbuckets)), "" if one.sid is None else str(one.sid)]
-    parts += [f"{_ends(place.connection, links)} {place.direction} {place.stream_offset} {place.time_ns}" for place in one.places[:1]]
+    parts = [
+        one.rule,
+        one.cause or "",
+        ",".join(map(str, one.vbuckets)),
+        "" if one.sid is None else str(one.sid),
+    ]
+    parts += [
+        f"{_ends(place.connection, links)} {place.direction} {place.stream_offset} {place.time_ns}"
+        for place in one.places[:1]
+    ]
     began = {number: links[number].first_ns for number in one.connections if number in links}
-    parts += [f"{_ends(number, links)} {began.get(number, 0)}" for number in one.connections] if not one.places else []
+    parts += (
+        [f"{_ends(number, links)} {began.get(number, 0)}" for number in one.connections]
+        if not one.places
+        else []
+    )
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _ends(connection: int, links: Mapping[int, Link]) -> str:
-    return f"{links[connection].client}>{links[connection].server}" if connection in links else f"connection {connection}"
+    return (
+        f"{links[connection].client}>{links[connection].server}"
+        if connection in links
+        else f"connection {connection}"
+    )
 
 
 def _artifact(files: Sequence[str], number: int, *, index: int | None = None) -> dict[str, Any]:
     """Returns a capture as a URI; relative if its name is."""
     name = files[number]
     path = quote("stdin" if name == STDIN else os.fsencode(name))
-    return {"uri": f"file://{path}" if os.path.isabs(name) else path, **({} if index is None else {"index": index})}
+    return {
+        "uri": f"file://{path}" if os.path.isabs(name) else path,
+        **({} if index is None else {"index": index}),
+    }

@@ -1,4 +1,6 @@
-"""Bytes of messages as text, for the kernel that writes rows: JSON, text on a terminal, xattrs, dumps."""
+"""Bytes of messages as text, for the kernel that writes rows: JSON, text on a terminal, xattrs,
+dumps.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from dcpinspect.protocol.utf8 import character_size, sequence_size
 _NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
     np.frombuffer(text, np.uint8)
     for text in (
-        *(b'{"name":', b',"label":"xattr","offset":', b',"size":', b',"hex":"', b'","value":"', b'","meaning":null}'),
+        *(
+            b'{"name":',
+            b',"label":"xattr","offset":',
+            b',"size":',
+            b',"hex":"',
+            b'","value":"',
+            b'","meaning":null}',
+        ),
         b'","meaning":null,"inflated":true}',
     )
 )
@@ -29,14 +38,18 @@ def put_constant(out: ByteArray, at: int, text: ByteArray) -> int:
 
 @inline
 def put_sign(out: ByteArray, at: int, last: int) -> int:
-    """Writes one of our signs of three bytes, which begin with the same two bytes as a dash; returns the place behind it."""
+    """Writes one of our signs of three bytes, which begin with the same two bytes as a dash;
+    returns the place behind it.
+    """
     out[at], out[at + 1], out[at + 2] = 0xE2, 0x80, last
     return at + 3
 
 
 @inline
 def put_escape(out: ByteArray, at: int, letter: int, value: int, digits: int) -> int:
-    """Writes a backslash, a letter and so many hexadecimal digits; returns the place behind them."""
+    """Writes a backslash, a letter and so many hexadecimal digits; returns the place behind
+    them.
+    """
     out[at], out[at + 1] = 92, letter
     for i in range(digits):
         out[at + 2 + i] = hex_digit(value >> (4 * (digits - 1 - i)) & 15)
@@ -48,14 +61,25 @@ def put_control(out: ByteArray, at: int, byte: int) -> int:
     """Writes a control character as strings of JSON have it; returns the place behind it."""
     if byte == 8 or byte == 9 or byte == 10 or byte == 12 or byte == 13:
         out[at] = 92
-        out[at + 1] = 98 if byte == 8 else 116 if byte == 9 else 110 if byte == 10 else 102 if byte == 12 else 114
+        out[at + 1] = (
+            98
+            if byte == 8
+            else 116
+            if byte == 9
+            else 110
+            if byte == 10
+            else 102
+            if byte == 12
+            else 114
+        )
         return at + 2
     return put_escape(out, at, 117, byte, 4)
 
 
 @inline
 def put_text(out: ByteArray, at: int, text: ByteArray, is_string: int) -> int:
-    """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for line breaks.
+    """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for
+    line breaks.
 
     Returns the place behind it, or -1 if the text cannot be written here.
     """
@@ -91,7 +115,9 @@ def put_text(out: ByteArray, at: int, text: ByteArray, is_string: int) -> int:
 
 @inline
 def put_plain(out: ByteArray, at: int, text: ByteArray, longest: int) -> int:
-    """Writes a key, clipped to ``longest`` columns (0: whole); returns the place behind it, or -1 if the key is not plain text."""
+    """Writes a key, clipped to ``longest`` columns (0: whole); returns the place behind it, or -1
+    if the key is not plain text.
+    """
     size = len(text)
     for i in range(size):
         byte = text[i]
@@ -125,7 +151,9 @@ def escaped_letters(code: int, is_shown: int) -> int:
 
 @inline
 def put_character(out: ByteArray, at: int, text: ByteArray, code: int, letters: int) -> int:
-    """Writes the character at the beginning of ``text`` in so many letters; returns the place behind it."""
+    """Writes the character at the beginning of ``text`` in so many letters; returns the place
+    behind it.
+    """
     if letters == 1:
         for k in range(len(text)):
             put(out, at + k, octet(text, k))
@@ -133,15 +161,18 @@ def put_character(out: ByteArray, at: int, text: ByteArray, code: int, letters: 
     if letters == 2:
         out[at], out[at + 1] = 92, 92
         return at + 2
-    return put_escape(out, at, 120 if letters == 4 else 117 if letters == 6 else 85, code, letters - 2)
+    return put_escape(
+        out, at, 120 if letters == 4 else 117 if letters == 6 else 85, code, letters - 2
+    )
 
 
 @inline
 def put_shown(out: ByteArray, at: int, text: ByteArray, shown: ByteArray, limit: int) -> int:
-    """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by its length. ``shown``: whether
-    characters stay.
+    """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by
+    its length. ``shown``: whether characters stay.
 
-    Returns the place behind it, or -1 if the text is not UTF-8, or has characters that ``shown`` does not cover.
+    Returns the place behind it, or -1 if the text is not UTF-8, or has characters that ``shown``
+    does not cover.
     """
     i, end, letters = 0, len(text), 0
     while i < end:
@@ -179,8 +210,17 @@ def trimmed(out: ByteArray, at: int) -> int:
 
 
 @inline
-def put_xattrs(out: ByteArray, at: int, section: ByteArray, place: int, width: int, shown: ByteArray, limit: int) -> int:
-    """Writes a line for each pair of a valid section; ``place``: where the section stands in the message, or 0 if it was compressed.
+def put_xattrs(
+    out: ByteArray,
+    at: int,
+    section: ByteArray,
+    place: int,
+    width: int,
+    shown: ByteArray,
+    limit: int,
+) -> int:
+    """Writes a line for each pair of a valid section; ``place``: where the section stands in the
+    message, or 0 if it was compressed.
 
     Returns the place behind the lines, or -1 if a value is not text.
     """
@@ -218,8 +258,8 @@ def put_xattrs(out: ByteArray, at: int, section: ByteArray, place: int, width: i
 
 @inline
 def put_pairs(out: ByteArray, at: int, section: ByteArray, place: int, is_field: int) -> int:
-    """Writes the pairs of a section as ``put_xattrs`` does, but as JSON with commas: objects of fields, or names with values, which are
-    JSON.
+    """Writes the pairs of a section as ``put_xattrs`` does, but as JSON with commas: objects of
+    fields, or names with values, which are JSON.
     """
     pair = 4
     while pair < len(section):
@@ -275,7 +315,9 @@ def put_dump(out: ByteArray, at: int, data: ByteArray) -> int:
             row[i] = 32
         for i in range(8):
             row[4 + i] = hex_digit(place >> (28 - 4 * i) & 15)
-        if size == 16:  # with both numbers constant, the machine code writes all eight bytes at once
+        if (
+            size == 16
+        ):  # with both numbers constant, the machine code writes all eight bytes at once
             put_eight(row[14:38], row[64:72], source[:8], 8)
             put_eight(row[39:63], row[72:80], source[8:16], 8)
         else:

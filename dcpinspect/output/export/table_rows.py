@@ -1,4 +1,6 @@
-"""Lines of messages with their field tables below, many at a time. Programs write the same text as ``render.field_table``."""
+"""Lines of messages with their field tables below, many at a time. Programs write the same text as
+``render.field_table``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.dump_rows import DumpRows, ends_text
 from dcpinspect.output.export.line_rows import LineRows
-from dcpinspect.output.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
+from dcpinspect.output.export.row_programs import (
+    COLUMN,
+    HEADER_CONSTANTS,
+    WORDY,
+    LookUp,
+    Programs,
+    datatype_of,
+    encoding_of,
+)
 from dcpinspect.output.export.row_run import RowRun
 from dcpinspect.output.render.field_table import (
     OFFSETS_WIDTH,
@@ -41,7 +51,10 @@ _INDENT = b"    "
 _MOST_SHOWN = 0x20000
 """The characters of the first two planes, which include nearly all that are used."""
 
-_FLAGGED = [[(HEADER_SIZE + spec.offset, spec.kind.size) for spec in layout.extras if spec.flags] for layout in LAYOUTS]
+_FLAGGED = [
+    [(HEADER_SIZE + spec.offset, spec.kind.size) for spec in layout.extras if spec.flags]
+    for layout in LAYOUTS
+]
 """For each layout, the numbers whose bits have lines of their own."""
 
 
@@ -59,7 +72,8 @@ class TableRows:
         title: Callable[[str], str],
         limit: int | None,
     ) -> None:
-        """``dumps``: writes lines with bytes below. ``details``: returns the text below one line, for messages that are not written here.
+        """``dumps``: writes lines with bytes below. ``details``: returns the text below one line,
+        for messages that are not written here.
 
         ``title``: gives a title its style. ``limit``: as in ``field_table``.
         """
@@ -71,18 +85,25 @@ class TableRows:
         """Yields the lines of these messages and their tables in order, many in a piece."""
         times = self._lines.lines.shown_times(batch.time_ns[rows])
         for first in range(0, len(rows), SLICE):
-            yield from self._written(batch, rows[first : first + SLICE], times[first : first + SLICE])
+            yield from self._written(
+                batch, rows[first : first + SLICE], times[first : first + SLICE]
+            )
 
     def _written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> Iterator[bytes]:
         def ordinary(place: int) -> bytes:
             index = int(rows[place])
-            return self._lines.ordinary(batch, index, int(times[place])) + self._details(batch, index).encode()
+            return (
+                self._lines.ordinary(batch, index, int(times[place]))
+                + self._details(batch, index).encode()
+            )
 
         can_write = self._lines.is_for_kernel and (self._dumps is None or self._dumps.can_write)
         if not (can_write and rt.write_rows.is_compiled):
             yield from map(ordinary, range(len(rows)))
             return
-        heads, ends = (self._lines if self._dumps is None else self._dumps).written(batch, rows, times)
+        heads, ends = (self._lines if self._dumps is None else self._dumps).written(
+            batch, rows, times
+        )
         yield from _TableRun(self._programs, batch, rows, heads, ends, self._limit).pieces(ordinary)
 
 
@@ -93,11 +114,22 @@ class _TablePrograms(Programs):
         super().__init__()
         self._title, self._limit, self._has_dumps = title, limit, has_dumps
 
-    def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
+    def build(
+        self,
+        builder: rt.ProgramBuilder,
+        look_ups: list[LookUp],
+        message: Message,
+        batch: MessageBatch,
+        index: int,
+    ) -> None:
         """Writes the program for the table of a message."""
         builder.add(rt.SPAN_COPY | rt.BESIDE, COLUMN["head_start"])
         if not self._has_dumps:  # dumps already include this line
-            file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
+            file = (
+                f" of {escape(batch.files[int(batch.last_file[index])])}"
+                if len(batch.files) > 1
+                else ""
+            )
             builder.add(rt.FRAGMENT, COLUMN["endpoints"])
             builder.add(rt.COLUMN, COLUMN["last_frame"])
             builder.text(f"{file}, stream offset ".encode())
@@ -116,14 +148,23 @@ class _TablePrograms(Programs):
                 _add_line(builder, row_line(lines[0], width))
                 for inner, line in zip(field.fields, lines[1:], strict=True):
                     self._add_number(builder, inner, line, width, look_ups)
-            elif field.name in HEADER_CONSTANTS or (field.spec is not None and field.spec.flags):  # flags are part of the kind
+            elif field.name in HEADER_CONSTANTS or (
+                field.spec is not None and field.spec.flags
+            ):  # flags are part of the kind
                 for line in lines:
                     _add_line(builder, row_line(line, width))
             else:
                 self._add_number(builder, field, lines[0], width, look_ups)
         builder.text(b"\n")
 
-    def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, line: FieldRow, width: int, look_ups: list[LookUp]) -> None:
+    def _add_number(
+        self,
+        builder: rt.ProgramBuilder,
+        field: FieldValue,
+        line: FieldRow,
+        width: int,
+        look_ups: list[LookUp],
+    ) -> None:
         """Adds a line for a fixed-size number of the header or the layout."""
         spec = field.spec
         assert spec is not None, "numbers are described"
@@ -164,7 +205,9 @@ class _TablePrograms(Programs):
         builder.add(rt.SPAN_SHOWN, COLUMN["name_start"])
         _add_end(builder, None)
 
-    def _add_value(self, builder: rt.ProgramBuilder, message: Message, field: FieldValue, width: int) -> None:
+    def _add_value(
+        self, builder: rt.ProgramBuilder, message: Message, field: FieldValue, width: int
+    ) -> None:
         datatype = datatype_of(message)
         _add_start(builder, field, "value_at", width)
         if not datatype & (SNAPPY | XATTR):
@@ -179,7 +222,9 @@ class _TablePrograms(Programs):
         if datatype & XATTR:
             xattrs = inner_fields.pop(0)
             count = len(xattrs.fields)
-            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if inner_fields else ''}".encode())
+            builder.text(
+                f"{count} xattr{'s' if count != 1 else ''}{', ' if inner_fields else ''}".encode()
+            )
         builder.text((encoding_of(message) if inner_fields else b"") + b"\n")
         if datatype & XATTR:
             _add_start(builder, xattrs, "xattrs_at", width)
@@ -190,7 +235,8 @@ class _TablePrograms(Programs):
             builder.add(rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"])
             _add_end(builder, encoding_of(message).decode())
 
-    # -- texts that programs look up --------------------------------------------------------------------
+    # -- texts that programs look up
+    # --------------------------------------------------------------------
 
     def _look_up_text(self, field: FieldValue) -> bytes:
         """Returns a number with its meaning."""
@@ -210,7 +256,9 @@ def _add_line(builder: rt.ProgramBuilder, line: str) -> None:
 
 
 def _add_start(builder: rt.ProgramBuilder, field: FieldValue, at: str, width: int) -> None:
-    """Adds a line up to its value. ``at``: the column with the place of the field; the next column has its size."""
+    """Adds a line up to its value. ``at``: the column with the place of the field; the next column
+    has its size.
+    """
     label = "  " * field.depth + field.label
     builder.text(_INDENT + f"{label:<{width}} ".encode() + (b"~" if field.inflated else b""))
     builder.add(rt.OFFSETS, COLUMN[at], OFFSETS_WIDTH - field.inflated)
@@ -227,10 +275,16 @@ class _TableRun(RowRun):
     """Writes the tables of messages."""
 
     def __init__(
-        self, programs: _TablePrograms, batch: MessageBatch, rows: RowNumbers, heads: ByteArray, ends: IntArray, limit: int
+        self,
+        programs: _TablePrograms,
+        batch: MessageBatch,
+        rows: RowNumbers,
+        heads: ByteArray,
+        ends: IntArray,
+        limit: int,
     ) -> None:
-        """``heads``: the texts above the tables; each ends at its place in ``ends``, which is -1 if its message is written in the
-        ordinary way.
+        """``heads``: the texts above the tables; each ends at its place in ``ends``, which is -1 if
+        its message is written in the ordinary way.
         """
         self._heads, self._ends = heads, ends
         self.shows = (_shown(_MOST_SHOWN), limit)
@@ -246,10 +300,18 @@ class _TableRun(RowRun):
         self._set("head_size", np.where(self._ends >= 0, stops - starts, 0))
 
     def shape(self, members: RowNumbers) -> list[RowNumbers]:
-        """Adds flags and widths of xattr names to the columns, because their lines change the width of labels, and whether files are
-        named.
+        """Adds flags and widths of xattr names to the columns, because their lines change the width
+        of labels, and whether files are named.
         """
         batch, rows = self._batch, self._rows[members]
         start, flagged = batch.start[rows], _FLAGGED[int(batch.decoded.layout[rows[0]])]
-        flags = [numbers_at(batch.data, start + offset, size).astype(np.int64) for offset, size in flagged]
-        return [*super().shape(members), np.full(len(members), len(batch.files) > 1), self._widest[members], *flags]
+        flags = [
+            numbers_at(batch.data, start + offset, size).astype(np.int64)
+            for offset, size in flagged
+        ]
+        return [
+            *super().shape(members),
+            np.full(len(members), len(batch.files) > 1),
+            self._widest[members],
+            *flags,
+        ]

@@ -36,14 +36,29 @@ _CASES = {
             "over": {"enum": list(OVER)},
             "over_row": {"type": ["integer", "null"]},
         },
-        "required": ["client", "connection", "vbuckets", "message", "rows", "seqnos", "facts", "count", "over"],
+        "required": [
+            "client",
+            "connection",
+            "vbuckets",
+            "message",
+            "rows",
+            "seqnos",
+            "facts",
+            "count",
+            "over",
+        ],
     },
 }
 
 
 def table_schema(table: RecordTable) -> dict[str, Any]:
-    """Returns the schema of one record. Every key is always there; further keys may be added within the version."""
-    properties = {"schema": {"const": table.schema}, **{column.name: _of(column) for column in table.columns}}
+    """Returns the schema of one record. Every key is always there; further keys may be added within
+    the version.
+    """
+    properties = {
+        "schema": {"const": table.schema},
+        **{column.name: _of(column) for column in table.columns},
+    }
     properties["file"] = {**_TEXT, "description": f"{FILE.doc}, where several are read"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -65,13 +80,26 @@ def _of(column: Column) -> dict[str, Any]:
 
 
 def timeline_schema() -> dict[str, Any]:
-    """Returns the schema of a timeline: one vbucket's part of the tables, and its events in order."""
-    table_lists = {f"{table.name}s": {"type": "array", "items": _inner(table)} for table in (STREAMS, SNAPSHOTS, GAPS)}
+    """Returns the schema of a timeline: one vbucket's part of the tables, and its events in
+    order.
+    """
+    table_lists = {
+        f"{table.name}s": {"type": "array", "items": _inner(table)}
+        for table in (STREAMS, SNAPSHOTS, GAPS)
+    }
     column_names = ("connection", "client", "server", "name", "verdict", "closed_by")
-    connection = {column.name: _of(column) for column in CONNECTIONS.columns if column.name in column_names}
+    connection = {
+        column.name: _of(column) for column in CONNECTIONS.columns if column.name in column_names
+    }
     event = {
-        "row": {"type": "integer", "description": "row of the message that shows it, or after which it was"},
-        "time": {"anyOf": [_TIME, {"type": "null"}], "description": "of that message; null for a gap"},
+        "row": {
+            "type": "integer",
+            "description": "row of the message that shows it, or after which it was",
+        },
+        "time": {
+            "anyOf": [_TIME, {"type": "null"}],
+            "description": "of that message; null for a gap",
+        },
         "connection": {"type": "integer"},
         "sid": {"type": ["integer", "null"]},
         "stream": {"type": "integer"},
@@ -85,9 +113,15 @@ def timeline_schema() -> dict[str, Any]:
         "properties": {
             "schema": {"const": "dcpinspect.timeline/1"},
             "vbucket": {"type": "integer"},
-            "connections": {"type": "array", "items": {"type": "object", "properties": connection, "required": list(connection)}},
+            "connections": {
+                "type": "array",
+                "items": {"type": "object", "properties": connection, "required": list(connection)},
+            },
             **table_lists,
-            "events": {"type": "array", "items": {"type": "object", "properties": event, "required": list(event)}},
+            "events": {
+                "type": "array",
+                "items": {"type": "object", "properties": event, "required": list(event)},
+            },
         },
         "required": ["schema", "vbucket", "connections", *table_lists, "events"],
     }
@@ -98,5 +132,9 @@ def _inner(table: RecordTable) -> dict[str, Any]:
 
 
 _TABLES = (*ALL, FINDINGS, DIFFERENCES, PATHS, INFO, IO, STATS, LOG_EVENTS)
-SCHEMAS = {"message": message_schema(), **{table.name: table_schema(table) for table in _TABLES}, "timeline": timeline_schema()}
+SCHEMAS = {
+    "message": message_schema(),
+    **{table.name: table_schema(table) for table in _TABLES},
+    "timeline": timeline_schema(),
+}
 """Schemas by the names of their outputs."""

@@ -9,14 +9,18 @@ if TYPE_CHECKING:
     from dcpinspect.output.export.atomic import AtomicFile
 
 ARROW_STREAM = ".arrows"
-"""Suffix of the Arrow format that is read from start to end; ``.arrow`` is the one with an index of its batches."""
+"""Suffix of the Arrow format that is read from start to end; ``.arrow`` is the one with an index of
+its batches.
+"""
 
 TableWriter = tuple[Callable[[Any], object], Callable[[], object]]
 """Two functions: one writes a record batch of a table to a target, the other the table's end."""
 
 
 class Target:
-    """The file that formats write to. ``put`` is for whole pieces; ``write`` and the other methods are for libraries that expect a file."""
+    """The file that formats write to. ``put`` is for whole pieces; ``write`` and the other methods
+    are for libraries that expect a file.
+    """
 
     closed = False
 
@@ -42,7 +46,9 @@ class Target:
         return self._width
 
     def painter(self) -> Callable[[str, str], str]:
-        """Returns a function that takes a text and a style, and colours the text if colour can be seen."""
+        """Returns a function that takes a text and a style, and colours the text if colour can be
+        seen.
+        """
         return lambda text, _: text
 
     def write(self, data: bytes | memoryview) -> int:

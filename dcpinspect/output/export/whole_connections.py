@@ -1,7 +1,9 @@
-"""Finds connections of which everything is wanted, and all their packets, so that a reader of the file gets the same messages.
+"""Finds connections of which everything is wanted, and all their packets, so that a reader of the
+file gets the same messages.
 
-If a capture is damaged, packets without bytes of messages still matter: acknowledgements show what was lost, SYN and FIN show where a
-connection begins or ends, and skipped bytes show where the next message may be.
+If a capture is damaged, packets without bytes of messages still matter: acknowledgements show what
+was lost, SYN and FIN show where a connection begins or ends, and skipped bytes show where the next
+message may be.
 """
 
 from __future__ import annotations
@@ -32,11 +34,17 @@ class Chosen:
             self._counts[index, : len(counts)] += counts
 
     def whole(self, pair_of_connection: IntArray, others: IntArray) -> IntArray:
-        """Returns the pairs of addresses of which all messages were chosen, and that have none of the connections ``others``."""
+        """Returns the pairs of addresses of which all messages were chosen, and that have none of
+        the connections ``others``.
+        """
         numbers = np.arange(1, len(pair_of_connection) + 1)
-        there, chosen_counts = np.pad(self._counts, ((0, 0), (0, max(0, len(numbers) + 1 - self._counts.shape[1]))))[:, numbers]
+        there, chosen_counts = np.pad(
+            self._counts, ((0, 0), (0, max(0, len(numbers) + 1 - self._counts.shape[1])))
+        )[:, numbers]
         lacks = (there > chosen_counts) | np.isin(numbers, others)
-        whole_pairs: IntArray = np.setdiff1d(pair_of_connection[chosen_counts > 0], pair_of_connection[lacks])
+        whole_pairs: IntArray = np.setdiff1d(
+            pair_of_connection[chosen_counts > 0], pair_of_connection[lacks]
+        )
         return whole_pairs
 
 

@@ -1,4 +1,5 @@
-"""The specification's own byte grid: four bytes a row, printable bytes of keys and values with their letter.
+"""The specification's own byte grid: four bytes a row, printable bytes of keys and values with
+their letter.
 
 Byte/     0       |       1       |       2       |       3       |
    /              |               |               |               |
@@ -15,7 +16,16 @@ from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.secrecy import Secrecy, names_credentials, secrecy
 
-_LETTERED = frozenset({FieldKind.TEXT, FieldKind.KEY, FieldKind.JSON, FieldKind.DOCUMENT, FieldKind.ERROR, FieldKind.BYTES})
+_LETTERED = frozenset(
+    {
+        FieldKind.TEXT,
+        FieldKind.KEY,
+        FieldKind.JSON,
+        FieldKind.DOCUMENT,
+        FieldKind.ERROR,
+        FieldKind.BYTES,
+    }
+)
 _RULE = "        " + "+---------------" * 4 + "+"
 _HEAD = [
     "      Byte/     0       |       1       |       2       |       3       |",
@@ -29,11 +39,15 @@ _MISSING_SHOWN = 64
 
 
 def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
-    """Returns the lines of the grid, which ends ``limit`` bytes into the first longer field (None: never).
+    """Returns the lines of the grid, which ends ``limit`` bytes into the first longer field (None:
+    never).
 
-    A byte that the capture does not have is shown as ``··``, one of a credential as ``**``, and a redacted one as ``##``.
+    A byte that the capture does not have is shown as ``··``, one of a credential as ``**``, and a
+    redacted one as ``##``.
     """
-    cells = ["0x" + cell if cell[0] not in "·*#" else cell for cell in byte_cells(message, limit=limit)]
+    cells = [
+        "0x" + cell if cell[0] not in "·*#" else cell for cell in byte_cells(message, limit=limit)
+    ]
     for field in message.fields:
         if _is_text(field):
             _letters(cells, field)
@@ -48,12 +62,21 @@ def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[st
 
 
 def byte_cells(message: Message, *, limit: int | None) -> list[str]:
-    """Returns each byte of a message, up to ``limit`` bytes into the first longer field, as two characters: hex, or what replaces it."""
+    """Returns each byte of a message, up to ``limit`` bytes into the first longer field, as two
+    characters: hex, or what replaces it.
+    """
     cells = Cells(message)
     shown_count = cells.count
     if limit is not None:
         shown_count = min(
-            [shown_count, *(field.offset + limit for field in message.fields if field.size > limit and field.offset >= HEADER_SIZE)]
+            [
+                shown_count,
+                *(
+                    field.offset + limit
+                    for field in message.fields
+                    if field.size > limit and field.offset >= HEADER_SIZE
+                ),
+            ]
         )
     return cells.between(0, shown_count)
 
@@ -69,7 +92,13 @@ class Cells:
         for field in message.fields:
             for inner_field in field.walk():
                 if (inner_field.redacted and not inner_field.inflated) or inner_field.hidden:
-                    self._covers.append((inner_field.offset, inner_field.offset + inner_field.size, "##" if inner_field.redacted else "**"))
+                    self._covers.append(
+                        (
+                            inner_field.offset,
+                            inner_field.offset + inner_field.size,
+                            "##" if inner_field.redacted else "**",
+                        )
+                    )
 
     def between(self, start: int, end: int) -> list[str]:
         """Returns the cells of bytes [start, end)."""
@@ -89,7 +118,11 @@ def _cover(cells: list[str], start: int, end: int, cover: str) -> None:
 def _is_text(field: FieldValue) -> bool:
     if field.spec is None:
         return field.name == "logical_key"
-    return field.spec.kind in _LETTERED and field.name not in ("framing_extras", "extras") and not field.hidden
+    return (
+        field.spec.kind in _LETTERED
+        and field.name not in ("framing_extras", "extras")
+        and not field.hidden
+    )
 
 
 def _letters(cells: list[str], field: FieldValue) -> None:
@@ -103,18 +136,27 @@ def _letters(cells: list[str], field: FieldValue) -> None:
 def hex_dump(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
     """Returns the bytes as hex, 16 per line, with printable characters beside them.
 
-    Numbers that spell a credential are covered: the grid shows them one by one, but here they could be read as text.
+    Numbers that spell a credential are covered: the grid shows them one by one, but here they could
+    be read as text.
     """
     cells = byte_cells(message, limit=limit)
     header = message.header
-    is_open = header is not None and secrecy(header.opcode, header.side, server=header.is_server) is Secrecy.OPEN
+    is_open = (
+        header is not None
+        and secrecy(header.opcode, header.side, server=header.is_server) is Secrecy.OPEN
+    )
     if not is_open and names_credentials(message.data[HEADER_SIZE:]):
         _cover(cells, HEADER_SIZE, message.size, "**")
     lines = []
     for offset in range(0, len(cells), 16):
         row = cells[offset : offset + 16]
-        characters = "".join(chr(int(cell, 16)) if cell[0] not in "·*#" and 0x20 <= int(cell, 16) < 0x7F else "." for cell in row)
-        lines.append(f"{offset:08x}  {' '.join(row[:8]):<23}  {' '.join(row[8:]):<23}  {characters}")
+        characters = "".join(
+            chr(int(cell, 16)) if cell[0] not in "·*#" and 0x20 <= int(cell, 16) < 0x7F else "."
+            for cell in row
+        )
+        lines.append(
+            f"{offset:08x}  {' '.join(row[:8]):<23}  {' '.join(row[8:]):<23}  {characters}"
+        )
     if len(cells) < message.size:
         lines.append(f"… {message.size - len(cells)} more bytes")
     return lines

@@ -1,4 +1,6 @@
-"""The conversation on one connection: what each side sent in turn. A run of many messages of one kind is one line."""
+"""The conversation on one connection: what each side sent in turn. A run of many messages of one
+kind is one line.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Conversation:
         if not len(rows):
             return
         decoded = batch.decoded
-        kinds = np.stack((batch.direction[rows], decoded.opcode[rows], decoded.is_response[rows]), axis=1)
+        kinds = np.stack(
+            (batch.direction[rows], decoded.opcode[rows], decoded.is_response[rows]), axis=1
+        )
         starts = np.flatnonzero(np.concatenate(([True], (kinds[1:] != kinds[:-1]).any(axis=1))))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
             kind = tuple(kinds[start].tolist())
@@ -53,7 +57,9 @@ class Conversation:
         if not self._count:
             self._head = f"{_time(batch, int(run[0]))}  {_side(batch, int(run[0]))}"
             self._title = title(batch, int(run[0]))
-        self._held += [self._line(batch, index) for index in run[: max(0, FEW - len(self._held))].tolist()]
+        self._held += [
+            self._line(batch, index) for index in run[: max(0, FEW - len(self._held))].tolist()
+        ]
         self._count += len(run)
         self._bytes += int(batch.length[run].sum())
         vbuckets = batch.vbuckets_of(run)
@@ -62,7 +68,11 @@ class Conversation:
         seqnos = batch.decoded.numbers.get("by_seqno")
         if seqnos is not None:
             run_seqnos = seqnos.take(run)
-            values = run_seqnos.values if run_seqnos.valid is None else run_seqnos.values[run_seqnos.valid]
+            values = (
+                run_seqnos.values
+                if run_seqnos.valid is None
+                else run_seqnos.values[run_seqnos.valid]
+            )
             self._seqnos += [int(values.min()), int(values.max())] if len(values) else []
 
     def end(self) -> Iterator[str]:
@@ -72,7 +82,9 @@ class Conversation:
         elif self._count:
             where = f"  vb {ranges(sorted(self._vbuckets))}" if self._vbuckets else ""
             which = f", seqnos {min(self._seqnos)}–{max(self._seqnos)}" if self._seqnos else ""
-            yield self._clipped(f"{self._head}{self._count:,} × {self._title}{where}{which}, {self._bytes:,} bytes")
+            yield self._clipped(
+                f"{self._head}{self._count:,} × {self._title}{where}{which}, {self._bytes:,} bytes"
+            )
         self._held, self._kind, self._count, self._bytes = [], None, 0, 0
         self._vbuckets, self._seqnos = set(), []
 
@@ -81,7 +93,8 @@ class Conversation:
         vbucket_text = "" if vbucket is None else f"  vb {vbucket}"
         summary_text = summary(batch, index)
         return self._clipped(
-            f"{_time(batch, index)}  {_side(batch, index)}{title(batch, index)}{vbucket_text}{'  ' if summary_text else ''}{summary_text}"
+            f"{_time(batch, index)}  "
+            f"{_side(batch, index)}{title(batch, index)}{vbucket_text}{'  ' if summary_text else ''}{summary_text}"
         )
 
     def _clipped(self, line: str) -> str:

@@ -1,4 +1,6 @@
-"""What happened to packets and bytes, as text: a table on request, and a line for each direction that lost something."""
+"""What happened to packets and bytes, as text: a table on request, and a line for each direction
+that lost something.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,19 @@ from dcpinspect.transport.headers import USED
 if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
 
-_OTHERS = {HTTP: "HTTP, which has no DCP", MEMCACHED_TEXT: "memcached's text protocol, which has no DCP", OTHER: "another protocol"}
+_OTHERS = {
+    HTTP: "HTTP, which has no DCP",
+    MEMCACHED_TEXT: "memcached's text protocol, which has no DCP",
+    OTHER: "another protocol",
+}
 
 MAX_PORTS = 8
 """Number of ports of other traffic that are named."""
 
-OTHER_LINK = "record on another interface, as in tcpdump -i any, or, if they are Ethernet: editcap -T ether IN OUT"
+OTHER_LINK = (
+    "record on another interface, as in tcpdump -i any, or, if they are Ethernet: editcap "
+    "-T ether IN OUT"
+)
 
 _COLUMNS = (
     "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
@@ -36,7 +45,8 @@ _LEFT = ("payload bytes", "protocol", "why skipped")
 
 
 def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Iterator[str]:
-    """Yields lines: packets by class, packets dropped according to ``files``, then the bytes of each direction with payload.
+    """Yields lines: packets by class, packets dropped according to ``files``, then the bytes of
+    each direction with payload.
 
     All connections of other protocols are in one line.
     """
@@ -45,15 +55,24 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
         if count:
             yield f"{count:>12,} {name}"
     yield from drops(files)
-    yield from _direction_table([*coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))])
+    yield from _direction_table(
+        [*coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))]
+    )
     other_sums = coverage.sums(lambda all_: ~all_.is_own)
     if other_sums["connection"]:
-        connections = len({connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)})
-        yield f"{other_sums['captured']:>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
+        connections = len(
+            {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
+        )
+        yield (
+            f"{other_sums['captured']:>12,} bytes captured of "
+            f"{_counted(connections, 'connection')} of other protocols"
+        )
 
 
 def direction_cells(directions: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
-    """Returns the heading and a row for each direction; there is a column for TLS if one of them uses it."""
+    """Returns the heading and a row for each direction; there is a column for TLS if one of them
+    uses it.
+    """
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for direction in directions:
         skipped = sum(direction.skipped.values())
@@ -90,33 +109,51 @@ def _direction_table(directions: Sequence[DirectionCoverage]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     yield ""
     for row in rows:
-        cells = (cell.ljust(width) if name in _LEFT else cell.rjust(width) for name, cell, width in zip(rows[0], row, widths, strict=True))
+        cells = (
+            cell.ljust(width) if name in _LEFT else cell.rjust(width)
+            for name, cell, width in zip(rows[0], row, widths, strict=True)
+        )
         yield "  ".join(cells).rstrip()
 
 
 def interfaces(files: Sequence[CaptureFile]) -> Iterator[tuple[str, InterfaceCounts]]:
-    """Yields place and counts of the interfaces that captures report; the place names the file if there are several."""
+    """Yields place and counts of the interfaces that captures report; the place names the file if
+    there are several.
+    """
     for file in files:
         for counts in file.counts:
             yield f"{counts.name} of {file.name}" if len(files) > 1 else counts.name, counts
 
 
 def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
-    """Yields a line for each interface that dropped packets before they were captured, at most ``most`` lines."""
+    """Yields a line for each interface that dropped packets before they were captured, at most
+    ``most`` lines.
+    """
     lost = [(interface, counts.lost) for interface, counts in interfaces(files) if counts.lost]
     for interface, count in lost[:most]:
         yield f"{count:>12,} dropped at {escape(interface)} before they were captured"
     if len(lost) > most:
-        yield f"{sum(count for _, count in lost[most:]):>12,} dropped at {_counted(len(lost) - most, 'more interface')}"
+        yield (
+            f"{sum(count for _, count in lost[most:]):>12,} dropped at "
+            f"{_counted(len(lost) - most, 'more interface')}"
+        )
 
 
 def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
-    """Returns what these connections carry that cannot be decoded, and what to do; empty if it can be decoded."""
-    return f"TLS, which is not decrypted: {coverage.tls_advice(connections)}" if protocol == TLS else _OTHERS.get(protocol, "")
+    """Returns what these connections carry that cannot be decoded, and what to do; empty if it can
+    be decoded.
+    """
+    return (
+        f"TLS, which is not decrypted: {coverage.tls_advice(connections)}"
+        if protocol == TLS
+        else _OTHERS.get(protocol, "")
+    )
 
 
 def losses(coverage: Coverage) -> Iterator[str]:
-    """Yields a line for each direction with bytes that are missing or not in messages, without connections of other protocols."""
+    """Yields a line for each direction with bytes that are missing or not in messages, without
+    connections of other protocols.
+    """
     for direction in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
         where = (
             f"connection {direction.connection}, {_ends_text(direction)}"
@@ -127,7 +164,11 @@ def losses(coverage: Coverage) -> Iterator[str]:
 
 
 def _ends_text(direction: DirectionCoverage) -> str:
-    client, server = (direction.sender, direction.receiver) if direction.direction == C2S else (direction.receiver, direction.sender)
+    client, server = (
+        (direction.sender, direction.receiver)
+        if direction.direction == C2S
+        else (direction.receiver, direction.sender)
+    )
     return f"{client} to {server}" if direction.direction == C2S else f"{server} back to {client}"
 
 
@@ -141,16 +182,25 @@ def _loss_texts(direction: DirectionCoverage, coverage: Coverage) -> Iterator[st
     if direction.lost:
         yield f"{direction.lost:,} bytes are not in the capture ({where})"
     if direction.filled:
-        yield f"{_counted(direction.filled, 'byte')} came too late to be read{f' ({where})' if not direction.lost else ''}"
+        yield (
+            f"{_counted(direction.filled, 'byte')} came too late to be "
+            f"read{f' ({where})' if not direction.lost else ''}"
+        )
     if direction.skipped:
         size, reasons = sum(direction.skipped.values()), ", ".join(direction.skipped)
-        yield f"{size:,} bytes skipped up to the next message ({reasons}{_first_place(direction, direction.first_skipped, ';')})"
+        yield (
+            f"{size:,} bytes skipped up to the next message "
+            f"({reasons}{_first_place(direction, direction.first_skipped, ';')})"
+        )
     if direction.unfinished:
         yield f"{direction.unfinished:,} bytes of a message whose end is not in the capture"
     if direction.late > direction.filled:
         yield f"{_counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
     if direction.not_decodable:
-        yield f"{direction.not_decodable:,} bytes of {foreign(direction.protocol, coverage, direction.connection) or direction.protocol}"
+        yield (
+            f"{direction.not_decodable:,} bytes of "
+            f"{foreign(direction.protocol, coverage, direction.connection) or direction.protocol}"
+        )
 
 
 def _first_place(direction: DirectionCoverage, first: int | None, comma: str = ",") -> str:
@@ -167,19 +217,26 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
 
     ``any_port``: how to search all ports, if this should be mentioned beside a port number.
     """
-    names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
+    names = ", ".join(
+        "standard input" if file.name == STDIN else escape(file.name)
+        for file in reading.capture.files
+    )
     packets = reading.capture.packets
     if not packets:
         auto = "" if reading.options["find_ports"] else ", or --port auto"
         is_live = any(file.format == "live" for file in reading.capture.files)
-        return f"{names}: no packets" + (f" of the ports looked at; try -i any{auto}" if is_live else "")
+        return f"{names}: no packets" + (
+            f" of the ports looked at; try -i any{auto}" if is_live else ""
+        )
     parser = reading.engine.transport.headers
     used = int(parser.counts[USED])
     if used:
         carriers: dict[str, set[int]] = {}
         sums = reading.coverage.sums(lambda all_: all_.connection > 0)
         captured, cut = sums["captured"], sums["cut"]
-        undecodable = reading.coverage.where(lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > all_.http))
+        undecodable = reading.coverage.where(
+            lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > all_.http)
+        )
         for direction in undecodable if sums["not_decodable"] > sums["http"] else ():
             carriers.setdefault(direction.protocol, set()).add(direction.connection)
         if sums["http"]:
@@ -187,26 +244,44 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         for protocol in (TLS, MEMCACHED_TEXT, HTTP):
             if carrying := carriers.get(protocol):
                 contents = foreign(protocol, reading.coverage, *carrying)
-                return f"{names}: no DCP message in the {used:,} packets of the ports looked at; they carry {contents}"
+                return (
+                    f"{names}: no DCP message in the {used:,} packets of the ports looked at; "
+                    f"they carry {contents}"
+                )
         none = f"{names}: no DCP message in the {used:,} packets of the ports looked at"
         if reading.coverage.tls:
             key_advice = (
-                "which the key log does not open" if reading.coverage.has_keys else "which --keylog decrypts with the client's key log"
+                "which the key log does not open"
+                if reading.coverage.has_keys
+                else "which --keylog decrypts with the client's key log"
             )
             return f"{none}; some carry TLS, {key_advice}"
         if cut and not captured:
             return f"{none}; their contents were cut off by the snapshot length: capture with -s 0"
         contents = "they may be encrypted or another protocol" if captured else "they are empty"
-        return f"{none}; {contents}" + ("" if reading.options["find_ports"] else "; try --port auto")
-    ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
+        return f"{none}; {contents}" + (
+            "" if reading.options["find_ports"] else "; try --port auto"
+        )
+    ports = np.argsort(-parser.other_ports, kind="stable")[
+        : np.count_nonzero(parser.other_ports)
+    ].tolist()
     ports = [port for port in ports if port]  # no server has port 0
     unread = {
-        packets_unread.named: packets_unread for file in reading.capture.files for packets_unread in file.unread if packets_unread.packets
+        packets_unread.named: packets_unread
+        for file in reading.capture.files
+        for packets_unread in file.unread
+        if packets_unread.packets
     }
     if not ports and unread:
-        return f"{names}: no DCP, since packets with link type {', '.join(list(unread)[:MAX_PORTS])} are not read; {OTHER_LINK}"
+        return (
+            f"{names}: no DCP, since packets with link type "
+            f"{', '.join(list(unread)[:MAX_PORTS])} are not read; {OTHER_LINK}"
+        )
     if not ports:
         return f"{names}: no DCP, and no TCP in its {packets:,} packets"
     more = ", …" if len(ports) > MAX_PORTS else ""
     named = ", ".join(map(str, ports[:MAX_PORTS]))
-    return f"{names}: no DCP in {packets:,} packets; it has TCP ports {named}{more}; try --port {ports[0]}{any_port}"
+    return (
+        f"{names}: no DCP in {packets:,} packets; it has TCP ports {named}{more}; try --port "
+        f"{ports[0]}{any_port}"
+    )

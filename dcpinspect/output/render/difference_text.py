@@ -22,7 +22,9 @@ _CLOCKS = {"handshake": "by the handshake", "quickest-packets": "by the quickest
 
 _SAYS = {
     "differs": "{events} both sides have, but not the same",
-    "not-sent": "{events} not sent to {lacks}, though its stream covers the seqno and nothing is lost there",
+    "not-sent": (
+        "{events} not sent to {lacks}, though its stream covers the seqno and nothing is lost there"
+    ),
     "other-history": "{events} of a branch of the history that {lacks} does not follow",
     "filter": "{vbuckets} for which A and B asked for different things",
     "capture-loss": "{events} may have come to {lacks}: packets are missing in its capture",
@@ -44,12 +46,19 @@ _HEADINGS = {
 }
 
 
-def summary(comparison: Found, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint) -> Iterator[str]:
-    """Yields the summary. ``paths``: records of the connections that both captures have. ``names``: of the captures of A and B."""
+def summary(
+    comparison: Found, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint
+) -> Iterator[str]:
+    """Yields the summary. ``paths``: records of the connections that both captures have. ``names``:
+    of the captures of A and B.
+    """
     from dcpinspect.diff.difference_columns import VERDICT_OF
 
     for side, name in zip(("a", "b"), names, strict=True):
-        counted = f"{_count(comparison.events[side], 'event')} of {_count(comparison.vbuckets[side], 'vbucket')}"
+        counted = (
+            f"{_count(comparison.events[side], 'event')} of "
+            f"{_count(comparison.vbuckets[side], 'vbucket')}"
+        )
         yield f"{side.upper()}  {counted}  {clip(escape_rest(name), _LONGEST)}"
     yield f"{_count(comparison.common, 'event')} on both sides"
     yield ""
@@ -70,7 +79,9 @@ def summary(comparison: Found, paths: Sequence[DifferenceRow], names: Sequence[s
                 lacks=(lacks or "").upper(),
                 has="A" if lacks == "b" else "B",
             )
-            examples = _examples([row for row in comparison.rows if (row["kind"], row["lacks"]) == (kind, lacks)])
+            examples = _examples(
+                [row for row in comparison.rows if (row["kind"], row["lacks"]) == (kind, lacks)]
+            )
             yield f"  {line}" + (f": {examples}" if examples else "")
     yield from _ahead(comparison)
     yield from _same_connections(paths)
@@ -87,8 +98,14 @@ def _ahead(comparison: Found) -> Iterator[str]:
         ]
         if leads:
             most, vbucket = max(leads, key=lambda lead: lead[0])
-            where = f"vbucket {vbucket.vbucket}: {getattr(vbucket, side)} against {getattr(vbucket, other_side)}"
-            lines.append(f"  {side.upper()} on {_count(len(leads), 'vbucket')}, by up to {_count(most, 'seqno')} ({where})")
+            where = (
+                f"vbucket {vbucket.vbucket}: {getattr(vbucket, side)} against "
+                f"{getattr(vbucket, other_side)}"
+            )
+            lines.append(
+                f"  {side.upper()} on {_count(len(leads), 'vbucket')}, by up to "
+                f"{_count(most, 'seqno')} ({where})"
+            )
     if lines:
         yield ""
         yield "Ahead:"
@@ -108,9 +125,19 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
         ahead = "ahead" if row["clock_offset_ns"] >= 0 else "behind"
         offset, error = _ms(abs(row["clock_offset_ns"])), _ms(row["clock_error_ns"])
         near = row["client_side"]
-        position = f"{near.upper()} is nearer to the client" if near else "nothing is between the two captures"
-        yield f"  {a_connection} of A is {b_connection} of B: {row['a_client']} to {row['a_server']}; {position}"
-        yield f"    clocks: B's is {offset} {ahead}, give or take {error} ({_CLOCKS[row['clock_from']]})"
+        position = (
+            f"{near.upper()} is nearer to the client"
+            if near
+            else "nothing is between the two captures"
+        )
+        yield (
+            f"  {a_connection} of A is {b_connection} of B: {row['a_client']} to "
+            f"{row['a_server']}; {position}"
+        )
+        yield (
+            f"    clocks: B's is {offset} {ahead}, give or take {error} "
+            f"({_CLOCKS[row['clock_from']]})"
+        )
         for path in rows:
             yield f"    {_WAYS[path['direction']]}: {_direction_text(path)}"
     if len(paths_by_connections) > PATHS:
@@ -119,14 +146,23 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
 
 def _direction_text(path: DifferenceRow) -> str:
     """Describes one direction of a connection."""
-    facts = [f"{_ms(path['delay_median_ns'])} between the taps, {_ms(path['delay_max_ns'])} at most"]
+    facts = [
+        f"{_ms(path['delay_median_ns'])} between the taps, {_ms(path['delay_max_ns'])} at most"
+    ]
     if path["lost"]:
-        facts.append(f"lost there and sent again {_count(path['lost'], 'time')}, {_count(path['lost_bytes'], 'byte')}")
+        facts.append(
+            f"lost there and sent again {_count(path['lost'], 'time')}, "
+            f"{_count(path['lost_bytes'], 'byte')}"
+        )
     missed = [(side.upper(), path[f"{side}_missed_bytes"]) for side in ("a", "b")]
-    facts += [f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count]
+    facts += [
+        f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count
+    ]
     if path["answers"]:
         who = "server" if path["direction"] == "c2s" else "client"
-        split = f"{_ms(path['answerer_median_ns'])} {who} and {_ms(path['network_median_ns'])} network"
+        split = (
+            f"{_ms(path['answerer_median_ns'])} {who} and {_ms(path['network_median_ns'])} network"
+        )
         facts.append(f"answers took {_ms(path['answer_median_ns'])}: {split}")
     return "; ".join(facts)
 
@@ -137,14 +173,23 @@ def _ms(nanoseconds: int) -> str:
 
 def _caveats(comparison: Found) -> Iterator[str]:
     lines = [
-        f"The capture of {side.upper()} does not tell the history of {_count(count, 'vbucket')}; it is taken from other streams."
+        (
+            f"The capture of {side.upper()} does not tell the history of "
+            f"{_count(count, 'vbucket')}; it is taken from other streams."
+        )
         for side, count in comparison.assumed.items()
         if count
     ]
     if comparison.doubted:
-        lines.append(f"Of {_count(comparison.doubted, 'vbucket')} there are several to choose from: what differs there is not told.")
+        lines.append(
+            f"Of {_count(comparison.doubted, 'vbucket')} there are several to choose from: "
+            "what differs there is not told."
+        )
     if not comparison.are_shown_alike and comparison.common:
-        lines.append("Values and datatypes were compared only where both connections are known to be shown them in the same form.")
+        lines.append(
+            "Values and datatypes were compared only where both connections are known to be "
+            "shown them in the same form."
+        )
     if comparison.left_out:
         lines.append(f"{comparison.left_out:,} more differences are counted, but have no record.")
     if lines:

@@ -1,4 +1,6 @@
-"""The events of one vbucket in order, one per line: requests with their answers, snapshots, gaps with their evidence, and ends."""
+"""The events of one vbucket in order, one per line: requests with their answers, snapshots, gaps
+with their evidence, and ends.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,10 @@ class Noted:
     text: str
 
 
-_NOTED = {int(Opcode.DCP_SYSTEM_EVENT): ("S", "system event"), int(Opcode.DCP_SET_VBUCKET_STATE): ("V", "state of the vbucket")}
+_NOTED = {
+    int(Opcode.DCP_SYSTEM_EVENT): ("S", "system event"),
+    int(Opcode.DCP_SET_VBUCKET_STATE): ("V", "state of the vbucket"),
+}
 
 
 def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[Noted]:
@@ -81,18 +86,30 @@ def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[Noted]:
     for row in requests[np.isin(decoded.opcode[requests], list(_NOTED))].tolist():
         letter, name = _NOTED[int(decoded.opcode[row])]
         sid = decoded.sid.at(row)
-        message = int(batch.row[row]), int(batch.time_ns[row]), int(batch.connection[row]), -1 if sid is None else sid
-        yield Noted(*message, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}")
+        message = (
+            int(batch.row[row]),
+            int(batch.time_ns[row]),
+            int(batch.connection[row]),
+            -1 if sid is None else sid,
+        )
+        yield Noted(
+            *message, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}"
+        )
 
 
-def by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping[int, Sequence[Noted]]:
-    """Returns the noted messages by place of their stream: the latest stream on their connection and stream-id that was open by then."""
+def by_stream(
+    streams: Sequence[StreamStory], noted: Sequence[Noted]
+) -> Mapping[int, Sequence[Noted]]:
+    """Returns the noted messages by place of their stream: the latest stream on their connection
+    and stream-id that was open by then.
+    """
     noted_by_stream: dict[int, list[Noted]] = {}
     for event in noted:
         open_streams = [
             stream_index
             for stream_index, story in enumerate(streams)
-            if story.key[:2] == (event.connection, event.sid) and story.stream["open_row"] <= event.row
+            if story.key[:2] == (event.connection, event.sid)
+            and story.stream["open_row"] <= event.row
         ]
         if open_streams:
             noted_by_stream.setdefault(open_streams[-1], []).append(event)
@@ -100,12 +117,15 @@ def by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping
 
 
 def events(
-    streams: Sequence[StreamStory], noted: Mapping[int, Sequence[Noted]], closed: Mapping[int, str], last_rows: Mapping[int, int]
+    streams: Sequence[StreamStory],
+    noted: Mapping[int, Sequence[Noted]],
+    closed: Mapping[int, str],
+    last_rows: Mapping[int, int],
 ) -> list[VbucketEvent]:
     """Returns all events in order of rows.
 
-    ``noted``: noted messages of each stream, by place. ``closed``: who closed each connection, empty if unknown. ``last_rows``: row of the
-    vbucket's last message on each connection.
+    ``noted``: noted messages of each stream, by place. ``closed``: who closed each connection,
+    empty if unknown. ``last_rows``: row of the vbucket's last message on each connection.
     """
     all_events: list[VbucketEvent] = []
     for stream_index, story in enumerate(streams):
@@ -114,40 +134,76 @@ def events(
 
 
 def _of_stream(
-    story: StreamStory, noted: Sequence[Noted], closed: Mapping[int, str], last_rows: Mapping[int, int]
+    story: StreamStory,
+    noted: Sequence[Noted],
+    closed: Mapping[int, str],
+    last_rows: Mapping[int, int],
 ) -> Iterator[VbucketEvent]:
     stream = story.stream
     stream_ids: tuple[int, int, int | None] = stream["connection"], stream["stream"], stream["sid"]
     is_asked = stream["requested_start"] is not None or stream["answer"] != "unknown"
     yield VbucketEvent(
-        stream["open_row"], 0, *stream_ids, "request" if is_asked else "first-seen", _request(stream, story), stream["first_time"]
+        stream["open_row"],
+        0,
+        *stream_ids,
+        "request" if is_asked else "first-seen",
+        _request(stream, story),
+        stream["first_time"],
     )
     for row in _rows(story.snapshots):
         yield VbucketEvent(row["row"], 2, *stream_ids, "snapshot", _snapshot(row), row["time"])
-    for row in _rows(story.gaps, ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows")):
+    for row in _rows(
+        story.gaps, ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows")
+    ):
         yield VbucketEvent(row["rows"][-1], 1, *stream_ids, "gap", _gap(row), None, row)
     for event in noted:
-        yield VbucketEvent(event.row, 3, *stream_ids, {"S": "system-event", "V": "vbucket-state"}[event.letter], event.text, event.time_ns)
-    end = f"after seqno {stream['last_seqno']}" if stream["last_seqno"] is not None else "before any seqno"
+        yield VbucketEvent(
+            event.row,
+            3,
+            *stream_ids,
+            {"S": "system-event", "V": "vbucket-state"}[event.letter],
+            event.text,
+            event.time_ns,
+        )
+    end = (
+        f"after seqno {stream['last_seqno']}"
+        if stream["last_seqno"] is not None
+        else "before any seqno"
+    )
     last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
     if stream["end_reason"] == "connection-closed":
         by = closed.get(stream_ids[0])
-        yield VbucketEvent(last, 4, *stream_ids, "connection-closed", f"connection closed{f' by the {by}' if by else ''}, {end}")
+        yield VbucketEvent(
+            last,
+            4,
+            *stream_ids,
+            "connection-closed",
+            f"connection closed{f' by the {by}' if by else ''}, {end}",
+        )
     elif stream["end_row"] is not None:
         reason = escape(stream["end_reason"] or "reason unknown")
-        yield VbucketEvent(stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}")
+        yield VbucketEvent(
+            stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
+        )
     elif stream["verdict"] not in _OVER:
         yield VbucketEvent(last, 5, *stream_ids, "state", f"{stream['verdict']}, {end}")
 
 
 def _rows(records: Any, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     names = columns or [column.name for column in records.table.columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*(records.values(name) for name in names), strict=True)]
+    return [
+        dict(zip(names, row, strict=True))
+        for row in zip(*(records.values(name) for name in names), strict=True)
+    ]
 
 
 def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["requested_start"] is None:
-        return unread(stream) if stream["answer"] == "unknown" else f"{unread(stream)}: {answered(story)}"
+        return (
+            unread(stream)
+            if stream["answer"] == "unknown"
+            else f"{unread(stream)}: {answered(story)}"
+        )
     end = stream["requested_end"]
     texts = [f"from {stream['requested_start']}", "no end" if end == ENDLESS else f"to {end}"]
     if stream["vbucket_uuid"]:
@@ -157,7 +213,9 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     texts += stream["request_flags"]
     if stream["filter"] is not None:
         texts.append(escape(orjson.dumps(stream["filter"])))
-    if stream["collections"] is not None and "(" in stream["collections"]:  # the name of at least one collection is known
+    if (
+        stream["collections"] is not None and "(" in stream["collections"]
+    ):  # the name of at least one collection is known
         texts.append(f"for {escape(stream['collections'])}")
     return f"request {', '.join(texts)}: {answered(story)}"
 
@@ -166,13 +224,24 @@ def _snapshot(row: Mapping[str, Any]) -> str:
     flags = [flag for flag in row["flags"] if flag != row["type"]]
     span = "" if row["start_seqno"] is None else f" {row['start_seqno']}-{row['end_seqno']}"
     kind = "out-of-order" if row["type"] == "oso" else row["type"]
-    came = "no items" if row["first_seqno"] is None else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
-    texts = [f"{kind} snapshot{span}", *flags, "its start fits no convention" if row["convention"] == "irregular" else ""]
+    came = (
+        "no items"
+        if row["first_seqno"] is None
+        else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
+    )
+    texts = [
+        f"{kind} snapshot{span}",
+        *flags,
+        "its start fits no convention" if row["convention"] == "irregular" else "",
+    ]
     return f"{', '.join(text for text in texts if text)}: {row['state']}, {came}"
 
 
 def _gap(row: Mapping[str, Any]) -> str:
-    return f"{_missing(row['after_seqno'] + 1, row['before_seqno'] - 1)} did not come, {row['cause']}: {row['evidence']}"
+    return (
+        f"{_missing(row['after_seqno'] + 1, row['before_seqno'] - 1)} did not come, "
+        f"{row['cause']}: {row['evidence']}"
+    )
 
 
 def _missing(first: int, last: int) -> str:
@@ -183,7 +252,13 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
     """Yields the events, with consecutive gaps of one stream and cause as one event."""
     for _, group in groupby(
         all_events,
-        key=lambda event: (event.connection, event.sid, event.stream, event.gap and event.gap["cause"], event.gap is None and event),
+        key=lambda event: (
+            event.connection,
+            event.sid,
+            event.stream,
+            event.gap and event.gap["cause"],
+            event.gap is None and event,
+        ),
     ):
         run = list(group)
         first, last = run[0].gap, run[-1].gap
@@ -191,10 +266,18 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
             yield from run
             continue
         width = sum(event.gap["width"] for event in run if event.gap is not None)
-        span = f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']} did not come"
-        same = all(event.gap is not None and event.gap["evidence"] == first["evidence"] for event in run)
-        text = f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
-        yield VbucketEvent(run[0].row, run[0].place, run[0].connection, run[0].stream, run[0].sid, "gap", text)
+        span = (
+            f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']} did not come"
+        )
+        same = all(
+            event.gap is not None and event.gap["evidence"] == first["evidence"] for event in run
+        )
+        text = (
+            f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
+        )
+        yield VbucketEvent(
+            run[0].row, run[0].place, run[0].connection, run[0].stream, run[0].sid, "gap", text
+        )
 
 
 def _counted(number: int, noun: str) -> str:
@@ -202,22 +285,34 @@ def _counted(number: int, noun: str) -> str:
 
 
 class EventLines:
-    """Lays out events, each with what it says in as many lines as that takes: no cause and no evidence is cut."""
+    """Lays out events, each with what it says in as many lines as that takes: no cause and no
+    evidence is cut.
+    """
 
-    def __init__(self, shown_events: Sequence[VbucketEvent], first_ns: int | None, width: int | None) -> None:
-        """``shown_events``: all events that are to be laid out. ``first_ns``: time of the first packet, from which times count."""
+    def __init__(
+        self, shown_events: Sequence[VbucketEvent], first_ns: int | None, width: int | None
+    ) -> None:
+        """``shown_events``: all events that are to be laid out. ``first_ns``: time of the first
+        packet, from which times count.
+        """
         self._first_ns, self._width = first_ns, width
         cells = [self._cells(event) for event in shown_events]
         self._widths = [max(map(len, column)) for column in zip(_HEADINGS, *cells, strict=True)]
 
     def _cells(self, event: VbucketEvent) -> tuple[str, ...]:
-        time = "" if event.time_ns is None or self._first_ns is None else seconds_text(event.time_ns - self._first_ns)
+        time = (
+            ""
+            if event.time_ns is None or self._first_ns is None
+            else seconds_text(event.time_ns - self._first_ns)
+        )
         sid = "" if event.sid is None else f"/{event.sid}"
         return f"{event.row}", time, f"{event.connection}", f"#{event.stream}{sid}"
 
     def _line(self, cells: Sequence[str], text: str) -> list[str]:
         row, time, connection, stream = self._widths
-        head = f"{cells[0]:>{row}} {cells[1]:>{time}} {cells[2]:>{connection}} {cells[3]:<{stream}} "
+        head = (
+            f"{cells[0]:>{row}} {cells[1]:>{time}} {cells[2]:>{connection}} {cells[3]:<{stream}} "
+        )
         return wrap(head + text, self._width, " " * (len(head) + 2))
 
     @property

@@ -1,4 +1,6 @@
-"""The texts of ``dcpinspect explain`` about a command, a status, a control key, a feature, a rule, or pasted bytes."""
+"""The texts of ``dcpinspect explain`` about a command, a status, a control key, a feature, a rule,
+or pasted bytes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
 
 
 def explained(text: str) -> list[str]:
-    """Returns what ``explain`` does. Raises UsageError, with what may have been meant, if the text is no name, number or bytes."""
+    """Returns what ``explain`` does. Raises UsageError, with what may have been meant, if the text
+    is no name, number or bytes.
+    """
     lines = explain(text)
     if lines is not None:
         return lines
@@ -51,13 +55,16 @@ def explained(text: str) -> list[str]:
         parse_hex(text)
     except HexError as error:
         raise UsageError(
-            f"{clipped} is no command, status, control key, feature, rule, word or column, and no hex either: {error}"
+            f"{clipped} is no command, status, control key, feature, rule, word or column, and "
+            f"no hex either: {error}"
         ) from None
     raise UsageError(f"{clipped} is the number of no command, status or feature")
 
 
 def explain(text: str) -> list[str] | None:
-    """Returns lines about a name, a number or bytes, with every meaning of an ambiguous one; None if the text is none of these."""
+    """Returns lines about a name, a number or bytes, with every meaning of an ambiguous one; None
+    if the text is none of these.
+    """
     word = text.strip()
     commands = _commands(word)
     # a number from DCP is more likely one of DCP's commands, or a status, than another command
@@ -71,7 +78,11 @@ def explain(text: str) -> list[str] | None:
         "the flag": _flags(word),
         "the word": _words(word),
     }
-    if not any(meanings.values()) and word.lower().endswith("s") and (singular := explain(word[:-1])) is not None:
+    if (
+        not any(meanings.values())
+        and word.lower().endswith("s")
+        and (singular := explain(word[:-1])) is not None
+    ):
         return singular  # several of what has a name
     if not any(meanings.values()):
         meanings["the column"] = _columns(word)
@@ -102,18 +113,25 @@ def suggestions(text: str) -> list[str]:
     names += [short_name(name) for name in names if name.startswith("dcp_")]
     first = len(names)
     names += [status.name.lower() for status in Status]
-    names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES] + list(RULES)
-    names += [word for meanings in GLOSSARY.values() for word in meanings] + list(BY_NAME)
-    other_commands = {op.name.lower() for op in (*Opcode, *ServerOpcode) if not op.name.startswith("DCP_")} - set(
-        dict.fromkeys(names[first:])
+    names += (
+        [control.key for control in CONTROL_KEYS]
+        + [feature.name for feature in FEATURES]
+        + list(RULES)
     )
+    names += [word for meanings in GLOSSARY.values() for word in meanings] + list(BY_NAME)
+    other_commands = {
+        op.name.lower() for op in (*Opcode, *ServerOpcode) if not op.name.startswith("DCP_")
+    } - set(dict.fromkeys(names[first:]))
     close = difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=12, cutoff=0.65)
-    # commands around DCP come after all that is DCP's, and those of TAP last, because they have been out of use for long
+    # commands around DCP come after all that is DCP's, and those of TAP last, because they have
+    # been out of use for long
     return sorted(close, key=lambda name: (name.startswith("tap_"), name in other_commands))[:3]
 
 
 def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
-    """Explains the messages in pasted bytes, each as grid and field table; packet headers before them are skipped."""
+    """Explains the messages in pasted bytes, each as grid and field table; packet headers before
+    them are skipped.
+    """
     payload = b"".join(tcp_payload(packet) for packet in packets)
     headers = sum(map(len, packets)) - len(payload)
     output = [f"{headers} bytes of packet headers skipped", ""] if headers else []
@@ -129,17 +147,27 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
             lines, message = supposed
             return [*output, "", *lines, "", *byte_grid(message), "", *field_table(message)]
         offset += message.size
-    return output if offset >= len(payload) else [*output, "", f"{len(payload) - offset} more bytes are not explained"]
+    return (
+        output
+        if offset >= len(payload)
+        else [*output, "", f"{len(payload) - offset} more bytes are not explained"]
+    )
 
 
 def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[int, Message]]:
-    """Yields the messages at the start of some bytes, each with its place; the last one is where no message follows.
+    """Yields the messages at the start of some bytes, each with its place; the last one is where no
+    message follows.
 
-    ``context``: what was negotiated; None: guessed for each message, because bytes alone have no HELLO.
+    ``context``: what was negotiated; None: guessed for each message, because bytes alone have no
+    HELLO.
     """
     offset = 0
     while offset < len(data):
-        header = decode_header(data[offset : offset + HEADER_SIZE]) if len(data) - offset >= HEADER_SIZE else None
+        header = (
+            decode_header(data[offset : offset + HEADER_SIZE])
+            if len(data) - offset >= HEADER_SIZE
+            else None
+        )
         end = len(data) if header is None else offset + header.size
         is_last = data[end : end + 1] not in _MAGICS
         message_bytes = data[offset:] if is_last else data[offset:end]
@@ -150,26 +178,35 @@ def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[i
 
 
 def _likely_context(data: bytes) -> Context:
-    """Guesses whether keys have a collection id, because pasted bytes have no HELLO. No key without an id begins with certain bytes."""
+    """Guesses whether keys have a collection id, because pasted bytes have no HELLO. No key without
+    an id begins with certain bytes.
+    """
     if len(data) < HEADER_SIZE:
         return Context()
     header = decode_header(data)
     key_start = HEADER_SIZE + header.framing_size + header.extras_size
     first = data[key_start] if header.key_size > 1 and key_start < len(data) else None
-    return Context("inferred") if first is not None and (first == 0 or 8 <= first < 0x20) else Context()
+    return (
+        Context("inferred")
+        if first is not None and (first == 0 or 8 <= first < 0x20)
+        else Context()
+    )
 
 
 def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None:
-    """Returns lines and message, if a header says that there is no body although the command needs one, as in printed examples.
+    """Returns lines and message, if a header says that there is no body although the command needs
+    one, as in printed examples.
 
-    The lines name the contradiction and what is assumed instead: all bytes that follow are the body, and the extras have the length of a
-    layout that fits.
+    The lines name the contradiction and what is assumed instead: all bytes that follow are the
+    body, and the extras have the length of a layout that fits.
     """
     if len(data) <= HEADER_SIZE:
         return None
     header = decode_header(data)
     body = len(data) - HEADER_SIZE
-    is_denied = header.value_size < 0 or (header.body_size == 0 and data[HEADER_SIZE] not in MAGIC_DOCS)
+    is_denied = header.value_size < 0 or (
+        header.body_size == 0 and data[HEADER_SIZE] not in MAGIC_DOCS
+    )
     if header.magic not in MAGIC_DOCS or not (is_denied or header.body_size == body):
         return None
     fixed = _divided(replace(header, body_size=body), data)
@@ -178,21 +215,35 @@ def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None
     message = annotate(encode_header(fixed) + data[HEADER_SIZE:], context=context)
     if header.value_size >= 0 and message.problems:
         return None
-    wrong = [f"total body {header.body_size}, and {body} bytes follow"] if header.body_size != body else []
+    wrong = (
+        [f"total body {header.body_size}, and {body} bytes follow"]
+        if header.body_size != body
+        else []
+    )
     words = f"the body is the {body} bytes that follow"
     if fixed.extras_size != header.extras_size:
-        wrong.append(f"extras length {header.extras_size}, and a {message.name} in the {message.generation} layout has {fixed.extras_size}")
+        wrong.append(
+            f"extras length {header.extras_size}, and a {message.name} in the "
+            f"{message.generation} layout has {fixed.extras_size}"
+        )
         words += (
-            " and all of it is extras" if fixed.extras_size == body else f", {fixed.extras_size} of extras and {fixed.value_size} of value"
+            " and all of it is extras"
+            if fixed.extras_size == body
+            else f", {fixed.extras_size} of extras and {fixed.value_size} of value"
         )
     wrong += [problem.reason for problem in message.problems if problem.rule == "contradiction"]
     return [f"These bytes contradict themselves: {'; '.join(wrong)}.", "", f"If {words}:"], message
 
 
 def _divided(header: Header, data: bytes) -> Header:
-    """Returns the header with a length of extras for which a layout fits, if its own length does not."""
+    """Returns the header with a length of extras for which a layout fits, if its own length does
+    not.
+    """
     declared = header.extras_size
-    sizes = {layout.extras_size for layout in layouts_of(header.opcode, header.side, server=header.is_server)}
+    sizes = {
+        layout.extras_size
+        for layout in layouts_of(header.opcode, header.side, server=header.is_server)
+    }
     extras_start = HEADER_SIZE + header.framing_size
     for size in (declared, *sorted(sizes - {declared})) if not header.key_size else ():
         tried = replace(header, extras_size=size)
@@ -272,8 +323,16 @@ def _rules(word: str) -> list[list[str]]:
 
 def _words(word: str) -> list[list[str]]:
     name = _joined(word, " ")
-    entries = ((topic, term, meaning) for topic, meanings in GLOSSARY.items() for term, meaning in meanings.items())
-    return [[f"{term}: {topic}", f"  {meaning}"] for topic, term, meaning in entries if _joined(term, " ") == name]
+    entries = (
+        (topic, term, meaning)
+        for topic, meanings in GLOSSARY.items()
+        for term, meaning in meanings.items()
+    )
+    return [
+        [f"{term}: {topic}", f"  {meaning}"]
+        for topic, term, meaning in entries
+        if _joined(term, " ") == name
+    ]
 
 
 def _joined(word: str, by: str) -> str:
@@ -283,7 +342,12 @@ def _joined(word: str, by: str) -> str:
 
 def _flags(word: str) -> list[list[str]]:
     name = _joined(word, "-")
-    tables = {"DCP open": OPEN_FLAGS, "stream request": STREAM_FLAGS, "snapshot marker": SNAPSHOT_FLAGS, "OSO snapshot": OSO_FLAGS}
+    tables = {
+        "DCP open": OPEN_FLAGS,
+        "stream request": STREAM_FLAGS,
+        "snapshot marker": SNAPSHOT_FLAGS,
+        "OSO snapshot": OSO_FLAGS,
+    }
     return [
         [f"{bit.name}: flag 0x{bit.mask:x} of a {message_name}", f"  {bit.doc}"]
         for message_name, bits in tables.items()
@@ -314,7 +378,10 @@ def _columns(word: str) -> list[list[str]]:
 def _features(word: str) -> list[list[str]]:
     number = _number(word)
     return [
-        [f"{feature.name}: HELLO feature 0x{feature.code:02x} ({feature.effect})", f"  {feature.doc}"]
+        [
+            f"{feature.name}: HELLO feature 0x{feature.code:02x} ({feature.effect})",
+            f"  {feature.doc}",
+        ]
         for feature in FEATURES
         if feature.name.lower() == word.lower() or number == feature.code
     ]

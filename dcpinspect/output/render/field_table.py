@@ -19,12 +19,17 @@ DEFAULT_LIMIT = 256
 """Number of bytes of a text or binary field that are shown by default."""
 
 OFFSETS_WIDTH = 7
-REMARKED = frozenset({FieldKind.U8, FieldKind.U16, FieldKind.U32, FieldKind.U64, FieldKind.I64, FieldKind.SEQNO})
-"""Kinds of fields whose numbers also stand in decimal behind their digits, if no other remark does."""
+REMARKED = frozenset(
+    {FieldKind.U8, FieldKind.U16, FieldKind.U32, FieldKind.U64, FieldKind.I64, FieldKind.SEQNO}
+)
+"""Kinds of fields whose numbers also stand in decimal behind their digits, if no other remark does.
+"""
 
 
 def message_title(message: Message) -> str:
-    """Returns the heading of a message: its name as in the specification, command or response, and generation."""
+    """Returns the heading of a message: its name as in the specification, command or response, and
+    generation.
+    """
     if message.header is None:
         return "INCOMPLETE HEADER"
     side = "response" if message.header.side == "response" else "command"
@@ -66,10 +71,15 @@ def row_line(row: FieldRow, width: int) -> str:
 
 
 def problem_lines(message: Message) -> list[str]:
-    """Returns a line for each problem of the message, and for each part that the capture does not have."""
+    """Returns a line for each problem of the message, and for each part that the capture does not
+    have.
+    """
     glyphs = {"error": "✖", "warning": "!", "note": "·"}
     lines = [
-        f"{glyphs[problem.severity]} {escape(problem.field)} at byte {problem.offset}: {escape(problem.reason)}"
+        (
+            f"{glyphs[problem.severity]} {escape(problem.field)} at byte {problem.offset}: "
+            f"{escape(problem.reason)}"
+        )
         for problem in message.problems
     ]
     lines += [f"! bytes {start}-{end - 1} are not in the capture" for start, end in message.missing]
@@ -77,7 +87,9 @@ def problem_lines(message: Message) -> list[str]:
 
 
 def offsets_text(offset: int, size: int) -> str:
-    """Writes offsets as in the specification: ``(4)``, ``(2,3)``, ``(8-11)``; ``()`` for an empty field."""
+    """Writes offsets as in the specification: ``(4)``, ``(2,3)``, ``(8-11)``; ``()`` for an empty
+    field.
+    """
     if size == 0:
         return "()"
     if size == 1:
@@ -92,18 +104,32 @@ def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
     meaning = field.meaning
     if field.missing:
         held = field.raw if limit is None else field.raw[:limit]
-        text = "0x" + held.hex() + ("…" if len(held) < len(field.raw) else "") + "··" * min(field.size - len(field.raw), 16)
+        text = (
+            "0x"
+            + held.hex()
+            + ("…" if len(held) < len(field.raw) else "")
+            + "··" * min(field.size - len(field.raw), 16)
+        )
         return f"{text} ({meaning or 'not in the capture'})"
     kind = field.spec.kind if field.spec is not None else None
     if kind is not None and kind.size:
         text = f"0x{field.raw.hex()}"
-        if meaning is None and kind in REMARKED and isinstance(field.value, int) and (field.value > 9 or field.value < 0):
+        if (
+            meaning is None
+            and kind in REMARKED
+            and isinstance(field.value, int)
+            and (field.value > 9 or field.value < 0)
+        ):
             meaning = str(field.value)
     elif isinstance(field.value, bool):
         text = "true" if field.value else "false"
     elif isinstance(field.value, int):
         text = f"0x{field.raw.hex()}" if field.raw else str(field.value)
-        if meaning is None and field.raw and (field.value > 9 or field.value != int.from_bytes(field.raw, "big")):
+        if (
+            meaning is None
+            and field.raw
+            and (field.value > 9 or field.value != int.from_bytes(field.raw, "big"))
+        ):
             meaning = str(field.value)
     elif isinstance(field.value, str):
         text = _clipped(escape(field.value), field.value, limit)
@@ -119,7 +145,11 @@ def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
 
 
 def _clipped(text: str, full_text: str, limit: int | None) -> str:
-    return text if limit is None or len(text) <= limit else f"{text[:limit]}… ({len(full_text.encode(errors='replace'))} bytes)"
+    return (
+        text
+        if limit is None or len(text) <= limit
+        else f"{text[:limit]}… ({len(full_text.encode(errors='replace'))} bytes)"
+    )
 
 
 def field_rows(field: FieldValue, limit: int | None) -> Iterator[FieldRow]:

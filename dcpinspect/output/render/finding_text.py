@@ -1,5 +1,5 @@
-"""Findings for people: the verdict, then for each finding, the worst first: what happened, where, when, whose fault it is, and what to
-do.
+"""Findings for people: the verdict, then for each finding, the worst first: what happened, where,
+when, whose fault it is, and what to do.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE = "--all shows everything; "
 _COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
-"""How much is said of a finding: only counted by rule, one line that may be cut, a sentence, sentence and advice, also its time,
-everything.
+"""How much is said of a finding: only counted by rule, one line that may be cut, a sentence,
+sentence and advice, also its time, everything.
 """
 _FOLDING: tuple[dict[str, int], ...] = (
     *({}, {"note": _LINE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _LINE}),
@@ -50,7 +50,11 @@ _FOLDING: tuple[dict[str, int], ...] = (
 )
 """The steps in which the report is shortened until it fits."""
 _RAISED = (
-    *((severity, level) for level in (_SENTENCE, _ADVICE, _SHORT, _FULL) for severity in ("error", "warning")),
+    *(
+        (severity, level)
+        for level in (_SENTENCE, _ADVICE, _SHORT, _FULL)
+        for severity in ("error", "warning")
+    ),
     *(("note", level) for level in (_LINE, _SENTENCE, _ADVICE, _SHORT)),
 )
 """The steps in which remaining lines are used, finding by finding."""
@@ -68,15 +72,24 @@ def report_lines(
     span: tuple[int, int] | None = None,
     most: int = SCREEN,
 ) -> Iterator[str]:
-    """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst first.
+    """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst
+    first.
 
-    ``with_effects``: shows everything, with the effects of each cause below it; otherwise as much as fits ``most`` lines. ``width``: of
-    lines; None shows whole lines, without a limit of lines. ``looked``: how much was checked. ``instead``: replaces the verdict.
-    ``span``: of time, if nothing else is shown.
+    ``with_effects``: shows everything, with the effects of each cause below it; otherwise as much
+    as fits ``most`` lines. ``width``: of lines; None shows whole lines, without a limit of lines.
+    ``looked``: how much was checked. ``instead``: replaces the verdict. ``span``: of time, if
+    nothing else is shown.
     """
     causes, effects = with_their_effects(findings)
     page = _Page(files, paint, width, effects, is_all=with_effects)
-    head = list(page.wrapped(instead or " · ".join(filter(None, [verdict(causes, looked), in_words(span) if span else ""])), "", "  "))
+    head = list(
+        page.wrapped(
+            instead
+            or " · ".join(filter(None, [verdict(causes, looked), in_words(span) if span else ""])),
+            "",
+            "  ",
+        )
+    )
     yield from (paint(line, "bold") for line in head)
     if not causes:
         return
@@ -85,16 +98,28 @@ def report_lines(
     notes_aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
     last = list(page.aside(notes_aside)) if notes_aside else []
     room = most - 2 - len(head) - len(hint) - len(last)
-    yield from page.whole(causes) if with_effects else page.fitted([finding for finding in causes if finding not in notes_aside], room)
+    yield from (
+        page.whole(causes)
+        if with_effects
+        else page.fitted([finding for finding in causes if finding not in notes_aside], room)
+    )
     yield from last
     yield ""
     yield from hint
 
 
 def _aside(causes: Sequence[Finding], without_dcp: Collection[int]) -> list[Finding]:
-    """Returns the notes, if there are several, that only concern connections without DCP, but for passwords that anybody can read."""
-    notes = [note for note in causes if note.severity == "note" and note.rule != "credentials-in-clear"]
-    without_dcp_notes = [note for note in notes if note.connections and all(number in without_dcp for number in note.connections)]
+    """Returns the notes, if there are several, that only concern connections without DCP, but for
+    passwords that anybody can read.
+    """
+    notes = [
+        note for note in causes if note.severity == "note" and note.rule != "credentials-in-clear"
+    ]
+    without_dcp_notes = [
+        note
+        for note in notes
+        if note.connections and all(number in without_dcp for number in note.connections)
+    ]
     return without_dcp_notes if len(without_dcp_notes) > 1 else []
 
 
@@ -102,7 +127,13 @@ class _Page:
     """Lays out findings in lines of one width."""
 
     def __init__(
-        self, files: Sequence[str], paint: TextPaint, width: int | None, effects: dict[str, list[Finding]], *, is_all: bool
+        self,
+        files: Sequence[str],
+        paint: TextPaint,
+        width: int | None,
+        effects: dict[str, list[Finding]],
+        *,
+        is_all: bool,
     ) -> None:
         self._files = files
         self._paint = paint
@@ -117,24 +148,33 @@ class _Page:
         if self._width is None:
             yield indent + text
             return
-        yield from textwrap.wrap(text, self._width, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False) or [indent]
+        yield from textwrap.wrap(
+            text, self._width, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False
+        ) or [indent]
 
     def aside(self, notes: Sequence[Finding]) -> Iterator[str]:
         """Yields one line for notes about connections without DCP."""
         numbers = ranges(sorted({number for finding in notes for number in finding.connections}))
         rules = ", ".join(dict.fromkeys(finding.rule for finding in notes))
-        yield self._clipped(f"{GLYPHS['note']} {len(notes)} notes about connections without DCP: {rules} (connections {numbers}; --all)")
+        yield self._clipped(
+            f"{GLYPHS['note']} {len(notes)} notes about connections without DCP: {rules} "
+            f"(connections {numbers}; --all)"
+        )
 
     def whole(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""
         return _apart([self.entry(finding, _FULL) for finding in causes])
 
     def fitted(self, causes: Sequence[Finding], most: int) -> list[str]:
-        """Returns as much as fits into ``most`` lines, with a note on what is left out: first of notes, then of warnings, then of all
-        but the worst. Blank lines between findings are left out where they would cost the advice on an error or a warning.
+        """Returns as much as fits into ``most`` lines, with a note on what is left out: first of
+        notes, then of warnings, then of all but the worst. Blank lines between findings are left
+        out where they would cost the advice on an error or a warning.
         """
         lines, levels = self._fitted(causes, most)
-        if any(level < _ADVICE and finding.severity != "note" for finding, level in zip(causes, levels, strict=True)):
+        if any(
+            level < _ADVICE and finding.severity != "note"
+            for finding, level in zip(causes, levels, strict=True)
+        ):
             self._is_dense = True
             lines, _ = self._fitted(causes, most)
         return lines
@@ -148,9 +188,14 @@ class _Page:
             lines = self._at(causes, chosen_levels)
             if len(lines) <= most or self._width is None:
                 return self._raised(causes, chosen_levels, lines, most)
-        return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"], chosen_levels
+        return [
+            *lines[: most - 1],
+            f"and {len(lines) - most + 1:,} more lines (--all)",
+        ], chosen_levels
 
-    def _raised(self, causes: Sequence[Finding], levels: list[int], lines: list[str], most: int) -> tuple[list[str], list[int]]:
+    def _raised(
+        self, causes: Sequence[Finding], levels: list[int], lines: list[str], most: int
+    ) -> tuple[list[str], list[int]]:
         """Adds more about each finding, the worst first, as long as lines are left."""
         for severity, level in _RAISED:
             for index, finding in enumerate(causes):
@@ -161,15 +206,31 @@ class _Page:
         return lines, levels
 
     def _at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
-        entries = [self.entry(finding, level) for finding, level in zip(causes, levels, strict=True) if level != _COUNTED]
+        entries = [
+            self.entry(finding, level)
+            for finding, level in zip(causes, levels, strict=True)
+            if level != _COUNTED
+        ]
         lines = [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
         for severity in SEVERITIES:
-            severity_levels = [level for finding, level in zip(causes, levels, strict=True) if finding.severity == severity]
-            folded = [finding for finding, level in zip(causes, levels, strict=True) if finding.severity == severity and level == _COUNTED]
+            severity_levels = [
+                level
+                for finding, level in zip(causes, levels, strict=True)
+                if finding.severity == severity
+            ]
+            folded = [
+                finding
+                for finding, level in zip(causes, levels, strict=True)
+                if finding.severity == severity and level == _COUNTED
+            ]
             if folded:
-                rules = ", ".join(f"{number} {rule}" for rule, number in Counter(finding.rule for finding in folded).most_common())
+                rules = ", ".join(
+                    f"{number} {rule}"
+                    for rule, number in Counter(finding.rule for finding in folded).most_common()
+                )
                 several = (
-                    f"{len(folded)} {'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
+                    f"{len(folded)} "
+                    f"{'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
                 )
                 lines += self.wrapped(f"{GLYPHS[severity]} {several}: {rules}", "", "    ")
         return lines
@@ -179,21 +240,39 @@ class _Page:
         if level == _COUNTED:
             return []
         glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
-        headline = by_packets(f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files)
+        headline = by_packets(
+            f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
+        )
         if level in (_LINE, _SENTENCE, _ADVICE):
             headline = f"{headline} ({place_of(finding)})"
-        lines = [self._clipped(headline)] if level == _LINE else list(self.wrapped(headline, "", "    "))
+        lines = (
+            [self._clipped(headline)]
+            if level == _LINE
+            else list(self.wrapped(headline, "", "    "))
+        )
         heads = [lines[0][len(glyph) :], *lines[1:]]
         lines = [
             self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
             *(self._paint(line, "bold") for line in heads[1:]),
         ]
-        advice = list(self.wrapped(f"next: {escape_rest(finding.next)}", "    ", "      ")) if finding.next else []
+        advice = (
+            list(self.wrapped(f"next: {escape_rest(finding.next)}", "    ", "      "))
+            if finding.next
+            else []
+        )
         advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
         if level == _SHORT:
-            whom = escape(f"client {finding.clients[0]}" if len(finding.clients) == 1 else finding.who)
-            facts = [", ".join(filter(None, [whom, place_of(finding)])), _when(finding, is_short=True), _over(finding)]
-            lines += self.wrapped(by_packets("; ".join(filter(None, facts)), finding, self._files), "    ", "      ")
+            whom = escape(
+                f"client {finding.clients[0]}" if len(finding.clients) == 1 else finding.who
+            )
+            facts = [
+                ", ".join(filter(None, [whom, place_of(finding)])),
+                _when(finding, is_short=True),
+                _over(finding),
+            ]
+            lines += self.wrapped(
+                by_packets("; ".join(filter(None, facts)), finding, self._files), "    ", "      "
+            )
         if level < _FULL:
             return [*lines, *(advice if level >= _ADVICE else ())]
         who = ", ".join(filter(None, [escape(finding.who), escape(finding.server)]))
@@ -201,7 +280,10 @@ class _Page:
         lines += self.wrapped(by_packets(told_of(finding), finding, self._files), "    ", "      ")
         lines += self._table(finding)
         if finding.places:
-            references = [*([] if finding.places[0].row >= STEP else [_rows(finding)]), f"Wireshark: {_packets(finding, self._files)}"]
+            references = [
+                *([] if finding.places[0].row >= STEP else [_rows(finding)]),
+                f"Wireshark: {_packets(finding, self._files)}",
+            ]
             lines += self.wrapped("; ".join(references), "    ", "      ")
         lines += advice
         effects = self._effects.get(finding.id, ())
@@ -209,7 +291,10 @@ class _Page:
             lines += self.wrapped(f"explains {effects_in_words(effects)}", "    ", "      ")
         for effect in effects if self._is_all else ():
             effect_lines = self.entry(effect, _FULL)
-            lines += [f"    follows from it: {effect_lines[0]}", *(f"    {line}" for line in effect_lines[1:])]
+            lines += [
+                f"    follows from it: {effect_lines[0]}",
+                *(f"    {line}" for line in effect_lines[1:]),
+            ]
         return lines
 
     def _clipped(self, line: str) -> str:
@@ -233,7 +318,12 @@ class _Page:
         ]
         rows = [heading]
         for case in cases:
-            facts = {"connection": ranges(case.connections), "vb": ranges(case.vbuckets), "what": escape_rest(case.message), **case.facts}
+            facts = {
+                "connection": ranges(case.connections),
+                "vb": ranges(case.vbuckets),
+                "what": escape_rest(case.message),
+                **case.facts,
+            }
             rows.append([str(facts.get(name, "")) for name in heading])
         widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
         for row in rows:
@@ -252,8 +342,12 @@ def _apart(entries: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
-    """Returns the findings that stand alone (also those whose cause is not in the list), and the effects of each cause by its id."""
+def with_their_effects(
+    findings: Sequence[Finding],
+) -> tuple[list[Finding], dict[str, list[Finding]]]:
+    """Returns the findings that stand alone (also those whose cause is not in the list), and the
+    effects of each cause by its id.
+    """
     ids = {finding.id for finding in findings if finding.effect_of is None}
     causes, effects = [], defaultdict(list)
     for finding in findings:
@@ -284,8 +378,17 @@ def place_of(finding: Finding) -> str:
     """Returns connections and vbuckets of a finding by number."""
     connections = connections_of(finding)
     sid = "" if finding.sid is None else f" stream-id {finding.sid}"
-    count = f"{len(finding.vbuckets):,} vbuckets: " if len(finding.vbuckets) > SHOWN_BY_NUMBER else "vb "
-    return ", ".join(filter(None, [connections, f"{count}{ranges(finding.vbuckets)}{sid}" if finding.vbuckets else ""]))
+    count = (
+        f"{len(finding.vbuckets):,} vbuckets: "
+        if len(finding.vbuckets) > SHOWN_BY_NUMBER
+        else "vb "
+    )
+    return ", ".join(
+        filter(
+            None,
+            [connections, f"{count}{ranges(finding.vbuckets)}{sid}" if finding.vbuckets else ""],
+        )
+    )
 
 
 def told_of(finding: Finding) -> str:
@@ -303,7 +406,8 @@ def _when(finding: Finding, *, is_short: bool = False) -> str:
         begin, end = clock(first), clock(last)
     else:
         begin, end = (
-            f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}" for time_ns in (first, last)
+            f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}"
+            for time_ns in (first, last)
         )
         end = end[11:] if end[:10] == begin[:10] else end
     span = f"{begin}–{end} UTC" if not begin.endswith(end) else f"{begin} UTC"
@@ -312,13 +416,15 @@ def _when(finding: Finding, *, is_short: bool = False) -> str:
 
 def _over(finding: Finding) -> str:
     if finding.over == "recovered":
-        return f"recovered in row {finding.over_row}" if finding.over_row is not None else "recovered"
+        return (
+            f"recovered in row {finding.over_row}" if finding.over_row is not None else "recovered"
+        )
     return "not over by the end" if finding.over == "open" else ""
 
 
 def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
-    """Names messages by their packets, if their numbers are packet numbers, as in a pipeline; leaves out messages without a known
-    packet.
+    """Names messages by their packets, if their numbers are packet numbers, as in a pipeline;
+    leaves out messages without a known packet.
     """
     place_by_row = {str(place.row): place for place in finding.places if place.row >= STEP}
 
@@ -328,16 +434,27 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
         if len(known_places) < len(rows):
             return "" if before and int(rows[0]) >= STEP else match[0]
         if len({place.file for place in known_places}) > 1:
-            return f"{before} " + re.sub(r"\d+", lambda row: message_of(place_by_row[row[0]], files), match[2])
+            return f"{before} " + re.sub(
+                r"\d+", lambda row: message_of(place_by_row[row[0]], files), match[2]
+            )
         frames = re.sub(r"\d+", lambda row: str(place_by_row[row[0]].frame), match[2])
-        return f"{before} packet{'s' if len(rows) > 1 else ''} {frames} of {escape(files[known_places[0].file])}"
+        return (
+            f"{before} packet{'s' if len(rows) > 1 else ''} {frames} of "
+            f"{escape(files[known_places[0].file])}"
+        )
 
     return _ROW.sub(named, text) if place_by_row else text
 
 
 def message_of(place: MessagePlace, files: Sequence[str]) -> str:
-    """Names a message by its row, or by its packet where rows are packet numbers, as in a pipeline."""
-    return f"row {place.row}" if place.row < STEP else f"packet {place.frame} of {escape(files[place.file])}"
+    """Names a message by its row, or by its packet where rows are packet numbers, as in a
+    pipeline.
+    """
+    return (
+        f"row {place.row}"
+        if place.row < STEP
+        else f"packet {place.frame} of {escape(files[place.file])}"
+    )
 
 
 def _listed(noun: str, numbers: Sequence[str]) -> str:
@@ -358,6 +475,10 @@ def _packets(finding: Finding, files: Sequence[str]) -> str:
     filters = []
     for file, numbers in list(frames.items())[:_SHOWN]:
         file_frames = sorted(set(numbers))
-        text = f"frame.number == {file_frames[0]}" if len(file_frames) == 1 else f"frame.number in {{{', '.join(map(str, file_frames))}}}"
+        text = (
+            f"frame.number == {file_frames[0]}"
+            if len(file_frames) == 1
+            else f"frame.number in {{{', '.join(map(str, file_frames))}}}"
+        )
         filters.append(f"{text} of {escape(files[file])}" if len(files) > 1 else text)
     return "; ".join(filters)

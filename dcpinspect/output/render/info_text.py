@@ -32,7 +32,10 @@ def info_facts(info: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
         ("traffic", [_traffic(info)]),
         ("clients", _clients(info)),
         ("servers", _servers(info)),
-        ("buckets", [", ".join(map(escape, info["buckets"])) or "none was selected in the capture"]),
+        (
+            "buckets",
+            [", ".join(map(escape, info["buckets"])) or "none was selected in the capture"],
+        ),
         ("vbuckets", [_vbuckets(info)]),
         ("complete", [_complete(info)]),
         ("below DCP", list(map(escape, info["below"]))),
@@ -61,19 +64,34 @@ def _some(lines: Sequence[str], noun: str) -> Iterator[str]:
 
 
 def _files(info: dict[str, Any]) -> Iterator[str]:
-    return _some([f"{escape(file['name'])} ({file['format']}, {counted(file['packets'], 'packet')})" for file in info["files"]], "files")
+    return _some(
+        [
+            f"{escape(file['name'])} ({file['format']}, {counted(file['packets'], 'packet')})"
+            for file in info["files"]
+        ],
+        "files",
+    )
 
 
 def _time(info: dict[str, Any]) -> Iterator[str]:
     if info["first_time"] is None:
         return
-    first, last = (datetime.fromtimestamp(info[name] // 10**9, UTC) for name in ("first_time", "last_time"))
+    first, last = (
+        datetime.fromtimestamp(info[name] // 10**9, UTC) for name in ("first_time", "last_time")
+    )
     until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
-    span = f"{first:%Y-%m-%d %H:%M:%S} to {until} UTC" if first != last else f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    span = (
+        f"{first:%Y-%m-%d %H:%M:%S} to {until} UTC"
+        if first != last
+        else f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    )
     yield f"{span}, {_duration(info['last_time'] - info['first_time'])} long"
     local = first.astimezone()
     if local.utcoffset():
-        yield f"{local:%Y-%m-%d %H:%M:%S} {escape(local.tzname() or '')} where this runs (UTC{local:%z})"
+        yield (
+            f"{local:%Y-%m-%d %H:%M:%S} {escape(local.tzname() or '')} where this runs "
+            f"(UTC{local:%z})"
+        )
 
 
 def _duration(nanoseconds: int) -> str:
@@ -82,14 +100,25 @@ def _duration(nanoseconds: int) -> str:
         return f"{seconds:.3f} s"
     minutes, left_seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min {left_seconds} s" if hours else f"{minutes} min {left_seconds} s"
+    return (
+        f"{hours} h {minutes} min {left_seconds} s" if hours else f"{minutes} min {left_seconds} s"
+    )
 
 
 def _traffic(info: dict[str, Any]) -> str:
-    counts = (("packets", "packet"), ("connections", "connection"), ("messages", "message"), ("streams", "stream"))
+    counts = (
+        ("packets", "packet"),
+        ("connections", "connection"),
+        ("messages", "message"),
+        ("streams", "stream"),
+    )
     answers = [f"{count:,} {answer}" for answer, count in info["answers"].items()]
-    text = ", ".join(counted(info[name], noun) for name, noun in counts) + (f" ({', '.join(answers)})" if answers else "")
-    return text + (f"; {counted(info['copies'], 'connection')} seen twice" if info["copies"] else "")
+    text = ", ".join(counted(info[name], noun) for name, noun in counts) + (
+        f" ({', '.join(answers)})" if answers else ""
+    )
+    return text + (
+        f"; {counted(info['copies'], 'connection')} seen twice" if info["copies"] else ""
+    )
 
 
 def _clients(info: dict[str, Any]) -> Iterator[str]:
@@ -109,13 +138,18 @@ def _nameless(info: dict[str, Any], client: dict[str, Any]) -> str:
     """Returns why a client has no name."""
     if (reason := _unused(info, "client", client["address"], client["connections"])) is not None:
         return reason
-    return "name of the DCP open not captured" if client["is_opened"] else "no DCP open in the capture"
+    return (
+        "name of the DCP open not captured" if client["is_opened"] else "no DCP open in the capture"
+    )
 
 
 def _servers(info: dict[str, Any]) -> Iterator[str]:
     return _some(
         [
-            f"{escape(server['address'])}  {_version(info, server)}: {_numbers('connection', server['connections'])}"
+            (
+                f"{escape(server['address'])}  {_version(info, server)}: "
+                f"{_numbers('connection', server['connections'])}"
+            )
             for server in info["servers"]
         ],
         "servers",
@@ -125,7 +159,10 @@ def _servers(info: dict[str, Any]) -> Iterator[str]:
 def _version(info: dict[str, Any], server: dict[str, Any]) -> str:
     if server["version"]:
         return f"version {escape(server['version'])}"
-    return _unused(info, "server", server["address"], server["connections"]) or "version not in the capture"
+    return (
+        _unused(info, "server", server["address"], server["connections"])
+        or "version not in the capture"
+    )
 
 
 def _vbuckets(info: dict[str, Any]) -> str:
@@ -134,7 +171,9 @@ def _vbuckets(info: dict[str, Any]) -> str:
 
 
 def _unused(info: dict[str, Any], name: str, value: str, numbers: Sequence[int]) -> str | None:
-    """Returns why none of these connections has a name or a version: what came of all of them; None if that is not so."""
+    """Returns why none of these connections has a name or a version: what came of all of them; None
+    if that is not so.
+    """
     unopened = [endpoint for endpoint in info["unopened"] if endpoint[name] == value]
     if set(numbers) - {number for endpoint in unopened for number in endpoint["connections"]}:
         return None
@@ -153,7 +192,10 @@ def _complete(info: dict[str, Any]) -> str:
         count = sum(len(endpoint["connections"]) for endpoint in failed)
         servers = sorted({escape(endpoint["server"]) for endpoint in failed})
         to = ", ".join(servers) if len(servers) <= MOST else counted(len(servers), "server")
-        lacks.append(f"{counted(count, 'connection')} to {to} could not be opened ({_how({endpoint['how'] for endpoint in failed})})")
+        lacks.append(
+            f"{counted(count, 'connection')} to {to} could not be opened "
+            f"({_how({endpoint['how'] for endpoint in failed})})"
+        )
     for name, noun, reason in (
         ("problems", "damaged place", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),
@@ -163,9 +205,13 @@ def _complete(info: dict[str, Any]) -> str:
             lacks.append(f"{counted(info[name], noun)} {reason}")
     if info["holes"]:
         reason = "not there when needed" if info["late_bytes"] else "lost"
-        lacks.append(f"{counted(info['missing_bytes'], 'byte')} {reason} ({counted(info['holes'], 'hole')})")
+        lacks.append(
+            f"{counted(info['missing_bytes'], 'byte')} {reason} ({counted(info['holes'], 'hole')})"
+        )
     if info["one_direction"]:
-        lacks.append(f"only one direction of {_numbers('connection', info['one_direction'])} was captured")
+        lacks.append(
+            f"only one direction of {_numbers('connection', info['one_direction'])} was captured"
+        )
     if info["skipped_bytes"]:
         lacks.append(f"{counted(info['skipped_bytes'], 'byte')} in no message")
     if info["foreign_bytes"]:
@@ -182,17 +228,26 @@ def _complete(info: dict[str, Any]) -> str:
         return "; ".join(["nothing to decode", *lacks])
     plain = info["captured_bytes"] - info["tls_overhead_bytes"]
     share = f"{share_of(info['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
-    return f"no: {', '.join(lacks)}; of what is there, {share}" if lacks else f"yes: {share}, no handshake is missing"
+    return (
+        f"no: {', '.join(lacks)}; of what is there, {share}"
+        if lacks
+        else f"yes: {share}, no handshake is missing"
+    )
 
 
 def _tls(info: dict[str, Any]) -> str:
     texts = []
     if info["decrypted_connections"]:
         size = counted(info["tls_overhead_bytes"], "byte")
-        texts.append(f"{_numbers('connection', info['decrypted_connections'])} decrypted; {size} of them are TLS itself")
+        texts.append(
+            f"{_numbers('connection', info['decrypted_connections'])} decrypted; {size} of "
+            "them are TLS itself"
+        )
     if info["tls_connections"]:
         numbers = _numbers("connection", info["tls_connections"])
-        texts.append(f"{counted(info['tls_bytes'], 'byte')} on {numbers}, not decrypted: {info['tls_next']}")
+        texts.append(
+            f"{counted(info['tls_bytes'], 'byte')} on {numbers}, not decrypted: {info['tls_next']}"
+        )
     return "; ".join(texts) or "none seen"
 
 

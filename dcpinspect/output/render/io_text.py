@@ -37,12 +37,16 @@ def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterat
         yield (text if width is None else clip(text, width)), style
 
 
-def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -> Iterator[StyledText]:
+def _lines(
+    records: Records, interval_ns: int, sparks: int, width: int | None
+) -> Iterator[StyledText]:
     if not len(records):
         return
     names = list(zip(records.values("name"), records.values("side"), strict=True))
     relative = np.array(records.values("relative_ns"), dtype=np.int64)
-    messages, sizes = (np.array(records.values(name), dtype=np.int64) for name in ("messages", "bytes"))
+    messages, sizes = (
+        np.array(records.values(name), dtype=np.int64) for name in ("messages", "bytes")
+    )
     spans = relative // interval_ns
     totals: dict[tuple[str, str], int] = defaultdict(int)
     for name, count in zip(names, messages.tolist(), strict=True):
@@ -50,27 +54,56 @@ def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -
     most = sorted(totals, key=lambda name: (-totals[name], name))
     first = records.values("time")[0] - int(relative[0])
     yield f"from {time_text(first)} (UTC), a row is {lasting(interval_ns)}", ""
-    heads = [f"{escape(name)}{'' if side == 'request' else ' answer'}" for name, side in most[:COMMANDS]]
+    heads = [
+        f"{escape(name)}{'' if side == 'request' else ' answer'}" for name, side in most[:COMMANDS]
+    ]
     bar = BAR
     if width is not None:
         while heads and _BEFORE + sum(cells(head) + 2 for head in heads) + BAR > width:
             heads.pop()
         bar = max(1, width - _BEFORE - sum(cells(head) + 2 for head in heads))
-    yield "  ".join([f"{'time s':>14}", f"{'messages':>9}", f"{'bytes':>12}", *heads, "messages"]), "bold"
-    yield from ((line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns, bar))
+    yield (
+        "  ".join([f"{'time s':>14}", f"{'messages':>9}", f"{'bytes':>12}", *heads, "messages"]),
+        "bold",
+    )
+    yield from (
+        (line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns, bar)
+    )
     if len(heads) < len(most):
-        yield f"in the sums, without a column: {counted(len(most) - len(heads), 'more command')}; --format csv has all", "dim"
+        yield (
+            (
+                "in the sums, without a column: "
+                f"{counted(len(most) - len(heads), 'more command')}; --format csv has all"
+            ),
+            "dim",
+        )
     yield "", ""
     low, high = int(spans.min()), int(spans.max())
     together = max(1, -(-(high - low + 1) // sparks))
-    yield f"a block is {lasting(interval_ns * together)}, from {lasting(low * interval_ns) if low > 0 else 0} on", "bold"
+    yield (
+        (
+            f"a block is {lasting(interval_ns * together)}, from "
+            f"{lasting(low * interval_ns) if low > 0 else 0} on"
+        ),
+        "bold",
+    )
     for name in most[:CHARTS]:
         command_rows = [row for row, row_name in enumerate(names) if row_name == name]
         for unit, values in (("messages", messages), ("bytes", sizes)):
             chart = np.zeros(-(-(high - low + 1) // together), np.int64)
             np.add.at(chart, (spans[command_rows] - low) // together, values[command_rows])
-            label = f"{escape(name[0])}{'' if name[1] == 'request' else ' answer'}" if unit == "messages" else ""
-            yield f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at most {int(chart.max()):,}", ""
+            label = (
+                f"{escape(name[0])}{'' if name[1] == 'request' else ' answer'}"
+                if unit == "messages"
+                else ""
+            )
+            yield (
+                (
+                    f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at "
+                    f"most {int(chart.max()):,}"
+                ),
+                "",
+            )
     if len(most) > CHARTS:
         yield f"and {len(most) - CHARTS} more commands; --format csv has all", ""
 
@@ -100,9 +133,21 @@ def _rows(
             yield f"{'…':>14}  nothing for {lasting((number - before - 1) * interval_ns)}"
         before = number
         bar = "█" * max(1, int(bar_width * counts[span_index] // counts.max()))
-        command_counts = [f"{count:>{cells(head)},}" for count, head in zip(cells_[span_index].tolist(), heads, strict=True)]
+        command_counts = [
+            f"{count:>{cells(head)},}"
+            for count, head in zip(cells_[span_index].tolist(), heads, strict=True)
+        ]
         yield "  ".join(
-            [f"{seconds_text(number * interval_ns):>14}", f"{counts[span_index]:>9,}", f"{bytes_[span_index]:>12,}", *command_counts, bar]
+            [
+                f"{seconds_text(number * interval_ns):>14}",
+                f"{counts[span_index]:>9,}",
+                f"{bytes_[span_index]:>12,}",
+                *command_counts,
+                bar,
+            ]
         )
     if len(numbers) > MOST_LINES:
-        yield f"and {len(numbers) - MOST_LINES:,} more rows; take a longer --interval, or --format csv"
+        yield (
+            f"and {len(numbers) - MOST_LINES:,} more rows; take a longer --interval, or --format "
+            "csv"
+        )

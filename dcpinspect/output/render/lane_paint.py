@@ -1,4 +1,6 @@
-"""The colours of a timeline: each glyph of a lane by its meaning, and the legend that explains them."""
+"""The colours of a timeline: each glyph of a lane by its meaning, and the legend that explains
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ Painted = tuple[str, str]
 """A text, and its colour as named in ``palette.PAINTS``; empty for none."""
 
 _OF_EVENTS = {
-    **{"Q": "kind-request", "R": "kind-rollback", "S": "kind-system-event", "V": "kind-system-event"},
+    **{
+        "Q": "kind-request",
+        "R": "kind-rollback",
+        "S": "kind-system-event",
+        "V": "kind-system-event",
+    },
     **{"^": "kind-marker", "E": "kind-end", "C": "kind-upkeep", "B": "kind-marker"},
 }
 EVENTS = tuple(_OF_EVENTS)
@@ -34,17 +41,30 @@ def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
     if lane == "items":
         return "chart-bar"
     if lane == "snapshots":
-        kinds = [kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in glyphs.of_type(number)]
-        return f"snapshot-{kinds[0]}" if kinds else "snapshot-disk" if glyph in glyphs.history else "snapshot-unknown"
+        kinds = [
+            kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in glyphs.of_type(number)
+        ]
+        return (
+            f"snapshot-{kinds[0]}"
+            if kinds
+            else "snapshot-disk"
+            if glyph in glyphs.history
+            else "snapshot-unknown"
+        )
     return _OF_EVENTS.get(glyph, "")
 
 
 def paints_of(lane: str, text: Iterable[str], glyphs: Glyphs) -> list[str]:
-    """Returns the colour of each glyph of a lane; an axis that leads back has the colour of a rollback."""
+    """Returns the colour of each glyph of a lane; an axis that leads back has the colour of a
+    rollback.
+    """
     text = list(text)
     paints = [paint_of(lane, glyph, glyphs) for glyph in text]
     if lane == "axis" and glyphs.back in text:
-        paints = [paint or ("kind-rollback" if glyph != " " else "") for paint, glyph in zip(paints, text, strict=True)]
+        paints = [
+            paint or ("kind-rollback" if glyph != " " else "")
+            for paint, glyph in zip(paints, text, strict=True)
+        ]
     return paints
 
 
@@ -72,17 +92,35 @@ def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
     """Returns the meanings of glyphs and letters, in lines."""
     bars = [
         Sign(pair, f"snapshot-{kind}", word)
-        for pair, kind, word in ((glyphs.memory, "memory", "memory"), (glyphs.disk, "disk", "disk"), (glyphs.oso[0], "oso", "out of order"))
+        for pair, kind, word in (
+            (glyphs.memory, "memory", "memory"),
+            (glyphs.disk, "disk", "disk"),
+            (glyphs.oso[0], "oso", "out of order"),
+        )
     ]
-    bars += [Sign(glyphs.history[0], "snapshot-disk", "history"), Sign(glyphs.promised, "snapshot-unknown", "promised, did not come")]
+    bars += [
+        Sign(glyphs.history[0], "snapshot-disk", "history"),
+        Sign(glyphs.promised, "snapshot-unknown", "promised, did not come"),
+    ]
     letters = [Sign(letter, f"cause-{cause}", cause) for cause, letter in LETTERS.items()]
     return [bars, letters, events_legend()]
 
 
 def events_legend() -> list[Sign]:
     """Returns the meanings of the letters of events."""
-    words = ("request", "rollback", "system event", "state", "seqno advanced", "stream end", "connection closed", "branch")
-    return [Sign(letter, _OF_EVENTS[letter], word) for letter, word in zip(EVENTS, words, strict=True)]
+    words = (
+        "request",
+        "rollback",
+        "system event",
+        "state",
+        "seqno advanced",
+        "stream end",
+        "connection closed",
+        "branch",
+    )
+    return [
+        Sign(letter, _OF_EVENTS[letter], word) for letter, word in zip(EVENTS, words, strict=True)
+    ]
 
 
 def legend_lines(signs: Sequence[Sign], width: int | None = None) -> Iterator[list[Painted]]:

@@ -1,4 +1,6 @@
-"""The lanes of a stream along an axis of seqnos or time, one character per cell: snapshots, items, gaps and events."""
+"""The lanes of a stream along an axis of seqnos or time, one character per cell: snapshots, items,
+gaps and events.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Glyphs:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "v", ">", "X", "!")
+ASCII = Glyphs(
+    ":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "v", ">", "X", "!"
+)
 """For terminals without line drawing; the density is in eighths."""
 
 
@@ -75,7 +79,9 @@ class Scale:
 
     @staticmethod
     def of(first: int, last: int, cells: int) -> Scale:
-        """Returns the finest scale on which the seqnos from ``first`` to ``last`` take at most ``cells`` cells."""
+        """Returns the finest scale on which the seqnos from ``first`` to ``last`` take at most
+        ``cells`` cells.
+        """
         power = 1
         while True:
             for step in (power, 2 * power, 5 * power):
@@ -127,10 +133,13 @@ class Lanes:
     events: str
 
 
-def lanes(shape: Shape, scale: Scale, *, glyphs: Glyphs = UNICODE, apart: int = TICK, high: int = 1) -> Lanes:
+def lanes(
+    shape: Shape, scale: Scale, *, glyphs: Glyphs = UNICODE, apart: int = TICK, high: int = 1
+) -> Lanes:
     """Returns the lanes of a stream; the items may take ``high`` lines, joined by line ends.
 
-    The cost depends on what is visible, not on the range. ``apart``: least number of cells between two marks of the axis.
+    The cost depends on what is visible, not on the range. ``apart``: least number of cells between
+    two marks of the axis.
     """
     return Lanes(
         "".join(_axis(shape, scale, glyphs, apart)),
@@ -158,7 +167,9 @@ def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> Cells:
     if scale.shows(low, high)[0]:
         first, last = int(scale.cell(low)[0]), int(scale.cell(high)[0])
         cells[first : last + 1] = glyphs.line
-        ticks = (np.array(scale.ticks(apart), np.uint64) - np.uint64(scale.first)) // np.uint64(scale.step)
+        ticks = (np.array(scale.ticks(apart), np.uint64) - np.uint64(scale.first)) // np.uint64(
+            scale.step
+        )
         cells[ticks[(ticks >= first) & (ticks <= last)].astype(np.int64)] = glyphs.tick
         if shape.told is not None:
             cells[first + 1 : first + 2] = glyphs.back
@@ -176,10 +187,14 @@ def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
     visible = np.flatnonzero(scale.shows(bars.first, bars.last))
     first, last = scale.cell(bars.first[visible]), scale.cell(bars.last[visible])
     # neighbouring snapshots have the two characters in turn, so that they can be told apart
-    pairs = np.array([glyphs.of_type(number) for number in range(len(w.SNAPSHOT_TYPES))] + [glyphs.history])
+    pairs = np.array(
+        [glyphs.of_type(number) for number in range(len(w.SNAPSHOT_TYPES))] + [glyphs.history]
+    )
     form = np.where(bars.has_history[visible], len(pairs) - 1, bars.type[visible])
     drawn = np.array([[pair[0], pair[1]] for pair in pairs])[form, visible % 2]
-    came = (bars.received[visible] >= bars.first[visible]) & (bars.received[visible] >= np.uint64(scale.first))
+    came = (bars.received[visible] >= bars.first[visible]) & (
+        bars.received[visible] >= np.uint64(scale.first)
+    )
     until = np.where(came, scale.cell(bars.received[visible]), first - 1)
     for bar in np.flatnonzero((last > first) | ~came).tolist():
         cells[first[bar] : last[bar] + 1] = glyphs.promised
@@ -193,11 +208,16 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]
     visible = scale.shows(shape.item_first, shape.item_last)
     first, last = scale.cell(shape.item_first[visible]), scale.cell(shape.item_last[visible])
     share = shape.item_count[visible] / (last - first + 1)
-    change = np.bincount(first, share, scale.cells + 1) - np.bincount(last + 1, share, scale.cells + 1)
+    change = np.bincount(first, share, scale.cells + 1) - np.bincount(
+        last + 1, share, scale.cells + 1
+    )
     # rounded, because sums of fractions that should cancel out leave tiny rests
     item_counts = np.round(np.cumsum(change)[:-1], 6)
-    # the full block is for cells whose every seqno came, or, along time, where most came; the lowest is for a single one
-    density = item_counts / (max(1.0, float(item_counts.max(initial=0))) if shape.is_time else scale.step)
+    # the full block is for cells whose every seqno came, or, along time, where most came; the
+    # lowest is for a single one
+    density = item_counts / (
+        max(1.0, float(item_counts.max(initial=0))) if shape.is_time else scale.step
+    )
     blocks = np.array([" ", *glyphs.density])
     full = len(glyphs.density)
     eighths = np.clip(np.floor(density * full * high), density > 0, full * high).astype(np.int64)
@@ -207,11 +227,16 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]
 def _gaps(shape: Shape, scale: Scale) -> Cells:
     cells = _blank(scale)
     visible = scale.shows(shape.gap_first, shape.gap_last)
-    start, end, cause = scale.cell(shape.gap_first[visible]), scale.cell(shape.gap_last[visible]), shape.cause[visible]
+    start, end, cause = (
+        scale.cell(shape.gap_first[visible]),
+        scale.cell(shape.gap_last[visible]),
+        shape.cause[visible],
+    )
     for word, letter in LETTERS.items():
         has_cause = cause == w.CAUSES.index(word)
         covered = np.cumsum(
-            np.bincount(start[has_cause], minlength=scale.cells + 1) - np.bincount(end[has_cause] + 1, minlength=scale.cells + 1)
+            np.bincount(start[has_cause], minlength=scale.cells + 1)
+            - np.bincount(end[has_cause] + 1, minlength=scale.cells + 1)
         )
         cells[covered[:-1] > 0] = letter
     return cells
@@ -220,6 +245,9 @@ def _gaps(shape: Shape, scale: Scale) -> Cells:
 def _events(shape: Shape, scale: Scale) -> Cells:
     cells = _blank(scale)
     order = "^SVEC"
-    for mark in sorted((mark for mark in shape.marks if mark.letter in order), key=lambda mark: order.index(mark.letter)):
+    for mark in sorted(
+        (mark for mark in shape.marks if mark.letter in order),
+        key=lambda mark: order.index(mark.letter),
+    ):
         _set_cell(cells, scale, mark.at, mark.letter)
     return cells

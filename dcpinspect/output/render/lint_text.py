@@ -15,12 +15,15 @@ STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
 
 
 def lint_lines(
-    verdicts: Sequence[Verdict], links: Sequence[Link], paint: Callable[[str, str], str], columns: int | None = None
+    verdicts: Sequence[Verdict],
+    links: Sequence[Link],
+    paint: Callable[[str, str], str],
+    columns: int | None = None,
 ) -> Iterator[str]:
     """Yields the tables.
 
-    ``verdicts``: in order of connections. A connection without verdicts has no table. ``columns``: width of lines, which are broken between
-    words.
+    ``verdicts``: in order of connections. A connection without verdicts has no table. ``columns``:
+    width of lines, which are broken between words.
     """
     if not verdicts:
         yield from ("", "lint: no connection to check, because no accepted DCP open was captured")
@@ -32,14 +35,27 @@ def lint_lines(
         counts = Counter[str](verdict.says for verdict in own_verdicts)
         summary = ", ".join(f"{counts[says]} {says}" for says in STYLES)
         yield ""
-        yield paint(f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: {summary}", "bold")
+        yield paint(
+            (
+                f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: "
+                f"{summary}"
+            ),
+            "bold",
+        )
         for verdict in own_verdicts:
             rows = (
-                f" (row{'s' if len(verdict.places) > 1 else ''} {', '.join(str(message.row) for message in verdict.places)})"
+                (
+                    f" (row{'s' if len(verdict.places) > 1 else ''} "
+                    f"{', '.join(str(message.row) for message in verdict.places)})"
+                )
                 if verdict.places
                 else ""
             )
             line = f"    {verdict.says:4}  {verdict.rule:{width}}  {escape_rest(verdict.why)}{rows}"
-            first, *more_lines = textwrap.wrap(line, columns, subsequent_indent=" " * (width + 12)) if columns else [line]
+            first, *more_lines = (
+                textwrap.wrap(line, columns, subsequent_indent=" " * (width + 12))
+                if columns
+                else [line]
+            )
             yield f"{first[:4]}{paint(first[4:8], STYLES[verdict.says])}{first[8:]}"
             yield from more_lines

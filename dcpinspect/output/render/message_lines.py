@@ -1,7 +1,7 @@
 """One line per message: what happened, when, between which ends, on which vbucket.
 
-The line is made from columns, so that a long list needs no annotation. Only messages whose story is in their value are annotated (HELLO,
-control, stream requests and their answers, errors …).
+The line is made from columns, so that a long list needs no annotation. Only messages whose story is
+in their value are annotated (HELLO, control, stream requests and their answers, errors …).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import clip, escape
 
 TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta", "day", "request"]
-"""``day``: time of day. ``request``: for a response, the time since its request. Both are for lists that show one message beside others."""
+"""``day``: time of day. ``request``: for a response, the time since its request. Both are for lists
+that show one message beside others.
+"""
 
 ARROWS = ("→", "←")
 _TIME_WIDTHS = {"absolute": 29, "local": 34, "epoch": 20, "day": 15}
@@ -45,17 +47,23 @@ _TIME_TITLES = {
     "request": "Since req.",
 }
 ENOUGH = 60
-"""Number of columns for the summary below which opaque and size are left out, and all columns are as narrow as what they hold."""
+"""Number of columns for the summary below which opaque and size are left out, and all columns are
+as narrow as what they hold.
+"""
 SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers need not repeat the key of the request."""
 _MOST_ASKED = 8
 """Number of collections of a stream request that its line names."""
 _LONGEST_LOG, _LONGEST_HELLO = 1600, 200
-"""Greatest size in bytes of a failover log, and of a HELLO, that is told without annotation. Servers keep 25 log entries of 16 bytes."""
+"""Greatest size in bytes of a failover log, and of a HELLO, that is told without annotation.
+Servers keep 25 log entries of 16 bytes.
+"""
 REQUEST_KEY_WIDTH = 40
 """Number of columns for the key of a request in the line of its response."""
 NARROW = 110
-"""Width of a terminal, in columns, below which opaque and size are left out, if nobody knows what the columns hold."""
+"""Width of a terminal, in columns, below which opaque and size are left out, if nobody knows what
+the columns hold.
+"""
 _ALL_KNOWN = 5_000
 """Number of messages below which a first batch is taken for all: columns need no room for more."""
 _OTHER_SIDE = 8
@@ -68,7 +76,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def share_of(share: int, total: int) -> str:
-    """Returns a share of bytes in words, rounded down, so that it is 100 % only if nothing is left out."""
+    """Returns a share of bytes in words, rounded down, so that it is 100 % only if nothing is left
+    out.
+    """
     return f"{share * 1000 // total / 10:g} %" if total else "none"
 
 
@@ -95,9 +105,15 @@ class Lines:
     """Makes the lines of a reading; remembers the first and the last time."""
 
     def __init__(
-        self, time_format: TimeFormat = "relative", *, width: int | None = None, narrow: int = NARROW, has_names: bool = True
+        self,
+        time_format: TimeFormat = "relative",
+        *,
+        width: int | None = None,
+        narrow: int = NARROW,
+        has_names: bool = True,
     ) -> None:
-        """``width``: columns of a line; None: no limit. ``narrow``: width below which opaque and size are left out.
+        """``width``: columns of a line; None: no limit. ``narrow``: width below which opaque and
+        size are left out.
 
         ``has_names``: shows commands and statuses by name, else as numbers.
         """
@@ -110,18 +126,36 @@ class Lines:
         self._has_start, self._first, self._last = False, 0, 0
 
     def fit(self, batch: MessageBatch, rows: RowNumbers) -> None:
-        """Makes the columns as narrow as their content, if lines have a width. ``rows``: the first messages, or all if they are few."""
+        """Makes the columns as narrow as their content, if lines have a width. ``rows``: the first
+        messages, or all if they are few.
+        """
         if self.width is None or not len(rows):
             return
         decoded, is_all = batch.decoded, len(batch) < _ALL_KNOWN
         kinds = [
-            *(decoded.opcode, decoded.is_response, np.where(decoded.is_response, decoded.specific, 0)),
+            *(
+                decoded.opcode,
+                decoded.is_response,
+                np.where(decoded.is_response, decoded.specific, 0),
+            ),
             *(decoded.is_server, decoded.generation, decoded.layout),
         ]
-        _, first = np.unique(np.stack([np.asarray(kind)[rows].astype(np.int64) for kind in kinds]), axis=1, return_index=True)
+        _, first = np.unique(
+            np.stack([np.asarray(kind)[rows].astype(np.int64) for kind in kinds]),
+            axis=1,
+            return_index=True,
+        )
         titles = [self._title(batch, index) for index in rows[first].tolist()]
         seqnos = decoded.numbers.get("by_seqno")
-        greatest = 0 if seqnos is None else int((seqnos.values if seqnos.valid is None else seqnos.values[seqnos.valid]).max(initial=0))
+        greatest = (
+            0
+            if seqnos is None
+            else int(
+                (seqnos.values if seqnos.valid is None else seqnos.values[seqnos.valid]).max(
+                    initial=0
+                )
+            )
+        )
         fitting = ColumnWidths(
             max(3 if is_all else 7, len(str(int(batch.row[rows].max())))),
             max(2, len(str(int(batch.connection[rows].max())))),
@@ -131,10 +165,16 @@ class Lines:
         )
         if self.time_format in ("relative", "delta"):
             self.start_at(int(batch.time_ns[rows[0]]))
-            self.time_width = max(8 if is_all else 10, min(13, len(seconds_text(int(batch.time_ns[rows].max()) - self._first))))
+            self.time_width = max(
+                8 if is_all else 10,
+                min(13, len(seconds_text(int(batch.time_ns[rows].max()) - self._first))),
+            )
         self.columns, self.is_narrow = fitting, False
         if self.width - self.summary_at < ENOUGH:
-            self.columns, self.is_narrow = fitting._replace(title=min(fitting.title, _COMPACT.title)), True
+            self.columns, self.is_narrow = (
+                fitting._replace(title=min(fitting.title, _COMPACT.title)),
+                True,
+            )
 
     def heading(self) -> str:
         """Returns the heading above the columns."""
@@ -142,7 +182,8 @@ class Lines:
         time = f"{_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}"
         more, gap = ("", "") if self.is_narrow else (f" {'Opaque':>10}", f" {'Bytes':>8} ")
         return self._clipped(
-            f"{'Row':>{row}} {time} {'Con':<{connection + 1}} {'Message':<{title}} {'vb':>{vbucket}}{more} {'Seqno':>{seqno}}{gap} Summary"
+            f"{'Row':>{row}} {time} {'Con':<{connection + 1}} {'Message':<{title}} "
+            f"{'vb':>{vbucket}}{more} {'Seqno':>{seqno}}{gap} Summary"
         )
 
     @property
@@ -155,10 +196,14 @@ class Lines:
 
     def line(self, batch: MessageBatch, index: int) -> str:
         """Returns the line of the next message; safe for a terminal."""
-        return self.line_at(batch, index, int(self.shown_times(batch.time_ns[index : index + 1])[0]))
+        return self.line_at(
+            batch, index, int(self.shown_times(batch.time_ns[index : index + 1])[0])
+        )
 
     def line_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
-        """Returns the line of a message with its time from ``shown_times``; None: without a time."""
+        """Returns the line of a message with its time from ``shown_times``; None: without a
+        time.
+        """
         decoded = batch.decoded
         direction = int(batch.direction[index])
         vbucket = batch.vbucket_of(index)
@@ -168,22 +213,38 @@ class Lines:
             more, gap = f" 0x{int(decoded.opaque[index]):08x}", f" {int(batch.length[index]):>8} "
         return self._clipped(
             f"{int(batch.row[index]):>{row}} {self.time_text(shown_ns):>{self.time_width}}"
-            f" {int(batch.connection[index]):>{connection}}{ARROWS[direction]} {self.title_column(batch, index)}"
-            f" {'' if vbucket is None else vbucket:>{vbucket_width}}{more} {_seqno(batch, index):>{seqno}}{gap}"
+            f" {int(batch.connection[index]):>{connection}}{ARROWS[direction]} "
+            f"{self.title_column(batch, index)}"
+            f" {'' if vbucket is None else vbucket:>{vbucket_width}}{more} "
+            f"{_seqno(batch, index):>{seqno}}{gap}"
             f" {summary(batch, index, is_narrow=self.is_narrow)}"
         )
 
     def spoken_heading(self) -> str:
         """Returns the heading for the lines of ``spoken_at``."""
         return self._clipped(
-            f"{'Row':>9} {_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}  Client{'':{_OTHER_SIDE - 4}}Server"
+            f"{'Row':>9} {_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}  "
+            f"Client{'':{_OTHER_SIDE - 4}}Server"
         )
 
     def spoken_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
-        """Returns the line of a message in a conversation: messages of the server stand to the right."""
+        """Returns the line of a message in a conversation: messages of the server stand to the
+        right.
+        """
         side = "→ " if batch.direction[index] == 0 else f"{'':{_OTHER_SIDE}}← "
-        words = "  ".join(text for text in (self._title(batch, index), _seqno(batch, index), summary(batch, index, is_narrow=True)) if text)
-        return self._clipped(f"{int(batch.row[index]):>9} {self.time_text(shown_ns):>{self.time_width}}  {side}{words}")
+        words = "  ".join(
+            text
+            for text in (
+                self._title(batch, index),
+                _seqno(batch, index),
+                summary(batch, index, is_narrow=True),
+            )
+            if text
+        )
+        return self._clipped(
+            f"{int(batch.row[index]):>9} {self.time_text(shown_ns):>{self.time_width}}  "
+            f"{side}{words}"
+        )
 
     def title_column(self, batch: MessageBatch, index: int) -> str:
         """Returns command and status of a message, as wide as their column."""
@@ -191,7 +252,9 @@ class Lines:
         return f"{clip(text, width):<{width}}" if self.is_narrow else f"{text:<{width}}"
 
     def shown_times(self, times_ns: RowNumbers) -> RowNumbers:
-        """Returns the times, in nanoseconds, that the lines of messages with these times show; ``time_text`` writes them as text."""
+        """Returns the times, in nanoseconds, that the lines of messages with these times show;
+        ``time_text`` writes them as text.
+        """
         if not len(times_ns):
             return times_ns
         self.start_at(int(times_ns[0]))
@@ -237,27 +300,43 @@ def title(batch: MessageBatch, index: int) -> str:
         status = int(decoded.specific[index])
         return f"{name} {'ok' if status == Status.SUCCESS else status_name(status)}"
     generation = batch.generation_of(index)
-    layouts = layouts_of(int(decoded.opcode[index]), "request", server=bool(decoded.is_server[index]))
-    if generation is not None and len({layout.generation for layout in layouts}) > 1 and not (generation == "v1" and name == "mutation"):
+    layouts = layouts_of(
+        int(decoded.opcode[index]), "request", server=bool(decoded.is_server[index])
+    )
+    if (
+        generation is not None
+        and len({layout.generation for layout in layouts}) > 1
+        and not (generation == "v1" and name == "mutation")
+    ):
         return f"{name} {generation}"
     return name
 
 
 def _codes(batch: MessageBatch, index: int) -> str:
     opcode = f"0x{int(batch.decoded.opcode[index]):02x}"
-    return f"{opcode} 0x{int(batch.decoded.specific[index]):04x}" if batch.decoded.is_response[index] else opcode
+    return (
+        f"{opcode} 0x{int(batch.decoded.specific[index]):04x}"
+        if batch.decoded.is_response[index]
+        else opcode
+    )
 
 
 def _seqno(batch: MessageBatch, index: int) -> str:
     start, end = batch.number("start_seqno", index), batch.number("end_seqno", index)
-    if batch.decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER and start is not None and end is not None:
+    if (
+        batch.decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
+        and start is not None
+        and end is not None
+    ):
         return f"{start}–{end}"
     seqno = batch.number("by_seqno", index)
     return "" if seqno is None else str(seqno)
 
 
 def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
-    """Returns what the line of a message says besides its columns; safe for a terminal. ``is_narrow``: names of collections without ids."""
+    """Returns what the line of a message says besides its columns; safe for a terminal.
+    ``is_narrow``: names of collections without ids.
+    """
     decoded = batch.decoded
     texts: list[str] = []
     sid = decoded.sid.at(index)
@@ -266,7 +345,9 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     key = batch.key_of(index)
     if key is not None:
         texts.append(key_prefix(batch, index, is_narrow=is_narrow) + escape(key))
-    elif int(decoded.opcode[index]) not in SAID_ONCE and (request_key := batch.request_key_of(index)):
+    elif int(decoded.opcode[index]) not in SAID_ONCE and (
+        request_key := batch.request_key_of(index)
+    ):
         texts.append(clip(escape(request_key), REQUEST_KEY_WIDTH))
     texts.append(datatypes(int(decoded.datatype[index])))
     prepared = batch.number("prepared_seqno", index)
@@ -276,7 +357,9 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     rtt = batch.rtt_ns.at(index)
     if rtt is not None:
         texts.append(f"after {rtt / 1e6:.3f} ms")
-    lost = sum(end - start for start, end in batch.missing.of(index)) if len(batch.missing.row) else 0
+    lost = (
+        sum(end - start for start, end in batch.missing.of(index)) if len(batch.missing.row) else 0
+    )
     if lost:
         texts.append(f"{lost} bytes not captured")
     problem = batch.problem_of(index)
@@ -302,7 +385,11 @@ def body_text(batch: MessageBatch, index: int) -> str:
         if story_text is not None:
             return story_text
     message = batch.annotate(index)
-    return "  ".join(text for text in (story(message), _requested_collections(message, batch.names_at(index))) if text)
+    return "  ".join(
+        text
+        for text in (story(message), _requested_collections(message, batch.names_at(index)))
+        if text
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +431,9 @@ class Story:
 
 
 def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
-    """Returns the collection that stands before a document's key, without its id if ``is_narrow``; empty for the default collection."""
+    """Returns the collection that stands before a document's key, without its id if ``is_narrow``;
+    empty for the default collection.
+    """
     layout = batch.layout_of(index)
     # only keys of documents have a prefix, and names of collections do not
     has_prefix = layout is not None and layout.key is not None and layout.key.kind is FieldKind.KEY
@@ -363,21 +452,36 @@ def datatypes(bits: int) -> str:
 
 
 def _requested_collections(message: Message, names: NamesAt) -> str:
-    """Returns names and ids of the collections, or of the scope, in a stream request, if one of the names is known."""
-    if message.name != "dcp_stream_req" or message.header is None or message.header.side != "request" or message.value is None:
+    """Returns names and ids of the collections, or of the scope, in a stream request, if one of the
+    names is known.
+    """
+    if (
+        message.name != "dcp_stream_req"
+        or message.header is None
+        or message.header.side != "request"
+        or message.value is None
+    ):
         return ""
     stream_filter = json_object(message.value.body) or {}
     numbers, scope = sorted(named_collections(stream_filter) or ()), named_scope(stream_filter)
-    named_ids = [(names.collection(number), number) for number in numbers] if scope is None else [(names.scope(scope), scope)]
+    named_ids = (
+        [(names.collection(number), number) for number in numbers]
+        if scope is None
+        else [(names.scope(scope), scope)]
+    )
     if all(name is None for name, _ in named_ids):
         return ""
-    names_shown = [name or unnamed(number) for name, number in named_ids[:_MOST_ASKED]] + ["…"] * (len(named_ids) > _MOST_ASKED)
+    names_shown = [name or unnamed(number) for name, number in named_ids[:_MOST_ASKED]] + ["…"] * (
+        len(named_ids) > _MOST_ASKED
+    )
     return escape(("for " if scope is None else "for scope ") + ", ".join(names_shown))
 
 
 def _numbers(message: Message) -> dict[str, int | str]:
     """Returns the values of the outermost fields that are numbers or text, and complete."""
-    return {field.name: field.value for field in message.fields if isinstance(field.value, int | str)}
+    return {
+        field.name: field.value for field in message.fields if isinstance(field.value, int | str)
+    }
 
 
 def _words(message: Message, name: str) -> str:
@@ -385,7 +489,11 @@ def _words(message: Message, name: str) -> str:
     field = message.field(name)
     if field is None or field.spec is None or not isinstance(field.value, int):
         return ""
-    return ", ".join(bit_names(field.spec.flags, field.value)) if field.spec.flags else field.word or ""
+    return (
+        ", ".join(bit_names(field.spec.flags, field.value))
+        if field.spec.flags
+        else field.word or ""
+    )
 
 
 def _text_value(message: Message, limit: int = 80) -> str:
@@ -401,8 +509,13 @@ def _text_value(message: Message, limit: int = 80) -> str:
 def _is_plain(batch: MessageBatch, index: int, layout: Layout) -> bool:
     """Whether a message has no problem, and all of it was captured."""
     decoded = batch.decoded
-    is_whole = not batch.missing.of(index) and batch.length[index] == HEADER_SIZE + decoded.body_size[index]
-    return bool(is_whole and not layout.legacy and not decoded.problem[index] and decoded.fits[index])
+    is_whole = (
+        not batch.missing.of(index)
+        and batch.length[index] == HEADER_SIZE + decoded.body_size[index]
+    )
+    return bool(
+        is_whole and not layout.legacy and not decoded.problem[index] and decoded.fits[index]
+    )
 
 
 def _bytes_of_value(batch: MessageBatch, index: int) -> ByteArray:
@@ -421,24 +534,35 @@ def _stream_request(message: Message) -> str:
 def _request_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
     if batch.decoded.value.size[index] > 0:
         return None
-    extras_start, fields = int(batch.decoded.extras_at[index]), [field for field in layout.extras if not field.reserved]
+    extras_start, fields = (
+        int(batch.decoded.extras_at[index]),
+        [field for field in layout.extras if not field.reserved],
+    )
     numbers = {
-        field.name: int.from_bytes(batch.data[extras_start + field.offset : extras_start + field.offset + field.kind.size])
+        field.name: int.from_bytes(
+            batch.data[extras_start + field.offset : extras_start + field.offset + field.kind.size]
+        )
         for field in fields
     }
     uuid = {"vbucket_uuid": _uuid(numbers["vbucket_uuid"])}
-    return _request_text({**numbers, **uuid}, ", ".join(bit_names(fields[0].flags, numbers["flags"])), "")
+    return _request_text(
+        {**numbers, **uuid}, ", ".join(bit_names(fields[0].flags, numbers["flags"])), ""
+    )
 
 
 def _request_text(numbers: Mapping[str, int | str], flags: str, value: str) -> str:
     texts = []
     if "start_seqno" in numbers and "end_seqno" in numbers:
         end = numbers["end_seqno"]
-        texts.append(f"from {numbers['start_seqno']}, " + ("no end" if end == ENDLESS else f"to {end}"))
+        texts.append(
+            f"from {numbers['start_seqno']}, " + ("no end" if end == ENDLESS else f"to {end}")
+        )
     if numbers.get("vbucket_uuid", "0x0000000000000000") != "0x0000000000000000":
         texts.append(f"uuid {numbers['vbucket_uuid']}")
     if numbers.get("snapshot_start_seqno") or numbers.get("snapshot_end_seqno"):
-        texts.append(f"snapshot {numbers.get('snapshot_start_seqno')}–{numbers.get('snapshot_end_seqno')}")
+        texts.append(
+            f"snapshot {numbers.get('snapshot_start_seqno')}–{numbers.get('snapshot_end_seqno')}"
+        )
     texts += [flags, value]
     return ", ".join(text for text in texts if text)
 
@@ -458,11 +582,16 @@ def _failover_log_at(batch: MessageBatch, index: int, layout: Layout) -> str | N
     value = _bytes_of_value(batch, index)
     if layout.value != (FAILOVER_LOG,) or not 0 < len(value) <= _LONGEST_LOG or len(value) % 16:
         return None
-    return _log_text(len(value) // 16, _uuid(int.from_bytes(value[:8])), int.from_bytes(value[8:16]))
+    return _log_text(
+        len(value) // 16, _uuid(int.from_bytes(value[:8])), int.from_bytes(value[8:16])
+    )
 
 
 def _log_text(count: int, uuid: object, seqno: object) -> str:
-    return f"failover log: {'1 entry' if count == 1 else f'{count} entries, newest'} {uuid!s} at {seqno!s}"
+    return (
+        f"failover log: {'1 entry' if count == 1 else f'{count} entries, newest'} {uuid!s} at "
+        f"{seqno!s}"
+    )
 
 
 def _features(message: Message) -> str:
@@ -479,7 +608,9 @@ def _features_at(batch: MessageBatch, index: int, _: Layout) -> str | None:
 def _event(message: Message) -> str:
     fields = {field.name: field for top in message.fields for field in (top, *top.fields)}
     numbers = {name: field.value for name, field in fields.items() if isinstance(field.value, int)}
-    return _event_text(_words(message, "event"), numbers, {name: field.meaning for name, field in fields.items()})
+    return _event_text(
+        _words(message, "event"), numbers, {name: field.meaning for name, field in fields.items()}
+    )
 
 
 def _event_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
@@ -487,16 +618,31 @@ def _event_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
     if system_event is None:
         return None
     names, word = batch.names_at(index), layout.extras[1].word(system_event.event)
-    ids = {"scope_id": system_event.scope, "collection_id": system_event.collection, "manifest_uid": system_event.uid}
+    ids = {
+        "scope_id": system_event.scope,
+        "collection_id": system_event.collection,
+        "manifest_uid": system_event.uid,
+    }
     return _event_text(
-        word or "", ids, {"scope_id": names.scope(system_event.scope), "collection_id": names.collection(system_event.collection or 0)}
+        word or "",
+        ids,
+        {
+            "scope_id": names.scope(system_event.scope),
+            "collection_id": names.collection(system_event.collection or 0),
+        },
     )
 
 
-def _event_text(event: str, numbers: Mapping[str, int | None], names: Mapping[str, str | None]) -> str:
+def _event_text(
+    event: str, numbers: Mapping[str, int | None], names: Mapping[str, str | None]
+) -> str:
     """``names``: of scope and collection, by the fields that have their ids."""
     texts = [event]
-    for name, label in (("scope_id", "scope"), ("collection_id", "collection"), ("manifest_uid", "manifest")):
+    for name, label in (
+        ("scope_id", "scope"),
+        ("collection_id", "collection"),
+        ("manifest_uid", "manifest"),
+    ):
         number = numbers.get(name)
         if number is not None:
             known_name = names.get(name) if number and name != "manifest_uid" else None
@@ -561,7 +707,9 @@ STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, True, Opcode.COLLECTIONS_GET_SCOPE_ID): _id("scope_id"),
     (False, True, Opcode.GET_ALL_VB_SEQNOS): _records("seqnos", "vbucket"),
     (False, True, Opcode.OBSERVE_SEQNO): Story((NumberField("current_seqno", "current"),)),
-    (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): Story((NumberField("revision", "revision"),)),
+    (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): Story(
+        (NumberField("revision", "revision"),)
+    ),
 }
 """Functions that tell what the body of a message says, by server table, response, and opcode."""
 _OF_COLUMNS: dict[Callable[[Message], str], Callable[[MessageBatch, int, Layout], str | None]] = {
@@ -570,5 +718,7 @@ _OF_COLUMNS: dict[Callable[[Message], str], Callable[[MessageBatch, int, Layout]
     _features: _features_at,
     _event: _event_at,
 }
-"""The same stories from columns, for messages without any problem; None where only the annotation tells. Annotating takes 0.1 ms, and these
-are told often: each stream has a request and a log, each connection a HELLO, and each vbucket the events of every collection."""
+"""The same stories from columns, for messages without any problem; None where only the annotation
+tells. Annotating takes 0.1 ms, and these are told often: each stream has a request and a log, each
+connection a HELLO, and each vbucket the events of every collection.
+"""

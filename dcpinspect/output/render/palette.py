@@ -1,7 +1,9 @@
-"""Colours with a meaning, one palette for all views and for text: kinds of messages, verdicts, causes of gaps, snapshots.
+"""Colours with a meaning, one palette for all views and for text: kinds of messages, verdicts,
+causes of gaps, snapshots.
 
-A colour is never the only sign of a meaning: a word, a letter or a glyph always says the same. Colours are far apart for people who cannot
-tell red from green: good states are green, bad ones are red or orange, and much brighter or darker.
+A colour is never the only sign of a meaning: a word, a letter or a glyph always says the same.
+Colours are far apart for people who cannot tell red from green: good states are green, bad ones are
+red or orange, and much brighter or darker.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ class PaletteColor:
     light: str
     """For a light background."""
     text: str
-    """For text on a terminal with unknown background: a colour of the terminal's own 16. Empty: the usual colour of text."""
+    """For text on a terminal with unknown background: a colour of the terminal's own 16. Empty: the
+    usual colour of text.
+    """
 
 
 _PLAIN = PaletteColor("#e0e0e0", "#202428", "")
@@ -50,7 +54,9 @@ KINDS = {
     "end": _ORANGE,
     "upkeep": _GREY,
 }
-"""Colours of messages. An item stores a document, a removal deletes or expires one; upkeep is noops and flow control."""
+"""Colours of messages. An item stores a document, a removal deletes or expires one; upkeep is noops
+and flow control.
+"""
 
 VERDICTS = {
     "caught-up": _GREEN,
@@ -103,16 +109,55 @@ PARTS = {
     "value": _PLAIN,
     "value-next": _YELLOW,
 }
-"""Colours of bytes and of names of fields, by part of the message; neighbouring fields have two colours in turn."""
+"""Colours of bytes and of names of fields, by part of the message; neighbouring fields have two
+colours in turn.
+"""
 
-JSON = {"name": _CYAN, "string": _GREEN, "number": _BLUE, "literal": _PURPLE, "object": _PLAIN, "array": _PLAIN}
+JSON = {
+    "name": _CYAN,
+    "string": _GREEN,
+    "number": _BLUE,
+    "literal": _PURPLE,
+    "object": _PLAIN,
+    "array": _PLAIN,
+}
 """Colours of the parts of a JSON value."""
 
-_DARK_TO_BRIGHT = ("#4b3a8c", "#3d5f9a", "#2b8291", "#26a286", "#52bd68", "#93d044", "#cfdc33", "#fde725")
-_PALE_TO_DARK = ("#b7cfe8", "#93b8dd", "#6f9fd0", "#4d86c0", "#336cab", "#215494", "#123d78", "#08285c")
-_DIM_TO_BRIGHT = ("blue", "bright_blue", "cyan", "bright_cyan", "green", "bright_green", "yellow", "bright_yellow")
+_DARK_TO_BRIGHT = (
+    "#4b3a8c",
+    "#3d5f9a",
+    "#2b8291",
+    "#26a286",
+    "#52bd68",
+    "#93d044",
+    "#cfdc33",
+    "#fde725",
+)
+_PALE_TO_DARK = (
+    "#b7cfe8",
+    "#93b8dd",
+    "#6f9fd0",
+    "#4d86c0",
+    "#336cab",
+    "#215494",
+    "#123d78",
+    "#08285c",
+)
+_DIM_TO_BRIGHT = (
+    "blue",
+    "bright_blue",
+    "cyan",
+    "bright_cyan",
+    "green",
+    "bright_green",
+    "yellow",
+    "bright_yellow",
+)
 SCALE = {
-    str(level): PaletteColor(*three) for level, three in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, _DIM_TO_BRIGHT, strict=True), 1)
+    str(level): PaletteColor(*three)
+    for level, three in enumerate(
+        zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, _DIM_TO_BRIGHT, strict=True), 1
+    )
 }
 """Colours of amounts, in eight levels: the greatest stands out on either background."""
 
@@ -160,8 +205,14 @@ _IS_UPKEEP = np.isin(np.arange(256), _UPKEEP)
 
 
 def message_kinds(decoded: Decoded, rows: slice = slice(None)) -> RowNumbers:
-    """Returns the kind of each message, as its number in ``KINDS``. A refusal is a response whose status says that something failed."""
-    status, opcode, is_server = decoded.specific[rows], decoded.opcode[rows], decoded.is_server[rows]
+    """Returns the kind of each message, as its number in ``KINDS``. A refusal is a response whose
+    status says that something failed.
+    """
+    status, opcode, is_server = (
+        decoded.specific[rows],
+        decoded.opcode[rows],
+        decoded.is_server[rows],
+    )
     answers = np.select(
         [status == Status.ROLLBACK, ~np.isin(status, _FINE), _IS_UPKEEP[opcode] & ~is_server],
         [_NAMES.index("rollback"), _NAMES.index("refusal"), _NAMES.index("upkeep")],
@@ -172,5 +223,7 @@ def message_kinds(decoded: Decoded, rows: slice = slice(None)) -> RowNumbers:
 
 
 def text_color(decoded: Decoded, index: int) -> str:
-    """Returns the colour of a message's line in text, one of the terminal's own 16; empty: the usual colour of text."""
+    """Returns the colour of a message's line in text, one of the terminal's own 16; empty: the
+    usual colour of text.
+    """
     return KINDS[_NAMES[int(message_kinds(decoded, slice(index, index + 1))[0])]].text

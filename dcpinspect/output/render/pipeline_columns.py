@@ -5,21 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _POINT = "capture point: what saw the packets, such as a node or one of its interfaces"
-_ID = "number of the connection that stays the same from run to run; connection may change when older captures come"
+_ID = (
+    "number of the connection that stays the same from run to run; connection may change when "
+    "older captures come"
+)
 _FILE = "name of the capture"
 
 DOCS: Mapping[str, Mapping[str, str]] = {
-    "messages": {"connection_id": _ID, "capture_point": _POINT, "day": "day of the message in UTC, by which files are divided"},
+    "messages": {
+        "connection_id": _ID,
+        "capture_point": _POINT,
+        "day": "day of the message in UTC, by which files are divided",
+    },
     "connections": {
         "connection_id": _ID,
         "capture_point": _POINT,
-        "duplicate_of": "connection_id of the same connection, captured more completely at another point; null for what counts",
+        "duplicate_of": (
+            "connection_id of the same connection, captured more completely at another "
+            "point; null for what counts"
+        ),
     },
     "captures": {
         "file": _FILE,
         "capture_point": _POINT,
         "path": "where it was read",
-        "state": "ok; damaged: the rest was read; bad: nothing could be read; expired: removed from the other tables because of its age",
+        "state": (
+            "ok; damaged: the rest was read; bad: nothing could be read; expired: removed "
+            "from the other tables because of its age"
+        ),
         "format": "pcap or pcapng, and what packs it",
         "bytes": "its size, unpacked",
         "first_time": "time of its first packet",
@@ -32,7 +45,9 @@ DOCS: Mapping[str, Mapping[str, str]] = {
     "bad": {
         "file": _FILE,
         "capture_point": _POINT,
-        "severity": "error: nothing was read; warning: a part is damaged; note: its end is not written yet",
+        "severity": (
+            "error: nothing was read; warning: a part is damaged; note: its end is not written yet"
+        ),
         "offset": "where the damage is, in the unpacked bytes; null for the whole file",
         "what": "what is wrong",
     },
@@ -43,4 +58,6 @@ DOCS: Mapping[str, Mapping[str, str]] = {
         "b_capture_point": "B: the other capture point",
     },
 }
-"""By table and column. Times have a column with ``_ns`` behind the name, too: nanoseconds since 1970."""
+"""By table and column. Times have a column with ``_ns`` behind the name, too: nanoseconds since
+1970.
+"""

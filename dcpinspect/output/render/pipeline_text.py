@@ -25,46 +25,90 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"nothing new; left out {_left_out(record)}"
     else:
         left_out = f"; left out {_left_out(record)}" if record["known"] else ""
-        start = f", of which Spark took {seconds['start']:.1f} s to start" if seconds.get("start", 0) >= SHOWN_S else ""
-        yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{left_out}"
+        start = (
+            f", of which Spark took {seconds['start']:.1f} s to start"
+            if seconds.get("start", 0) >= SHOWN_S
+            else ""
+        )
+        yield (
+            f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, "
+            f"{record['packets']:,} packets{left_out}"
+        )
         yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s{start}"
     bad, damaged = record["quarantined"], record["damaged"]
     if bad or damaged:
         texts = [f"{_captures(bad)} could not be read"] if bad else []
-        yield ", ".join([*texts, *([f"{_captures(damaged)} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
+        yield ", ".join(
+            [
+                *texts,
+                *(
+                    [f"{_captures(damaged)} {'is' if damaged == 1 else 'are'} damaged"]
+                    if damaged
+                    else []
+                ),
+            ]
+        )
     yield from _tables(record["rows"])
     yield f"tables in {escape(record['out'])}, run {record['batch']}"
 
 
 def _left_out(record: Mapping[str, Any]) -> str:
-    """Describes the captures that a run did not read: those of earlier runs, and copies of others."""
+    """Describes the captures that a run did not read: those of earlier runs, and copies of
+    others.
+    """
     copies = record["copies"]
     before = record["known"] - copies
     texts = [f"{before:,} that an earlier run has read"] if before else []
-    return " and ".join([*texts, *([f"{copies:,} {'copy' if copies == 1 else 'copies'}"] if copies else [])])
+    return " and ".join(
+        [*texts, *([f"{copies:,} {'copy' if copies == 1 else 'copies'}"] if copies else [])]
+    )
 
 
 def watched_line(record: Mapping[str, Any]) -> str:
     """Describes one of many runs on one line."""
-    what_was_read = f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets"
-    return f"{what_was_read} in {record['seconds']['whole']:.1f} s; {record['rows']['messages']:,} messages by now, run {record['batch']}"
+    what_was_read = (
+        f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, "
+        f"{record['packets']:,} packets"
+    )
+    return (
+        f"{what_was_read} in {record['seconds']['whole']:.1f} s; {record['rows']['messages']:,} "
+        f"messages by now, run {record['batch']}"
+    )
 
 
 def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """Yields the lines about an output, from its summary."""
-    yield f"{record['runs']:,} run{'' if record['runs'] == 1 else 's'}, the newest by dcpinspect {escape(record['program'])}"
-    yield "captures: " + (", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count) or "none")
+    yield (
+        f"{record['runs']:,} run{'' if record['runs'] == 1 else 's'}, the newest by dcpinspect "
+        f"{escape(record['program'])}"
+    )
+    yield "captures: " + (
+        ", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count)
+        or "none"
+    )
     for point in record["points"][:MAX_LINES]:
         times = f", {point['first_time']} to {point['last_time']}" if point["first_time"] else ""
-        yield f"  {escape(point['point'])}: {_captures(point['captures'])}, {_bytes(point['bytes'])}, {point['packets']:,} packets{times}"
+        yield (
+            f"  {escape(point['point'])}: {_captures(point['captures'])}, "
+            f"{_bytes(point['bytes'])}, {point['packets']:,} packets{times}"
+        )
     if len(record["points"]) > MAX_LINES:
-        yield f"  and {counted(len(record['points']) - MAX_LINES, 'more point')}; the table captures has all"
+        yield (
+            f"  and {counted(len(record['points']) - MAX_LINES, 'more point')}; the table "
+            "captures has all"
+        )
     if record["consumers"]:
         yield "clients, over all connections, nodes and captures:"
     for consumer in record["consumers"][:MAX_LINES]:
-        count, servers = len(consumer["connections"]), ", ".join(consumer["servers"][:4]) + (", …" if len(consumer["servers"]) > 4 else "")
+        count, servers = (
+            len(consumer["connections"]),
+            ", ".join(consumer["servers"][:4]) + (", …" if len(consumer["servers"]) > 4 else ""),
+        )
         vbuckets = f"{consumer['vbuckets']:,} vbucket{'' if consumer['vbuckets'] == 1 else 's'}"
-        yield f"  {escape(consumer['client'])}: {vbuckets} over {count:,} connection{'' if count == 1 else 's'} to {servers}"
+        yield (
+            f"  {escape(consumer['client'])}: {vbuckets} over {count:,} "
+            f"connection{'' if count == 1 else 's'} to {servers}"
+        )
     if len(record["consumers"]) > MAX_LINES:
         yield f"  and {len(record['consumers']) - MAX_LINES:,} more; the table vbuckets has all"
     if record["findings"]:
@@ -72,20 +116,34 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     for group in record["findings"][:MAX_LINES]:
         cause = f" ({group['cause']})" if group["cause"] else ""
         times = f", seen {group['count']:,} times" if group["count"] > group["findings"] else ""
-        yield f"  {group['severity']} {group['rule']}{cause}: {counted(group['findings'], 'finding')}{times}"
+        yield (
+            f"  {group['severity']} {group['rule']}{cause}: "
+            f"{counted(group['findings'], 'finding')}{times}"
+        )
     if len(record["findings"]) > MAX_LINES:
-        yield f"  and {counted(len(record['findings']) - MAX_LINES, 'more kind')}; 'dcpinspect pipeline check' has all"
+        yield (
+            f"  and {counted(len(record['findings']) - MAX_LINES, 'more kind')}; 'dcpinspect "
+            "pipeline check' has all"
+        )
     yield from _tables(record["tables"])
     for problem in record["problems"][:MAX_LINES]:
         yield f"{problem['severity']}: {problem_text(problem)}"
     if len(record["problems"]) > MAX_LINES:
-        yield f"{counted(len(record['problems']) - MAX_LINES, 'more problem')}; the table bad has all"
+        yield (
+            f"{counted(len(record['problems']) - MAX_LINES, 'more problem')}; the table bad has all"
+        )
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
-    """Describes what is wrong with a capture, from a row of the table ``bad``, with advice if it could not be read."""
+    """Describes what is wrong with a capture, from a row of the table ``bad``, with advice if it
+    could not be read.
+    """
     offset = "" if problem["offset"] is None else f", offset {problem['offset']}"
-    advice = "; it is left out: take it away, or put a pcap or pcapng file in its place" if problem["severity"] == "error" else ""
+    advice = (
+        "; it is left out: take it away, or put a pcap or pcapng file in its place"
+        if problem["severity"] == "error"
+        else ""
+    )
     return f"{problem['file']}{offset}: {problem['what']}{advice}"
 
 

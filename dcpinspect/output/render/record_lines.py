@@ -1,4 +1,5 @@
-"""Tables of records for people: the most important columns that fit the width, and the others below each row on request.
+"""Tables of records for people: the most important columns that fit the width, and the others below
+each row on request.
 
 A sentence is never cut: where it does not fit, it stands below its row.
 """
@@ -19,16 +20,29 @@ CellPaint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation")
 """Columns, always the last of their table, that are sentences."""
 _INDENT = "    "
-_GROUPS = {"verdict": ("verdict",), "answer": ("verdict",), "cause": ("cause",), "findings": ("severity",)}
+_GROUPS = {
+    "verdict": ("verdict",),
+    "answer": ("verdict",),
+    "cause": ("cause",),
+    "findings": ("severity",),
+}
 """Groups of the palette by the columns whose words they colour."""
 _QUIET = frozenset({"0", "ended", "closed", "ok", "complete", "accepted"})
 """Words and numbers that mean that there is nothing to see."""
-_LOUD = {"refused": "bright_red", "rollback": "magenta", "unanswered": "bright_red", "cut": "yellow", "open": "yellow"}
+_LOUD = {
+    "refused": "bright_red",
+    "rollback": "magenta",
+    "unanswered": "bright_red",
+    "cut": "yellow",
+    "open": "yellow",
+}
 """Colours of words that the palette has under another name."""
 
 
 def style_of(name: str, text: str) -> str:
-    """Returns the style of a cell of a table, by its column and what it says; empty: the usual one."""
+    """Returns the style of a cell of a table, by its column and what it says; empty: the usual
+    one.
+    """
     word = text.partition(" ")[0].strip(",")
     if text in _QUIET:
         return "dim"
@@ -39,12 +53,18 @@ def style_of(name: str, text: str) -> str:
 
 
 def record_lines(
-    table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False, paint: CellPaint | None = None
+    table: Any,
+    first: Sequence[str],
+    *,
+    width: int | None,
+    is_folded: bool = False,
+    paint: CellPaint | None = None,
 ) -> Iterator[StyledLine]:
-    """Yields the lines of an Arrow table: heading and rows. ``first``: the most important columns, the most important one first.
+    """Yields the lines of an Arrow table: heading and rows. ``first``: the most important columns,
+    the most important one first.
 
-    ``width``: of lines; None keeps all columns in their lines. ``is_folded``: puts columns that do not fit below each row. ``paint``:
-    colours cells.
+    ``width``: of lines; None keeps all columns in their lines. ``is_folded``: puts columns that do
+    not fit below each row. ``paint``: colours cells.
     """
     names = table.schema.names
     shown_columns = names if width is None else _fitting(table, first, width)
@@ -55,12 +75,21 @@ def record_lines(
     lines = _all_lines(text, table.select(shown_columns))
     heading = next(lines)
     yield heading, "bold"
-    folded = _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
-    sentences = iter(() if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence, has_escapes=True))
+    folded = (
+        _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
+    )
+    sentences = iter(
+        ()
+        if sentence is None
+        else cell_texts(table.column(sentence).combine_chunks(), sentence, has_escapes=True)
+    )
     for line in lines:
         yield line, ""
         sentence_text = next(sentences, "")
-        yield from ((below, "") for below in (wrap(_INDENT + sentence_text, width, _INDENT) if sentence_text else ()))
+        yield from (
+            (below, "")
+            for below in (wrap(_INDENT + sentence_text, width, _INDENT) if sentence_text else ())
+        )
         if folded is not None:
             yield from ((below, "dim") for below in next(folded))
     if hidden_columns and not is_folded:
@@ -74,7 +103,9 @@ def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
 
 
 def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
-    """Returns the shown columns in the table's order: the most important ones, as long as they fit."""
+    """Returns the shown columns in the table's order: the most important ones, as long as they
+    fit.
+    """
     widths = TextTable.natural_widths(table.slice(0, MEASURED), width)
     names: list[str] = table.schema.names
     free_width, fitting = width + 2, set[str]()
@@ -94,9 +125,12 @@ def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
 
 
 def _below(table: Any, width: int) -> Iterator[list[str]]:
-    """Yields, for each row, its other values with their names, in lines that fit ``width`` if possible."""
+    """Yields, for each row, its other values with their names, in lines that fit ``width`` if
+    possible.
+    """
     columns = [
-        cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(table.schema.names, table.columns, strict=True)
+        cell_texts(column.combine_chunks(), name, has_escapes=True)
+        for name, column in zip(table.schema.names, table.columns, strict=True)
     ]
     for row in zip(*columns, strict=True):
         lines, line = list[str](), ""
@@ -109,4 +143,7 @@ def _below(table: Any, width: int) -> Iterator[list[str]]:
                 line = piece
             else:
                 line = f"{line} · {piece}" if line else piece
-        yield [_INDENT + piece_line for piece_line in (*lines, *(wrap(line, width - len(_INDENT)) if line else ()))]
+        yield [
+            _INDENT + piece_line
+            for piece_line in (*lines, *(wrap(line, width - len(_INDENT)) if line else ()))
+        ]

@@ -1,4 +1,6 @@
-"""Where the parts of a stream lie on an axis of seqnos or of time: lanes are drawn from this, and cursors move along it."""
+"""Where the parts of a stream lie on an axis of seqnos or of time: lanes are drawn from this, and
+cursors move along it.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +54,19 @@ class Shape:
         """Yields first and last places of everything, to choose a scale."""
         yield from (
             seqno_or_time
-            for seqno_or_time in (self.begin, self.end if self.begin is not None else None, self.told)
+            for seqno_or_time in (
+                self.begin,
+                self.end if self.begin is not None else None,
+                self.told,
+            )
             if seqno_or_time is not None
         )
         yield from (mark.at for mark in self.marks)
-        for low, high in ((self.bars.first, self.bars.last), (self.gap_first, self.gap_last), (self.item_first, self.item_last)):
+        for low, high in (
+            (self.bars.first, self.bars.last),
+            (self.gap_first, self.gap_last),
+            (self.item_first, self.item_last),
+        ):
             if len(low):
                 yield int(low.min())
                 yield int(high.max())
@@ -75,7 +85,9 @@ def answered(story: StreamStory) -> str:
 
 
 def unread(stream: Mapping[str, Any]) -> str:
-    """Describes the begin of a stream whose request was not captured. If there is an answer, part of the request was captured."""
+    """Describes the begin of a stream whose request was not captured. If there is an answer, part
+    of the request was captured.
+    """
     if stream["answer"] == "unknown":
         return "first seen here, the request was not captured"
     return "request, of which the rest was not captured"
@@ -84,7 +96,11 @@ def unread(stream: Mapping[str, Any]) -> str:
 def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     """Returns a stream on the axis of seqnos. ``noted``: messages that are events by themselves."""
     stream = story.stream
-    start, rollback_seqno, last = stream["requested_start"], stream["rollback_seqno"], stream["last_seqno"]
+    start, rollback_seqno, last = (
+        stream["requested_start"],
+        stream["rollback_seqno"],
+        stream["last_seqno"],
+    )
     begin = start if start is not None else stream["first_seqno"]
     end = rollback_seqno if rollback_seqno is not None else last
     marks = list(noted)
@@ -92,7 +108,10 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
         marks.append(Mark(begin, "Q", stream["open_row"] or 0, _begun(story)))
     if rollback_seqno is not None:
         marks.append(Mark(rollback_seqno, "R", _answer_row(story), answered(story)))
-    marks += [Mark(int(story.before[gap]) - 1, "^", row, "seqno advanced") for gap, row in _advanced(story)]
+    marks += [
+        Mark(int(story.before[gap]) - 1, "^", row, "seqno advanced")
+        for gap, row in _advanced(story)
+    ]
     marks += [Mark(seqno, "B", stream["open_row"] or 0, text) for seqno, text in _crossed(story)]
     if stream["end_reason"] is not None:
         end_seqno = last if last is not None else start
@@ -116,31 +135,47 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
 
 
 def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Shape:
-    """Returns a stream on the axis of time, in nanoseconds since ``first_ns``; earlier events are drawn at 0.
+    """Returns a stream on the axis of time, in nanoseconds since ``first_ns``; earlier events are
+    drawn at 0.
 
     ``noted``: as in ``by_seqno``, at times.
     """
     stream = story.stream
 
     def since(times: npt.ArrayLike) -> Seqnos:
-        offsets: Seqnos = np.maximum(np.asarray(times, dtype=np.int64) - first_ns, 0).astype(np.uint64)
+        offsets: Seqnos = np.maximum(np.asarray(times, dtype=np.int64) - first_ns, 0).astype(
+            np.uint64
+        )
         return offsets
 
     begin, end = (int(time_ns) for time_ns in since([stream["first_time"], stream["last_time"]]))
     bars, gaps = story.bars, since(story.times_of(story.gap_rows))
     first = since(bars.time)
-    # a snapshot lasts until its last item, or until the end of the stream if more of it was promised
-    received = np.maximum(first, since(story.last_before(np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)], bars.time)))
+    # a snapshot lasts until its last item, or until the end of the stream if more of it was
+    # promised
+    received = np.maximum(
+        first,
+        since(
+            story.last_before(
+                np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)], bars.time
+            )
+        ),
+    )
     is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
     marks = [Mark(begin, "Q", stream["open_row"] or 0, _begun(story)), *noted]
     if stream["rollback_seqno"] is not None:
         marks.append(Mark(end, "R", _answer_row(story), answered(story)))
     advanced = _advanced(story)
-    marks += [Mark(int(gaps[gap]), "^", row, f"seqno advanced to {int(story.before[gap]) - 1}") for gap, row in advanced]
+    marks += [
+        Mark(int(gaps[gap]), "^", row, f"seqno advanced to {int(story.before[gap]) - 1}")
+        for gap, row in advanced
+    ]
     for seqno, text in _crossed(story):
         later = np.flatnonzero(story.item_last > np.uint64(seqno))
         if len(later):
-            marks.append(Mark(int(since(story.item_time[later]).min()), "B", stream["open_row"] or 0, text))
+            marks.append(
+                Mark(int(since(story.item_time[later]).min()), "B", stream["open_row"] or 0, text)
+            )
     if stream["end_reason"] is not None:
         marks.append(_end(story, end))
     return Shape(
@@ -148,7 +183,12 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
         end=end,
         told=None,
         is_asked=stream["requested_start"] is not None,
-        bars=replace(bars, first=first, last=np.where(is_promised, np.maximum(received, np.uint64(end)), received), received=received),
+        bars=replace(
+            bars,
+            first=first,
+            last=np.where(is_promised, np.maximum(received, np.uint64(end)), received),
+            received=received,
+        ),
         gap_first=gaps,
         gap_last=gaps,
         cause=story.cause,
@@ -162,14 +202,22 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
 
 def _begun(story: StreamStory) -> str:
     if story.stream["requested_start"] is None:
-        return unread(story.stream) if story.stream["answer"] == "unknown" else f"{unread(story.stream)}: {answered(story)}"
+        return (
+            unread(story.stream)
+            if story.stream["answer"] == "unknown"
+            else f"{unread(story.stream)}: {answered(story)}"
+        )
     return f"request from {story.stream['requested_start']}: {answered(story)}"
 
 
 def _advanced(story: StreamStory) -> list[tuple[int, int]]:
     """Returns number and row of each gap that a SeqnoAdvanced explains."""
     advanced_gaps = np.flatnonzero(story.cause == w.ADVANCED)
-    return list(zip(advanced_gaps.tolist(), story.gap_rows[advanced_gaps].tolist(), strict=True)) if len(advanced_gaps) else []
+    return (
+        list(zip(advanced_gaps.tolist(), story.gap_rows[advanced_gaps].tolist(), strict=True))
+        if len(advanced_gaps)
+        else []
+    )
 
 
 def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
@@ -181,13 +229,24 @@ def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
 
 
 def _answer_row(story: StreamStory) -> int:
-    """Returns the row of the answer with the rollback, which also shows the gap; if there is none, of the request."""
+    """Returns the row of the answer with the rollback, which also shows the gap; if there is none,
+    of the request.
+    """
     rollback_gaps = np.flatnonzero(story.cause == w.CAUSES.index("rollback"))
-    return int(story.gap_rows[rollback_gaps[-1]]) if len(rollback_gaps) else int(story.stream["open_row"] or 0)
+    return (
+        int(story.gap_rows[rollback_gaps[-1]])
+        if len(rollback_gaps)
+        else int(story.stream["open_row"] or 0)
+    )
 
 
 def _end(story: StreamStory, position: int) -> Mark:
     reason = story.stream["end_reason"]
     if reason == "connection-closed":
-        return Mark(position, "C", int(story.item_row[-1]) if len(story.item_row) else story.stream["open_row"] or 0, "connection closed")
+        return Mark(
+            position,
+            "C",
+            int(story.item_row[-1]) if len(story.item_row) else story.stream["open_row"] or 0,
+            "connection closed",
+        )
     return Mark(position, "E", story.stream["end_row"] or 0, f"stream end: {escape(reason)}")

@@ -21,7 +21,9 @@ _BESIDE = 42
 
 
 def stats_text(rows: Sequence[StatisticsRow], *, width: int | None) -> Iterator[HeadedLine]:
-    """Yields lines with their styles, from rows of the table of statistics. ``width``: clips the lines."""
+    """Yields lines with their styles, from rows of the table of statistics. ``width``: clips the
+    lines.
+    """
     sections: dict[str, list[StatisticsRow]] = {}
     for row in rows:
         sections.setdefault(row["section"], []).append(row)
@@ -40,7 +42,13 @@ def _commands(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]
         ("command", "", "messages", "bytes", "share", "least B", "p50 B", "p95 B", "greatest B"),
         [
             (
-                *(escape(row["name"]), row["side"], _integer(row["count"]), _integer(row["bytes"]), _percent(row["share"])),
+                *(
+                    escape(row["name"]),
+                    row["side"],
+                    _integer(row["count"]),
+                    _integer(row["bytes"]),
+                    _percent(row["share"]),
+                ),
                 *(_integer(row[name]) for name in ("least", "p50", "p95", "greatest")),
             )
             for row in rows
@@ -52,7 +60,15 @@ def _commands(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]
 def _collections(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
     yield from _table(
         ("collection", "messages", "bytes", "share"),
-        [(escape(row["name"]), _integer(row["count"]), _integer(row["bytes"]), _percent(row["share"])) for row in rows],
+        [
+            (
+                escape(row["name"]),
+                _integer(row["count"]),
+                _integer(row["bytes"]),
+                _percent(row["share"]),
+            )
+            for row in rows
+        ],
         width,
     )
 
@@ -87,14 +103,23 @@ def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[st
     yield f"throughput  from {time_text(rows[0]['time'])}, a block is {span:g} s"
     for name, key in (("messages", "count"), ("bytes", "bytes")):
         values = [row[key] for row in rows]
-        most = max(sum(values[start : start + together]) for start in range(0, len(values), together))
+        most = max(
+            sum(values[start : start + together]) for start in range(0, len(values), together)
+        )
         yield f"  {name:<8}  {sparkline(values, sparks)}  at most {most / span:,.0f} a second"
 
 
 def _snapshots(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
     yield from _table(
         ("snapshots", "count", "least items", "p50 items", "p95 items", "greatest items"),
-        [(row["name"], _integer(row["count"]), *(_integer(row[name]) for name in ("least", "p50", "p95", "greatest"))) for row in rows],
+        [
+            (
+                row["name"],
+                _integer(row["count"]),
+                *(_integer(row[name]) for name in ("least", "p50", "p95", "greatest")),
+            )
+            for row in rows
+        ],
         width,
     )
 
@@ -104,13 +129,25 @@ def _flow(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
     most = [row for row in rows if row["name"] != "window"]
     yield from _table(
         ("connection", "window bytes", "most outstanding bytes", "share"),
-        [(str(row["connection"]), _integer(window[row["connection"]]), _integer(row["bytes"]), _percent(row["share"])) for row in most],
+        [
+            (
+                str(row["connection"]),
+                _integer(window[row["connection"]]),
+                _integer(row["bytes"]),
+                _percent(row["share"]),
+            )
+            for row in most
+        ],
         width,
     )
 
 
 def _capture(rows: Sequence[StatisticsRow], _: int | None) -> Iterator[str]:
-    told_rows = [row for row in rows if row.get("count") or row.get("bytes") or row["name"] in ("missing", "holes")]
+    told_rows = [
+        row
+        for row in rows
+        if row.get("count") or row.get("bytes") or row["name"] in ("missing", "holes")
+    ]
     unit = {True: "bytes", False: ""}
     yield "capture"
     names = [f"  {escape(row['name'])} {unit['bytes' in row]}".rstrip() for row in told_rows]
@@ -131,10 +168,16 @@ _MAKERS = {
 }
 
 
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
+def _table(
+    heading: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
+) -> Iterator[str]:
     widths = [max(map(cells, column)) for column in zip(heading, *rows, strict=True)]
     column_count = len(heading)
-    while width is not None and column_count > 1 and sum(widths[:column_count]) + 2 * (column_count - 1) > width:
+    while (
+        width is not None
+        and column_count > 1
+        and sum(widths[:column_count]) + 2 * (column_count - 1) > width
+    ):
         column_count -= 1
     for row in (heading, *rows):
         padded = []

@@ -16,25 +16,39 @@ Safe = Callable[[str], str]
 MEASURED = 1000
 """Number of rows from which the widths of the columns are taken."""
 WIDEST = 60
-"""Greatest width of a column that is not the last, in terminal columns; where not all columns fit, it is half a line at most.
-Longer texts are cut where lines have a width, and elsewhere push the rest of their line to the right."""
+"""Greatest width of a column that is not the last, in terminal columns; where not all columns fit,
+it is half a line at most. Longer texts are cut where lines have a width, and elsewhere push the
+rest of their line to the right.
+"""
 NO_END = {"requested_end": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
 NARROWEST = 20
-"""Least width, in terminal columns, to which a column of texts is cut; with less room it is left out."""
+"""Least width, in terminal columns, to which a column of texts is cut; with less room it is left
+out.
+"""
 PLANS = ("explain_value", "plan")
-"""Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several lines; nobody else chooses such names."""
+"""Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several
+lines; nobody else chooses such names.
+"""
 _NOT_PLAIN = r"[^ -\[\]-~]"
 """Matches characters that ``escape`` may change, or that may not be one column wide."""
 
 
 class TextTable:
-    """Makes the lines of a table. Widths follow from its first rows, so that any number of rows can follow."""
+    """Makes the lines of a table. Widths follow from its first rows, so that any number of rows can
+    follow.
+    """
 
     def __init__(
-        self, schema: Any, *, width: int | None = None, has_escapes: bool = False, style: Callable[[str, str], str] | None = None
+        self,
+        schema: Any,
+        *,
+        width: int | None = None,
+        has_escapes: bool = False,
+        style: Callable[[str, str], str] | None = None,
     ) -> None:
-        """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have escapes for bytes that are not UTF-8.
+        """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have
+        escapes for bytes that are not UTF-8.
 
         ``style``: colours a cell, given the name of its column and its padded text.
         """
@@ -52,21 +66,36 @@ class TextTable:
 
     @staticmethod
     def natural_widths(table: Any, width: int | None = None) -> dict[str, int]:
-        """Returns the width of each column of an Arrow table in terminal columns, by name; at most ``WIDEST``, except for the last
-        column. ``width``: of lines.
+        """Returns the width of each column of an Arrow table in terminal columns, by name; at most
+        ``WIDEST``, except for the last column. ``width``: of lines.
         """
         widths = {}
         for name, column in zip(table.schema.names, table.columns, strict=True):
-            widest = max((cells(text) for text in cell_texts(column.combine_chunks(), name, has_escapes=True)), default=0)
+            widest = max(
+                (
+                    cells(text)
+                    for text in cell_texts(column.combine_chunks(), name, has_escapes=True)
+                ),
+                default=0,
+            )
             limit = WIDEST if name != table.schema.names[-1] else widest
             widths[name] = max(cells(escape(name)), min(limit, widest))
-        return widths if width is None else dict(zip(widths, _capped(list(widths.values()), width), strict=True))
+        return (
+            widths
+            if width is None
+            else dict(zip(widths, _capped(list(widths.values()), width), strict=True))
+        )
 
     def lines(self, batch: Any) -> Iterator[str]:
         """Yields the lines that are complete after these rows of a record batch."""
         if self._is_plan:
             batch = _with_lines(batch)
-        self._waiting.append([_texts(column, self._safe, name) for column, name in zip(batch.columns, batch.schema.names, strict=True)])
+        self._waiting.append(
+            [
+                _texts(column, self._safe, name)
+                for column, name in zip(batch.columns, batch.schema.names, strict=True)
+            ]
+        )
         self._rows += batch.num_rows
         if self._widths or self._rows >= MEASURED:
             yield from self.end()
@@ -74,9 +103,16 @@ class TextTable:
     def end(self) -> Iterator[str]:
         """Yields the remaining lines after the last row, at least the heading."""
         if not self._widths:
-            columns_waiting = zip(*self._waiting, strict=True) if self._waiting else [()] * len(self._names)
+            columns_waiting = (
+                zip(*self._waiting, strict=True) if self._waiting else [()] * len(self._names)
+            )
             self._widths = [
-                min(WIDEST, max(cells(name), *(_widest(texts) for texts in column)) if column else cells(name))
+                min(
+                    WIDEST,
+                    max(cells(name), *(_widest(texts) for texts in column))
+                    if column
+                    else cells(name),
+                )
                 for name, column in zip(self._names, columns_waiting, strict=True)
             ]
             if self._width is not None:
@@ -100,28 +136,60 @@ class TextTable:
     def _lines(self, columns: list[Any]) -> list[str]:
         if self._width is not None:
             last = len(columns) - self.left_out - 1
-            columns = [*(_cut(column, width) for column, width in zip(columns[:last], self._widths, strict=False)), *columns[last:]]
-        visible_columns = zip(columns[: len(columns) - self.left_out], self._widths, self._right, strict=False)
-        padded = [_padded(column, width, is_right=is_right) for column, width, is_right in visible_columns]
+            columns = [
+                *(
+                    _cut(column, width)
+                    for column, width in zip(columns[:last], self._widths, strict=False)
+                ),
+                *columns[last:],
+            ]
+        visible_columns = zip(
+            columns[: len(columns) - self.left_out], self._widths, self._right, strict=False
+        )
+        padded = [
+            _padded(column, width, is_right=is_right) for column, width, is_right in visible_columns
+        ]
         if self._style is not None:
             cells_ = zip(*(column.to_pylist() for column in padded), strict=True)
-            return ["  ".join(self._style(*cell) for cell in zip(self._names, row, strict=False)).rstrip() for row in cells_]
+            return [
+                "  ".join(
+                    self._style(*cell) for cell in zip(self._names, row, strict=False)
+                ).rstrip()
+                for row in cells_
+            ]
         lines = pc.utf8_rtrim(pc.binary_join_element_wise(*padded, "  "), " ")
         if self._width is None:
             return list(lines.to_pylist())
-        return [line if len(line) <= self._width and line.isascii() else clip(line, self._width) for line in lines.to_pylist()]
+        return [
+            line if len(line) <= self._width and line.isascii() else clip(line, self._width)
+            for line in lines.to_pylist()
+        ]
 
 
 def _with_lines(batch: Any) -> Any:
-    """Returns the batch with a row for each line of its last column; other columns stand beside the first line."""
+    """Returns the batch with a row for each line of its last column; other columns stand beside the
+    first line.
+    """
     texts = [(text or "").rstrip("\n").split("\n") for text in batch.columns[-1].to_pylist()]
-    first = pa.array([None if number else row for row, lines in enumerate(texts) for number in range(len(lines))], pa.int64())
+    first = pa.array(
+        [
+            None if number else row
+            for row, lines in enumerate(texts)
+            for number in range(len(lines))
+        ],
+        pa.int64(),
+    )
     columns = [column.take(first) for column in batch.columns[:-1]]
-    return pa.RecordBatch.from_arrays([*columns, pa.array([line for lines in texts for line in lines], pa.string())], batch.schema.names)
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array([line for lines in texts for line in lines], pa.string())],
+        batch.schema.names,
+    )
 
 
 def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _is_plain(texts: Any) -> bool:
@@ -139,19 +207,28 @@ def _capped(widths: list[int], width: int) -> list[int]:
     """Returns widths of columns; if not all fit, none but the last is wider than half a line."""
     if sum(widths) + 2 * (len(widths) - 1) <= width:
         return widths
-    return [*(min(column_width, max(NARROWEST, width // 2)) for column_width in widths[:-1]), widths[-1]]
+    return [
+        *(min(column_width, max(NARROWEST, width // 2)) for column_width in widths[:-1]),
+        widths[-1],
+    ]
 
 
 def _cut(texts: Any, width: int) -> Any:
     """Returns the texts, those that are too long cut."""
-    return texts if _widest(texts) <= width else pa.array([clip(text, width) for text in texts.to_pylist()], pa.string())
+    return (
+        texts
+        if _widest(texts) <= width
+        else pa.array([clip(text, width) for text in texts.to_pylist()], pa.string())
+    )
 
 
 def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
     if _is_plain(texts):
         return pc.utf8_lpad(texts, width) if is_right else pc.utf8_rpad(texts, width)
     padded = ((text, " " * (width - cells(text))) for text in texts.to_pylist())
-    return pa.array([padding + text if is_right else text + padding for text, padding in padded], pa.string())
+    return pa.array(
+        [padding + text if is_right else text + padding for text, padding in padded], pa.string()
+    )
 
 
 def cell_texts(column: Any, name: str, *, has_escapes: bool) -> list[str]:
@@ -168,10 +245,16 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
         return pc.fill_null(rfc3339(column), "")
     if pa.types.is_integer(column.type):
         texts = pc.fill_null(column.cast(pa.string()), "")
-        return pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name]) if name in NO_END else texts
+        return (
+            pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name])
+            if name in NO_END
+            else texts
+        )
     if pa.types.is_string(column.type) and _is_plain(column):
         return pc.fill_null(column, "")
-    return pa.array(["" if value is None else _text(value, safe) for value in column.to_pylist()], pa.string())
+    return pa.array(
+        ["" if value is None else _text(value, safe) for value in column.to_pylist()], pa.string()
+    )
 
 
 def _text(value: Any, safe: Safe) -> str:
@@ -188,7 +271,14 @@ def _text(value: Any, safe: Safe) -> str:
     if isinstance(value, list):
         texts = ["" if item is None else _text(item, safe) for item in value]
         # zero counts are left out
-        return ", ".join(text for item, text in zip(value, texts, strict=True) if text or not isinstance(item, tuple))
+        return ", ".join(
+            text
+            for item, text in zip(value, texts, strict=True)
+            if text or not isinstance(item, tuple)
+        )
     if isinstance(value, dict):
-        return " ".join(f"{safe(str(name))}={'' if item is None else _text(item, safe)}" for name, item in value.items())
+        return " ".join(
+            f"{safe(str(name))}={'' if item is None else _text(item, safe)}"
+            for name, item in value.items()
+        )
     return safe(str(value))

@@ -16,9 +16,15 @@ _MOST_WORDS = 10
 
 
 def columns_list(saved: Mapping[str, str]) -> list[str]:
-    """Returns lines with every column, its type and its meaning, then the sets of columns, including those that the user saved by name."""
+    """Returns lines with every column, its type and its meaning, then the sets of columns,
+    including those that the user saved by name.
+    """
     sets = [
-        *((name, preset.text, preset.doc) for name, preset in COLUMN_SETS.items() if name not in saved),
+        *(
+            (name, preset.text, preset.doc)
+            for name, preset in COLUMN_SETS.items()
+            if name not in saved
+        ),
         *((name, text, "saved") for name, text in saved.items()),
     ]
     return [
@@ -29,7 +35,9 @@ def columns_list(saved: Mapping[str, str]) -> list[str]:
 
 
 def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
-    """Returns lines with every column of the tables, its type and its meaning; for several tables, the name of each above its columns."""
+    """Returns lines with every column of the tables, its type and its meaning; for several tables,
+    the name of each above its columns.
+    """
     return [
         line
         for table in tables

@@ -1,4 +1,6 @@
-"""Draws one vbucket's streams along their seqnos: request, snapshots, density of items, and gaps with their causes."""
+"""Draws one vbucket's streams along their seqnos: request, snapshots, density of items, and gaps
+with their causes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _LISTED = 3
 
 
 def scale_of(streams: Sequence[StreamStory], *, width: int, seqnos: range | None = None) -> Scale:
-    """Returns the scale on which all streams, or ``seqnos``, fit into a picture of ``width`` columns."""
+    """Returns the scale on which all streams, or ``seqnos``, fit into a picture of ``width``
+    columns.
+    """
     cells = max(TICK, width - LABEL - 2 - max(20, width // 3))
     if seqnos is not None:
         return Scale.of(seqnos[0], seqnos[-1], cells)
@@ -50,15 +54,27 @@ def picture(
     def line(label: str, cells: str, text: str, lane: str = "") -> list[Painted]:
         if not text:
             cells = cells.rstrip()
-            return [(f"{label:<{LABEL}}" if cells else label.rstrip(), ""), *joined(cells, paints_of(lane, cells, glyphs))]
+            return [
+                (f"{label:<{LABEL}}" if cells else label.rstrip(), ""),
+                *joined(cells, paints_of(lane, cells, glyphs)),
+            ]
         text_width = None if width is None else width - LABEL - scale.cells - 2
         words = text if text_width is None else clip(text, text_width)
-        return [(f"{label:<{LABEL}}", ""), *joined(cells, paints_of(lane, cells, glyphs)), (f"  {words}".rstrip(), "")]
+        return [
+            (f"{label:<{LABEL}}", ""),
+            *joined(cells, paints_of(lane, cells, glyphs)),
+            (f"  {words}".rstrip(), ""),
+        ]
 
     yield line("", numbers(scale), "")
     several = any(story.stream["sid"] is not None for story in streams)
     for story, own_marks in zip(streams, marks, strict=True):
-        drawn = lanes(by_seqno(story, [Mark(*mark) for mark in own_marks]), scale, glyphs=glyphs, apart=apart(scale))
+        drawn = lanes(
+            by_seqno(story, [Mark(*mark) for mark in own_marks]),
+            scale,
+            glyphs=glyphs,
+            apart=apart(scale),
+        )
         for lane, text in words(story, [letter for _, letter in own_marks]).items():
             if lane == "axis":
                 yield line(name(story, is_with_sid=several), drawn.axis, text, lane)
@@ -104,7 +120,9 @@ def apart(scale: Scale, form: Callable[[int], str] = str, columns: int | None = 
 
 
 def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> str:
-    """Returns the line with the seqnos at the ticks. ``form``: writes a seqno. ``columns``: width over which the cells are stretched."""
+    """Returns the line with the seqnos at the ticks. ``form``: writes a seqno. ``columns``: width
+    over which the cells are stretched.
+    """
     wide = columns or scale.cells
     text = ""
     for tick in scale.ticks(apart(scale, form, columns)):
@@ -115,7 +133,9 @@ def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None 
 
 
 def seconds(scale: Scale, time_ns: int) -> str:
-    """Writes nanoseconds as seconds, with as many digits as are needed to distinguish the ticks of a scale."""
+    """Writes nanoseconds as seconds, with as many digits as are needed to distinguish the ticks of
+    a scale.
+    """
     digits = max(0, 9 - (len(str(scale.step * TICK)) - 1))
     return f"{time_ns / 1e9:.{digits}f}"
 
@@ -124,7 +144,11 @@ def lasting(span_ns: int) -> str:
     """Writes a span of time in a suitable unit: 50 ms."""
     for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
         if span_ns >= unit:
-            return f"{span_ns / unit:,.4g} {name}" if span_ns < 10_000 * unit else f"{span_ns // unit:,} {name}"
+            return (
+                f"{span_ns / unit:,.4g} {name}"
+                if span_ns < 10_000 * unit
+                else f"{span_ns // unit:,} {name}"
+            )
     return f"{span_ns} ns"
 
 
@@ -158,17 +182,28 @@ def _snapshots_text(story: StreamStory) -> str:
 
 def _gaps_text(story: StreamStory) -> str:
     counts = np.bincount(story.cause, minlength=len(w.CAUSES)).tolist()
-    texts = [f"{counts[w.CAUSES.index(cause)]} {cause}" for cause in LETTERS if counts[w.CAUSES.index(cause)]]
+    texts = [
+        f"{counts[w.CAUSES.index(cause)]} {cause}"
+        for cause in LETTERS
+        if counts[w.CAUSES.index(cause)]
+    ]
     return ", ".join(texts) or "none"
 
 
 def _events_text(story: StreamStory, letters: Sequence[str]) -> str:
     counts = Counter(letters)
     texts = []
-    for letter, singular, plural in (("S", "system event", "system events"), ("V", "change of state", "changes of state")):
+    for letter, singular, plural in (
+        ("S", "system event", "system events"),
+        ("V", "change of state", "changes of state"),
+    ):
         if counts[letter]:
             texts.append(f"{counts[letter]} {singular if counts[letter] == 1 else plural}")
     reason = story.stream["end_reason"]
     if reason is not None:
-        texts.append("connection closed" if reason == "connection-closed" else f"stream end: {escape(reason)}")
+        texts.append(
+            "connection closed"
+            if reason == "connection-closed"
+            else f"stream end: {escape(reason)}"
+        )
     return ", ".join(texts)

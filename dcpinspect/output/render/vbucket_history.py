@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dcpinspect.output.render.event_lines import EventLines, Noted, VbucketEvent, by_stream, events, folded, noted
+from dcpinspect.output.render.event_lines import (
+    EventLines,
+    Noted,
+    VbucketEvent,
+    by_stream,
+    events,
+    folded,
+    noted,
+)
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
@@ -22,7 +30,9 @@ _SHOWN = ("connection", "client", "server", "name", "verdict", "closed_by")
 
 
 class VbucketHistory:
-    """The streams of a vbucket and everything that happened to them. Feed it with every batch of a reading, then ask ``tell``."""
+    """The streams of a vbucket and everything that happened to them. Feed it with every batch of a
+    reading, then ask ``tell``.
+    """
 
     def __init__(self, vbucket: int, connections: Sequence[range] = ()) -> None:
         """``connections``: only streams of these; of all if empty."""
@@ -53,37 +63,58 @@ class VbucketHistory:
                 self.left_out += 1
         return rows
 
-    def tell(self, reading: Reading, only: Filter | None = None, bounds: tuple[int, int] | None = None) -> None:
-        """Finds the streams and events, once the reading has come to its end. ``only``: streams for which this filter is true."""
+    def tell(
+        self, reading: Reading, only: Filter | None = None, bounds: tuple[int, int] | None = None
+    ) -> None:
+        """Finds the streams and events, once the reading has come to its end. ``only``: streams for
+        which this filter is true.
+        """
         self.bounds, self._first_ns = bounds, reading.first_time_ns
         tables = reading.tables
         self.streams = stories(tables, self.vbucket, self._only, self._items, only, bounds)
         of_streams = {story.key[0] for story in self.streams}
         names = [column.name for column in tables.connections.table.columns]
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*(tables.connections.values(name) for name in names), strict=True)]
-        self.connections = {row["connection"]: row for row in rows if row["connection"] in of_streams}
+        rows = [
+            dict(zip(names, row, strict=True))
+            for row in zip(*(tables.connections.values(name) for name in names), strict=True)
+        ]
+        self.connections = {
+            row["connection"]: row for row in rows if row["connection"] in of_streams
+        }
         closed = {number: row["closed_by"] or "" for number, row in self.connections.items()}
         self.noted = by_stream(self.streams, self._noted)
         all_events = events(self.streams, self.noted, closed, self._items.last_rows)
-        self.events = [event for event, time_ns in zip(all_events, self._times(all_events), strict=True) if self.is_within(time_ns)]
+        self.events = [
+            event
+            for event, time_ns in zip(all_events, self._times(all_events), strict=True)
+            if self.is_within(time_ns)
+        ]
 
     def is_within(self, time_ns: int) -> bool:
         """Whether what happens at this time is told."""
         return self.bounds is None or self.bounds[0] <= time_ns < self.bounds[1]
 
     def _times(self, all_events: Sequence[VbucketEvent]) -> Iterator[int]:
-        """Yields the times of events. An event without a time has that of the event before, or of the end of its connection."""
+        """Yields the times of events. An event without a time has that of the event before, or of
+        the end of its connection.
+        """
         latest = 0
         for event in all_events:
             latest = latest if event.time_ns is None else event.time_ns
-            yield self.connections[event.connection]["last_time"] if event.kind == "connection-closed" else latest
+            yield (
+                self.connections[event.connection]["last_time"]
+                if event.kind == "connection-closed"
+                else latest
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what ``dcpinspect timeline --format json`` prints, as Python objects."""
         return {
             "schema": "dcpinspect.timeline/1",
             "vbucket": self.vbucket,
-            "connections": [{name: row[name] for name in _SHOWN} for row in self.connections.values()],
+            "connections": [
+                {name: row[name] for name in _SHOWN} for row in self.connections.values()
+            ],
             "streams": [record for story in self.streams for record in story.row.records()],
             "snapshots": [record for story in self.streams for record in story.snapshots.records()],
             "gaps": [record for story in self.streams for record in story.gaps.records()],
@@ -97,7 +128,9 @@ class VbucketHistory:
     def __str__(self) -> str:
         folded_events = list(folded(self.events))
         lines = self.lines(folded_events, None)
-        return "\n".join([lines.heading, *(line for event in folded_events for line in lines.of(event))])
+        return "\n".join(
+            [lines.heading, *(line for event in folded_events for line in lines.of(event))]
+        )
 
     def __repr__(self) -> str:
         streams, happened = counted(len(self.streams), "stream"), counted(len(self.events), "event")

@@ -1,4 +1,6 @@
-"""The first line of a report: what was found, in words that can be quoted; or that nothing was found, and how much was checked."""
+"""The first line of a report: what was found, in words that can be quoted; or that nothing was
+found, and how much was checked.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class LookedAt:
     decoded: int
     """Number of bytes in messages."""
     captured: int
-    """Number of bytes that were captured, without TLS itself, and without other protocols on ports that nobody asked for."""
+    """Number of bytes that were captured, without TLS itself, and without other protocols on ports
+    that nobody asked for.
+    """
     rules: str = ""
     """What was checked, if not all rules: ``2 rules``."""
     nothing: str = NOTHING
@@ -48,7 +52,13 @@ class LookedAt:
     """Connections that carry no DCP, beside others that do."""
 
     @classmethod
-    def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing, damage: str = "") -> LookedAt:
+    def of(
+        cls,
+        reading: Reading | Merged,
+        rules: Collection[str] = ORDINARY,
+        nothing: str = nothing,
+        damage: str = "",
+    ) -> LookedAt:
         """Returns how much of a reading was checked by these rules."""
         tracker, links = reading.tracker, reading.links
         copies = tracker.left_out(links) if tracker is not None else ()
@@ -56,9 +66,16 @@ class LookedAt:
         rules_text = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams, without = 0, frozenset[int]()
         if tracker is not None:
-            without = frozenset(link.number for link in links if link.tls is None and not tracker.speaks_dcp(link.number))
+            without = frozenset(
+                link.number
+                for link in links
+                if link.tls is None and not tracker.speaks_dcp(link.number)
+            )
             without = without if len(without) < len(links) else frozenset()
-            messages, streams = messages - tracker.copies.messages_of(copies), len(tracker.counted(links)[0].state.known.streams)
+            messages, streams = (
+                messages - tracker.copies.messages_of(copies),
+                len(tracker.counted(links)[0].state.known.streams),
+            )
         return cls(
             messages,
             streams,
@@ -100,7 +117,11 @@ class _Met:
                 self.those.update((client, vbucket) for vbucket in case.vbuckets)
             else:
                 self.whole.update(case.connections)
-        began = [case.first_time_ns for case in finding.each if case.over != "recovered" and case.first_time_ns]
+        began = [
+            case.first_time_ns
+            for case in finding.each
+            if case.over != "recovered" and case.first_time_ns
+        ]
         if finding.over != "recovered" and began:
             self.since_ns = min(self.since_ns or min(began), *began)
 
@@ -108,11 +129,16 @@ class _Met:
         since = f" since {clock(self.since_ns)} UTC" if cost.lasts and self.since_ns else ""
         for several, noun in ((self.those, cost.of), (self.whole, "connection")):
             if several:
-                yield f"{counted(len(several), noun)} {cost.one if len(several) == 1 else cost.many}{since}"
+                yield (
+                    f"{counted(len(several), noun)} "
+                    f"{cost.one if len(several) == 1 else cost.many}{since}"
+                )
 
 
 def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
-    """Returns one line about findings that are not effects, the worst first. The cost of notes is only mentioned if nothing is worse."""
+    """Returns one line about findings that are not effects, the worst first. The cost of notes is
+    only mentioned if nothing is worse.
+    """
     notes = [finding for finding in causes if finding.severity == "note"]
     worse = [finding for finding in causes if finding.severity != "note"]
     note_costs = _cost_phrases(notes)
@@ -120,7 +146,12 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     if worse:
         phrases = [*_cost_phrases(worse), damage_, counted(len(notes), "note") if notes else ""]
     else:
-        is_usual = any(finding.rule in RULES and (cost := RULES[finding.rule].cost) is not None and cost.is_usual for finding in notes)
+        is_usual = any(
+            finding.rule in RULES
+            and (cost := RULES[finding.rule].cost) is not None
+            and cost.is_usual
+            for finding in notes
+        )
         nothing = NOTHING if looked is None else looked.nothing
         checked = [] if looked is None else [str(looked)]
         calm = nothing.replace(NOTHING, _CALM)
@@ -134,7 +165,9 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
 
 def damage(reading: Reading) -> str:
     """Returns what is wrong with the captures of a reading, in a few words."""
-    return damage_of(((problem.file, problem.what) for problem in reading.capture.problems), reading.last_time_ns)
+    return damage_of(
+        ((problem.file, problem.what) for problem in reading.capture.problems), reading.last_time_ns
+    )
 
 
 def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -> str:
@@ -145,11 +178,27 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
     by_file: defaultdict[str, list[str]] = defaultdict(list)
     for file, problem in problems:
         by_file[file].append(problem)
-    cut = sum(all("cut short" in problem for problem in file_problems) for file_problems in by_file.values())
+    cut = sum(
+        all("cut short" in problem for problem in file_problems)
+        for file_problems in by_file.values()
+    )
     damaged = len(by_file) - cut
-    until = f", the last packet is of {clock(last_ns)} UTC" if last_ns is not None and len(by_file) == 1 else ""
+    until = (
+        f", the last packet is of {clock(last_ns)} UTC"
+        if last_ns is not None and len(by_file) == 1
+        else ""
+    )
     texts = [f"{counted(cut, 'file')} {'is' if cut == 1 else 'are'} cut off{until}"] if cut else []
-    return " · ".join([*texts, *([f"{counted(damaged, 'file')} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
+    return " · ".join(
+        [
+            *texts,
+            *(
+                [f"{counted(damaged, 'file')} {'is' if damaged == 1 else 'are'} damaged"]
+                if damaged
+                else []
+            ),
+        ]
+    )
 
 
 def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
@@ -166,7 +215,9 @@ def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
     if len(phrases) > MOST:
         phrases = [*phrases[: MOST - 1], f"{len(phrases) - MOST + 1} more kinds of trouble"]
     return phrases + [
-        counted(other_counts[severity], f"other {severity}" if met else severity) for severity in SEVERITIES if other_counts[severity]
+        counted(other_counts[severity], f"other {severity}" if met else severity)
+        for severity in SEVERITIES
+        if other_counts[severity]
     ]
 
 
@@ -190,9 +241,11 @@ LOST = ("unexplained", "capture-loss")
 
 
 def stood(vbucket: Mapping[str, Any]) -> str:
-    """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood before, if that is known.
+    """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood
+    before, if that is known.
 
-    Where a client closed everything at the end, ``ended`` is true of each vbucket, and tells nothing.
+    Where a client closed everything at the end, ``ended`` is true of each vbucket, and tells
+    nothing.
     """
     verdict, last, end = vbucket["verdict"], vbucket["last_seqno"], vbucket["requested_end"]
     if verdict != "ended" or (last is not None and end is not None and last >= end):

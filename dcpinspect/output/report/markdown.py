@@ -1,4 +1,6 @@
-"""A report as Markdown, for the text field of a ticket: at most 60 lines, the worst findings first."""
+"""A report as Markdown, for the text field of a ticket: at most 60 lines, the worst findings
+first.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,26 @@ _BLOCK = 120
 _WIDE = 400
 """Greatest number of characters of a line's text."""
 _TABLES = {
-    "connections": ("connection", "client", "server", "name", "agent", "verdict", "closed_by", "tls"),
-    "rollbacks": ("vbucket", "connection", "cause", "requested_start", "rollback_seqno", "resume_start", "resume_uuid", "explanation"),
+    "connections": (
+        "connection",
+        "client",
+        "server",
+        "name",
+        "agent",
+        "verdict",
+        "closed_by",
+        "tls",
+    ),
+    "rollbacks": (
+        "vbucket",
+        "connection",
+        "cause",
+        "requested_start",
+        "rollback_seqno",
+        "resume_start",
+        "resume_uuid",
+        "explanation",
+    ),
 }
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")
 """Labels of facts that are left out, because the tables have them."""
@@ -37,10 +57,18 @@ def markdown(told: Contents) -> str:
         "",
         f"**{plain(told.verdict)}**",
         "",
-        *(f"- {label}: {plain('; '.join(texts))}" for label, texts in told.facts if texts and label not in _SHORTER),
+        *(
+            f"- {label}: {plain('; '.join(texts))}"
+            for label, texts in told.facts
+            if texts and label not in _SHORTER
+        ),
         "",
     ]
-    tail = [*_verdicts(told), *_table("rollbacks", told.rollbacks), *_table("connections", told.connections)]
+    tail = [
+        *_verdicts(told),
+        *_table("rollbacks", told.rollbacks),
+        *_table("connections", told.connections),
+    ]
     redacted = "keys, values and names are replaced" if told.is_redacted else "not redacted"
     tail += [f"dcpinspect {__version__}, {redacted}."]
     room = MOST_LINES - len(head) - len(tail)
@@ -53,9 +81,20 @@ def plain(text: str) -> str:
 
 
 def _findings(told: Contents, room: int) -> Iterator[str]:
-    """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints, where nothing is markup."""
+    """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints,
+    where nothing is markup.
+    """
     several = [*told.causes, *(effect for effects in told.effects.values() for effect in effects)]
-    lines = list(report_lines(several, told.files, lambda text, _: text, width=_BLOCK, instead=told.verdict, most=room - 3))
+    lines = list(
+        report_lines(
+            several,
+            told.files,
+            lambda text, _: text,
+            width=_BLOCK,
+            instead=told.verdict,
+            most=room - 3,
+        )
+    )
     yield from ("## Findings", "")
     if not told.causes:
         yield from ("Nothing was found.", "")
@@ -77,7 +116,10 @@ def _table(title: str, records: Records) -> list[str]:
         return []
     names = [name for name in _TABLES[title] if records.has_values(name)]
     shown = records.head(_ROWS).arrow(names)
-    texts = [cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(names, shown.columns, strict=True)]
+    texts = [
+        cell_texts(column.combine_chunks(), name, has_escapes=True)
+        for name, column in zip(names, shown.columns, strict=True)
+    ]
     out = [f"## {title.capitalize()}", "", f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
     out += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
     out += [f"{len(records) - _ROWS:,} more {title}"] if len(records) > _ROWS else []

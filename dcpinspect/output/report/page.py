@@ -1,4 +1,6 @@
-"""A report as one HTML file that needs nothing else: it holds style, script and pictures, and tells the browser to load nothing."""
+"""A report as one HTML file that needs nothing else: it holds style, script and pictures, and tells
+the browser to load nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from dcpinspect import __version__
 from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import direction_cells
-from dcpinspect.output.render.finding_text import GLYPHS, by_packets, effects_in_words, message_of, place_of, told_of
+from dcpinspect.output.render.finding_text import (
+    GLYPHS,
+    by_packets,
+    effects_in_words,
+    message_of,
+    place_of,
+    told_of,
+)
 from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.output.render.table import cell_texts
 from dcpinspect.output.report import report_pictures
@@ -41,8 +50,12 @@ class Table:
 @cache
 def _template() -> Template:
     # autoescape, because nothing that a capture holds may become markup
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(files("dcpinspect.output.report").joinpath("page.html").read_text("utf-8"))
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(
+        files("dcpinspect.output.report").joinpath("page.html").read_text("utf-8")
+    )
 
 
 def page(contents: Contents) -> str:
@@ -57,15 +70,27 @@ def page(contents: Contents) -> str:
         told=contents,
         title=contents.title,
         version=__version__,
-        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; base-uri 'none'",
+        policy=(
+            f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
+            "img-src data:; base-uri 'none'"
+        ),
         style=Markup(style),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
         facts=contents.facts,
         glyphs=GLYPHS,
         findings=[_finding(contents, finding) for finding in contents.causes],
-        maps=[(escape(client), _picture(report_pictures.vbucket_map(contents.vbuckets, client, linked))) for client in clients[:8]],
+        maps=[
+            (
+                escape(client),
+                _picture(report_pictures.vbucket_map(contents.vbuckets, client, linked)),
+            )
+            for client in clients[:8]
+        ],
         verdicts=list(Counter(contents.vbuckets.values("verdict")).items()),
-        timelines=[(timeline, _picture(drawn)) for timeline, drawn in zip(contents.timelines, timelines, strict=True)],
+        timelines=[
+            (timeline, _picture(drawn))
+            for timeline, drawn in zip(contents.timelines, timelines, strict=True)
+        ],
         charts=list(_charts(contents)),
         snapshots=report_pictures.legend("snapshot", timelines),
         causes=report_pictures.legend("cause", timelines),
@@ -74,7 +99,10 @@ def page(contents: Contents) -> str:
         shown=list(contents.shown.values()),
         rules={
             finding.id: finding.rule
-            for finding in (*contents.causes, *(finding for several in contents.effects.values() for finding in several))
+            for finding in (
+                *contents.causes,
+                *(finding for several in contents.effects.values() for finding in several),
+            )
         },
     )
 
@@ -88,13 +116,31 @@ def _picture(element: report_pictures.Element) -> Markup:
 
 
 def _colours() -> str:
-    """Returns a style sheet with the palette as variables, for light and dark backgrounds, and a class for each colour."""
-    layers = ("kind-marker", "verdict-caught-up", "kind-removal", "kind-rollback", "kind-end", "kind-request", "kind-upkeep")
+    """Returns a style sheet with the palette as variables, for light and dark backgrounds, and a
+    class for each colour.
+    """
+    layers = (
+        "kind-marker",
+        "verdict-caught-up",
+        "kind-removal",
+        "kind-rollback",
+        "kind-end",
+        "kind-request",
+        "kind-upkeep",
+    )
     light = "".join(f"--{name}:{paint.light};" for name, paint in PAINTS.items())
     dark = "".join(f"--{name}:{paint.dark};" for name, paint in PAINTS.items())
-    fills = "".join(f".fill-{name}{{fill:var(--{name});background:var(--{name})}}" for name in PAINTS)
-    fills += "".join(f".fill-layer-{number}{{fill:var(--{name});background:var(--{name})}}" for number, name in enumerate(layers))
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{fills}\n"
+    fills = "".join(
+        f".fill-{name}{{fill:var(--{name});background:var(--{name})}}" for name in PAINTS
+    )
+    fills += "".join(
+        f".fill-layer-{number}{{fill:var(--{name});background:var(--{name})}}"
+        for number, name in enumerate(layers)
+    )
+    return (
+        f":root{{{light}}}\n@media screen and (prefers-color-scheme: "
+        f"dark){{:root{{{dark}}}}}\n{fills}\n"
+    )
 
 
 def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
@@ -112,12 +158,18 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "when": by_packets(told_of(finding), finding, contents.files),
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
-        "evidence": [(evidence.row, message_of(evidence, contents.files)) for evidence in places_of(finding, contents.limits)],
+        "evidence": [
+            (evidence.row, message_of(evidence, contents.files))
+            for evidence in places_of(finding, contents.limits)
+        ],
         "cases": [
             (
                 place_of(case),
                 by_packets(escape_rest(case.message), finding, contents.files),
-                [(evidence.row, message_of(evidence, contents.files)) for evidence in case.places[:1]],
+                [
+                    (evidence.row, message_of(evidence, contents.files))
+                    for evidence in case.places[:1]
+                ],
             )
             for case in cases[:most]
         ],
@@ -151,15 +203,28 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
         if len(first_rows):
             links = {}
             if link:
-                links = {row: f"#vb-{number}" for row, number in enumerate(first_rows.values("vbucket")) if number in linked}
+                links = {
+                    row: f"#vb-{number}"
+                    for row, number in enumerate(first_rows.values("vbucket"))
+                    if number in linked
+                }
             yield _table(title, first_rows, links)
     heading, *rows = direction_cells(contents.coverage)
     if rows:
-        yield Table("coverage", "coverage: what became of every byte", heading, rows[: contents.limits.rows], {})
+        yield Table(
+            "coverage",
+            "coverage: what became of every byte",
+            heading,
+            rows[: contents.limits.rows],
+            {},
+        )
 
 
 def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:
     names = [column.name for column in records.table.columns if records.has_values(column.name)]
     table = records.arrow(names)
-    texts = (cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(names, table.columns, strict=True))
+    texts = (
+        cell_texts(column.combine_chunks(), name, has_escapes=True)
+        for name, column in zip(names, table.columns, strict=True)
+    )
     return Table(title, title, names, list(zip(*texts, strict=True)), links)

@@ -1,4 +1,6 @@
-"""The contents of a report: gathered once from a reading that has ended, and small enough for a file that people pass on."""
+"""The contents of a report: gathered once from a reading that has ended, and small enough for a
+file that people pass on.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Everything that a report tells. Texts are safe for a terminal, and nothing in them is markup."""
+    """Everything that a report tells. Texts are safe for a terminal, and nothing in them is
+    markup.
+    """
 
     title: str
     facts: Sequence[tuple[str, Sequence[str]]]
@@ -150,10 +154,11 @@ def of_reading(
     is_whole: bool = True,
     worked_out: WorkedOut | None = None,
 ) -> Source:
-    """Returns the source of a report on a reading that checked, has ended, and all of whose messages ``store`` took.
+    """Returns the source of a report on a reading that checked, has ended, and all of whose
+    messages ``store`` took.
 
-    ``charts`` returns the charts of ``Statistics``. ``is_whole``: the reading came to the end of the captures. ``worked_out``: the result
-    of ``Reading.worked_out``, if it is known already.
+    ``charts`` returns the charts of ``Statistics``. ``is_whole``: the reading came to the end of
+    the captures. ``worked_out``: the result of ``Reading.worked_out``, if it is known already.
     """
     tables, found, by_name = worked_out or reading.worked_out(is_whole=is_whole)
 
@@ -161,7 +166,9 @@ def of_reading(
         items, rows = VbucketItems(vbucket), store.of_vbucket(vbucket)
         for start in range(0, len(rows), _BATCH):
             read = rows[start : start + _BATCH]
-            kind, connection, sid, seqno, time_ns = store.numbers(read, ("_kind", "connection", "sid", "by_seqno", "time_ns"))
+            kind, connection, sid, seqno, time_ns = store.numbers(
+                read, ("_kind", "connection", "sid", "by_seqno", "time_ns")
+            )
             items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
         return items
 
@@ -191,12 +198,20 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     left_out = list(source.lacks)
     if len(causes) > most.findings:
         left_out.append(f"{len(causes) - most.findings:,} findings, the least severe ones.")
-    rows = _evidence_rows([*causes, *(one for several in effects.values() for one in several)], most)
+    rows = _evidence_rows(
+        [*causes, *(one for several in effects.values() for one in several)], most
+    )
     numbers, more = _vbuckets_that_matter(source, most.timelines)
     if more:
-        left_out.append(f"The timelines of {more:,} more vbuckets. 'dcpinspect timeline --vbucket N' draws them.")
+        left_out.append(
+            f"The timelines of {more:,} more vbuckets. 'dcpinspect timeline --vbucket N' draws "
+            "them."
+        )
     left_out += [
-        f"{len(source.by_name[title]) - most.rows:,} rows of the table of {title}. 'dcpinspect {title}' prints them."
+        (
+            f"{len(source.by_name[title]) - most.rows:,} rows of the table of {title}. 'dcpinspect "
+            f"{title}' prints them."
+        )
         for title in ("vbuckets", "connections", "rollbacks")
         if len(source.by_name[title]) > most.rows
     ]
@@ -204,7 +219,9 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         title=source.title,
         facts=source.facts,
         files=source.files,
-        verdict=verdict(causes, source.looked) if source.looked.messages else "nothing was checked: no messages were found",
+        verdict=verdict(causes, source.looked)
+        if source.looked.messages
+        else "nothing was checked: no messages were found",
         causes=causes[: most.findings],
         effects=effects,
         shown={one.row: one for one in source.messages(rows, most)},
@@ -213,7 +230,9 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         rollbacks=source.by_name["rollbacks"],
         timelines=[_timeline(source, number, most) for number in numbers],
         charts=source.charts,
-        coverage=[*source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))],
+        coverage=[
+            *source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))
+        ],
         is_redacted=source.is_redacted,
         limits=most,
         left_out=left_out,
@@ -221,14 +240,22 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
 
 
 def places_of(one: Finding, most: Limits) -> list[MessagePlace]:
-    """Returns the messages of a finding that a report shows: some of each case, so that every case has its turn."""
+    """Returns the messages of a finding that a report shows: some of each case, so that every case
+    has its turn.
+    """
     of_cases = [list(case.places) for case in one.each[: most.cases]]
-    turns = (places[turn] for turn in range(most.of_one) for places in of_cases if turn < len(places))
-    return sorted(dict.fromkeys([*one.places[:1], *turns]), key=lambda place: place.row)[: most.of_one]
+    turns = (
+        places[turn] for turn in range(most.of_one) for places in of_cases if turn < len(places)
+    )
+    return sorted(dict.fromkeys([*one.places[:1], *turns]), key=lambda place: place.row)[
+        : most.of_one
+    ]
 
 
 def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[str]]:
-    """Returns the rows to show, with the ids of the findings that each shows; the worst findings choose first."""
+    """Returns the rows to show, with the ids of the findings that each shows; the worst findings
+    choose first.
+    """
     rows: dict[int, list[str]] = {}
     for one in findings:
         for place in places_of(one, most):
@@ -237,7 +264,9 @@ def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[
     return rows
 
 
-def _messages(store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, most: Limits) -> Iterator[Shown]:
+def _messages(
+    store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, most: Limits
+) -> Iterator[Shown]:
     there = [row for row in sorted(rows) if store.first_row <= row <= store.rows]
     if not there:
         return
@@ -264,9 +293,11 @@ def _byte_lines(message: Message, limit: int) -> Iterator[str]:
 
 
 def _vbuckets_that_matter(source: Source, most: int) -> tuple[list[int], int]:
-    """Returns the vbuckets whose timelines are drawn, in rising order, and how many more would deserve one.
+    """Returns the vbuckets whose timelines are drawn, in rising order, and how many more would
+    deserve one.
 
-    Vbuckets with errors, warnings or rollbacks deserve one. If nothing is wrong, the first vbuckets are drawn.
+    Vbuckets with errors, warnings or rollbacks deserve one. If nothing is wrong, the first vbuckets
+    are drawn.
     """
     weights: Counter[int] = Counter()
     for one in source.findings:
@@ -295,4 +326,10 @@ def _timeline(source: Source, vbucket: int, most: Limits) -> Timeline:
 def title_of(files: Sequence[str]) -> str:
     """Returns a title that names the captures."""
     names = [escape(name).rpartition("/")[2] or escape(name) for name in files]
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more" if names else "no capture"
+    return (
+        names[0]
+        if len(names) == 1
+        else f"{names[0]} and {len(names) - 1:,} more"
+        if names
+        else "no capture"
+    )

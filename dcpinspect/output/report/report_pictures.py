@@ -1,6 +1,7 @@
 """The pictures of a report, as SVG.
 
-They are built as XML elements, so that no text of a capture becomes markup. Colours are classes that the page defines.
+They are built as XML elements, so that no text of a capture becomes markup. Colours are classes
+that the page defines.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _BINS = 240
 _MARKS = 200
 """Greatest number of letters drawn for a stream."""
 _STREAM, _DELIVERED = 42, 36
-"""Height of a stream in units, and the further height of one that delivered something: snapshots and items."""
+"""Height of a stream in units, and the further height of one that delivered something: snapshots
+and items.
+"""
 
 
 def xml(element: Element) -> str:
@@ -47,7 +50,15 @@ def xml(element: Element) -> str:
 
 
 def _svg(height: float, label: str, *, kind: str = "") -> Element:
-    svg = Element("svg", {"viewBox": f"0 0 {WIDE} {height:g}", "role": "img", "aria-label": label, "class": f"picture {kind}".strip()})
+    svg = Element(
+        "svg",
+        {
+            "viewBox": f"0 0 {WIDE} {height:g}",
+            "role": "img",
+            "aria-label": label,
+            "class": f"picture {kind}".strip(),
+        },
+    )
     ElementTree.SubElement(svg, "title").text = label
     return svg
 
@@ -58,7 +69,9 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
     ``class_`` is the attribute class; numbers are rounded to two digits after the point.
     """
     values = {
-        name.rstrip("_").replace("_", "-"): value if isinstance(value, str) else f"{round(value, 2):g}"
+        name.rstrip("_").replace("_", "-"): value
+        if isinstance(value, str)
+        else f"{round(value, 2):g}"
         for name, value in attributes.items()
     }
     element = ElementTree.SubElement(parent, tag, values)
@@ -67,31 +80,84 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
 
 
 def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
-    """Returns a map of a client's vbuckets: one cell each, in the colour of its worst finding, or of how it stood.
+    """Returns a map of a client's vbuckets: one cell each, in the colour of its worst finding, or
+    of how it stood.
 
     ``linked``: the vbuckets that have a timeline on the page.
     """
-    names = ("client", "vbucket", "verdict", "findings", "last_seqno", "requested_end", "gaps", "behind")
-    every = (dict(zip(names, row, strict=True)) for row in zip(*(vbuckets.values(name) for name in names), strict=True))
+    names = (
+        "client",
+        "vbucket",
+        "verdict",
+        "findings",
+        "last_seqno",
+        "requested_end",
+        "gaps",
+        "behind",
+    )
+    every = (
+        dict(zip(names, row, strict=True))
+        for row in zip(*(vbuckets.values(name) for name in names), strict=True)
+    )
     rows = [row for row in every if row["client"] == client]
     across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
     size = (WIDE - 2 * _LEFT) / across
     high = size if across > 8 else 28.0
-    svg = _svg(_LEFT * 2 + -(-len(rows) // across) * high, f"verdicts of {len(rows):,} vbuckets of {escape(client)}", kind="map")
+    svg = _svg(
+        _LEFT * 2 + -(-len(rows) // across) * high,
+        f"verdicts of {len(rows):,} vbuckets of {escape(client)}",
+        kind="map",
+    )
     for cell_number, row in enumerate(rows):
-        vbucket, verdict, findings, last = row["vbucket"], stood(row), row["findings"] or {}, row["last_seqno"]
+        vbucket, verdict, findings, last = (
+            row["vbucket"],
+            stood(row),
+            row["findings"] or {},
+            row["last_seqno"],
+        )
         severity = next((level for level in ("error", "warning") if findings.get(level)), None)
-        paint = f"severity-{severity}" if severity else "verdict-behind" if verdict == "lost-something" else f"verdict-{verdict}"
+        paint = (
+            f"severity-{severity}"
+            if severity
+            else "verdict-behind"
+            if verdict == "lost-something"
+            else f"verdict-{verdict}"
+        )
         x, y = _LEFT + cell_number % across * size, _LEFT + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
-        cell = _add(parent, "rect", x=x, y=y, width=size - 1, height=high - 1, class_=f"fill-{paint}")
-        trouble = ", ".join(f"{count} {severity}{'' if count == 1 else 's'}" for severity, count in findings.items() if count)
-        texts = [f"vb {vbucket}: {verdict}", "nothing received" if last is None else f"last seqno {last}", trouble]
+        cell = _add(
+            parent, "rect", x=x, y=y, width=size - 1, height=high - 1, class_=f"fill-{paint}"
+        )
+        trouble = ", ".join(
+            f"{count} {severity}{'' if count == 1 else 's'}"
+            for severity, count in findings.items()
+            if count
+        )
+        texts = [
+            f"vb {vbucket}: {verdict}",
+            "nothing received" if last is None else f"last seqno {last}",
+            trouble,
+        ]
         _add(cell, "title", ", ".join(filter(None, texts)))
         if across == 8:
-            _add(parent, "text", f"{vbucket} {verdict}", x=x + size / 2, y=y + high * 0.65, class_="sign")
+            _add(
+                parent,
+                "text",
+                f"{vbucket} {verdict}",
+                x=x + size / 2,
+                y=y + high * 0.65,
+                class_="sign",
+            )
         elif sign := GLYPHS[severity] if severity else LETTERS.get(verdict):
-            _add(parent, "text", sign, x=x + size / 2, y=y + size * 0.72, class_="sign", font_size=size * 0.7)
+            _add(
+                parent,
+                "text",
+                sign,
+                x=x + size / 2,
+                y=y + size * 0.72,
+                class_="sign",
+                font_size=size * 0.7,
+            )
     return svg
 
 
@@ -101,15 +167,34 @@ def timeline(drawn_timeline: Timeline) -> Element:
     seqnos = [seqno for shape in shapes for seqno in shape.places()]
     scale = Scale.filling(min(seqnos, default=0), max(seqnos, default=0), 1_000_000)
     tops = list(accumulate((_STREAM + _delivered(shape) for shape in shapes), initial=24))
-    svg = _svg(tops[-1], f"streams of vbucket {drawn_timeline.vbucket} along their seqnos", kind="timeline")
+    svg = _svg(
+        tops[-1], f"streams of vbucket {drawn_timeline.vbucket} along their seqnos", kind="timeline"
+    )
     for tick in scale.ticks(max(1, scale.cells // 8)):
         x = _x(scale, tick)
         _add(svg, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
         is_last = x > _RIGHT - 7 * len(str(tick))
-        _add(svg, "text", str(tick), x=x - 2 if is_last else x + 2, y=12, class_="tick end" if is_last else "tick")
-    for number, (story, shape, title) in enumerate(zip(drawn_timeline.streams, shapes, drawn_timeline.names, strict=True)):
+        _add(
+            svg,
+            "text",
+            str(tick),
+            x=x - 2 if is_last else x + 2,
+            y=12,
+            class_="tick end" if is_last else "tick",
+        )
+    for number, (story, shape, title) in enumerate(
+        zip(drawn_timeline.streams, shapes, drawn_timeline.names, strict=True)
+    ):
         group = _add(svg, "g", transform=f"translate(0 {tops[number]})")
-        _stream(group, scale, shape, f"{title} on connection {story.stream['connection']}: {drawn_timeline.words[number]['axis']}")
+        _stream(
+            group,
+            scale,
+            shape,
+            (
+                f"{title} on connection {story.stream['connection']}: "
+                f"{drawn_timeline.words[number]['axis']}"
+            ),
+        )
     return svg
 
 
@@ -138,32 +223,77 @@ def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
             tip = min(end + 7, begin)
             _add(group, "path", d=f"M {tip:.1f} 14 L {end:.1f} 18 L {tip:.1f} 22", class_="arrow")
     for first, last, kind, came, text in _boxes(scale, shape):
-        box = _add(group, "rect", x=first, y=26, width=last - first, height=16, class_=f"promised fill-snapshot-{kind}")
+        box = _add(
+            group,
+            "rect",
+            x=first,
+            y=26,
+            width=last - first,
+            height=16,
+            class_=f"promised fill-snapshot-{kind}",
+        )
         _add(box, "title", text)
         if came > first:
-            _add(_add(group, "rect", x=first, y=26, width=came - first, height=16, class_=f"fill-snapshot-{kind}"), "title", text)
+            _add(
+                _add(
+                    group,
+                    "rect",
+                    x=first,
+                    y=26,
+                    width=came - first,
+                    height=16,
+                    class_=f"fill-snapshot-{kind}",
+                ),
+                "title",
+                text,
+            )
         if last - first > 7 * len(text):
             _add(group, "text", text, x=first + 4, y=38, class_="inside")
     _density(group, scale, shape)
     y = 26 + _delivered(shape)
     for first, last, cause, count in _gaps(scale, shape):
-        gap = _add(group, "rect", x=first, y=y, width=max(last - first, 1), height=9, class_=f"fill-cause-{cause}")
+        gap = _add(
+            group,
+            "rect",
+            x=first,
+            y=y,
+            width=max(last - first, 1),
+            height=9,
+            class_=f"fill-cause-{cause}",
+        )
         _add(gap, "title", f"{cause}: {count:,} {'seqno' if count == 1 else 'seqnos'}")
         if last - first > 7 * len(cause):
             _add(group, "text", cause, x=first + 3, y=y + 8, class_="small inside")
     for mark in shape.marks[:_MARKS]:
         x = _x(scale, mark.at)
-        letter = _add(group, "text", mark.letter, x=x - 6 if mark.letter == "R" else x, y=22, class_=f"mark mark-{mark.letter}")
+        letter = _add(
+            group,
+            "text",
+            mark.letter,
+            x=x - 6 if mark.letter == "R" else x,
+            y=22,
+            class_=f"mark mark-{mark.letter}",
+        )
         _add(letter, "title", mark.text or mark.letter)
 
 
 def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, float, str]]:
-    """Yields begin, end, type, position reached and description of each snapshot; snapshots that fall on one place are drawn once."""
+    """Yields begin, end, type, position reached and description of each snapshot; snapshots that
+    fall on one place are drawn once.
+    """
     bars = shape.bars
-    begins, ends, until = _xs(scale, bars.first), _xs(scale, bars.last, past=1), _xs(scale, bars.received, past=1)
+    begins, ends, until = (
+        _xs(scale, bars.first),
+        _xs(scale, bars.last, past=1),
+        _xs(scale, bars.received, past=1),
+    )
     box_positions = np.stack((begins * _FINE, ends * _FINE, bars.type)).astype(np.int64)
     for number in np.sort(np.unique(box_positions, axis=1, return_index=True)[1]).tolist():
-        low, high, came = int(bars.first[number]), int(bars.last[number]), int(bars.received[number])
+        low, high, came = (
+            int(bars.first[number]),
+            int(bars.last[number]),
+            int(bars.received[number]),
+        )
         kind = w.SNAPSHOT_TYPES[int(bars.type[number])]
         state = "" if came >= high else ", nothing came" if came < low else f", came to {came}"
         first = float(begins[number])
@@ -195,29 +325,38 @@ def _density(group: Element, scale: Scale, shape: Shape) -> None:
     step = (_RIGHT - _LEFT) / count_of
     points = [f"M {_LEFT} 60"]
     points += [
-        f"L {_LEFT + number * step:.1f} {60 - 15 * count / highest:.1f} h {step:.1f}" for number, count in enumerate(counts.tolist())
+        f"L {_LEFT + number * step:.1f} {60 - 15 * count / highest:.1f} h {step:.1f}"
+        for number, count in enumerate(counts.tolist())
     ]
     curve = _add(group, "path", d=" ".join([*points, f"L {_RIGHT} 60 Z"]), class_="items")
     _add(curve, "title", counted(int(shape.item_count.sum()), "item"))
 
 
 def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]:
-    """Yields begin, end, cause and number of seqnos of each gap. Gaps of one cause on neighbouring places are drawn as one."""
+    """Yields begin, end, cause and number of seqnos of each gap. Gaps of one cause on neighbouring
+    places are drawn as one.
+    """
     for code in np.unique(shape.cause).tolist():
         has_cause = shape.cause == code
         first = (_xs(scale, shape.gap_first[has_cause]) * _FINE).astype(np.int64)
-        last = np.maximum((_xs(scale, shape.gap_last[has_cause], past=1) * _FINE).astype(np.int64) - 1, first)
+        last = np.maximum(
+            (_xs(scale, shape.gap_last[has_cause], past=1) * _FINE).astype(np.int64) - 1, first
+        )
         width = (shape.gap_last[has_cause] - shape.gap_first[has_cause]).astype(np.float64) + 1
         size = WIDE * _FINE + 2
         seqnos = np.bincount(first, width, size)
-        is_gap = np.cumsum(np.bincount(first, minlength=size) - np.bincount(last + 1, minlength=size)) > 0
+        is_gap = (
+            np.cumsum(np.bincount(first, minlength=size) - np.bincount(last + 1, minlength=size))
+            > 0
+        )
         edges = np.flatnonzero(np.diff(np.concatenate(([False], is_gap, [False])).astype(np.int8)))
         for begin, end in edges.reshape(-1, 2).tolist():
             yield begin / _FINE, end / _FINE, w.CAUSES[code], int(seqnos[begin:end].sum())
 
 
 def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element, list[str]] | None:
-    """Returns curves of messages or bytes over time, stacked by command, with the names of the commands.
+    """Returns curves of messages or bytes over time, stacked by command, with the names of the
+    commands.
 
     Returns None if nothing was counted.
     """
@@ -227,11 +366,17 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
     def values(command: Counted, of_bytes: bool = of_bytes) -> IntArray:
         return (command.bytes if of_bytes else command.messages)[: charts.used]
 
-    shares = [np.array([float(values(command, kind).sum()) for command in charts.commands]) for kind in (False, True)]
+    shares = [
+        np.array([float(values(command, kind).sum()) for command in charts.commands])
+        for kind in (False, True)
+    ]
     largest = np.maximum(*(share / max(1.0, float(share.sum())) for share in shares))
     # the same order in both charts, so that colours agree
     ranked = [charts.commands[position] for position in np.argsort(-largest, kind="stable")]
-    layers = [(f"{command.name}{'' if command.side == 'request' else ' answer'}", values(command)) for command in ranked[:most]]
+    layers = [
+        (f"{command.name}{'' if command.side == 'request' else ' answer'}", values(command))
+        for command in ranked[:most]
+    ]
     if len(ranked) > most:
         layers.append(("others", np.sum([values(command) for command in ranked[most:]], axis=0)))
     unit = "bytes" if of_bytes else "messages"
@@ -240,20 +385,38 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
     base = np.zeros(charts.used)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
-        area = _add(svg, "path", d=_area(base, top, float(total.max()) or 1.0), class_=f"fill-layer-{number}")
+        area = _add(
+            svg,
+            "path",
+            d=_area(base, top, float(total.max()) or 1.0),
+            class_=f"fill-layer-{number}",
+        )
         _add(area, "title", f"{title}: {int(layer.sum()):,} {unit}")
         base = top
-    _frame(svg, int(total.max()), f"{unit} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns)
+    _frame(
+        svg, int(total.max()), f"{unit} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns
+    )
     return svg, [title for title, _ in layers]
 
 
 def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
-    """Yields a chart for each connection with a flow-control window: the bytes that were not acknowledged, against the window."""
+    """Yields a chart for each connection with a flow-control window: the bytes that were not
+    acknowledged, against the window.
+    """
     for connection, window, _, span_ns, values in charts.windows[:most]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
-        svg = _svg(170, f"bytes of connection {connection} that were not acknowledged, over time", kind="chart")
+        svg = _svg(
+            170,
+            f"bytes of connection {connection} that were not acknowledged, over time",
+            kind="chart",
+        )
         highest = max(window, int(values.max()), 1)
-        area = _add(svg, "path", d=_area(np.zeros(used), values[:used].astype(float), highest), class_="fill-layer-0")
+        area = _add(
+            svg,
+            "path",
+            d=_area(np.zeros(used), values[:used].astype(float), highest),
+            class_="fill-layer-0",
+        )
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
         _frame(svg, highest, "bytes not acknowledged", used * span_ns)
         y = _y(window, highest)
@@ -263,7 +426,9 @@ def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
 
 
 def round_trips(charts: Charts) -> Element | None:
-    """Returns a chart of how long answers took, by command: a bar for each power of two of nanoseconds. None without answers."""
+    """Returns a chart of how long answers took, by command: a bar for each power of two of
+    nanoseconds. None without answers.
+    """
     if not charts.answers:
         return None
     octaves = np.array([values for _, values in charts.answers])
@@ -279,11 +444,31 @@ def round_trips(charts: Charts) -> Element | None:
             if count:
                 height = 26 * count / int(values.max())
                 bar = _add(
-                    svg, "rect", x=220 + (octave - low) * step, y=bottom - height, width=step - 1, height=height, class_="fill-layer-0"
+                    svg,
+                    "rect",
+                    x=220 + (octave - low) * step,
+                    y=bottom - height,
+                    width=step - 1,
+                    height=height,
+                    class_="fill-layer-0",
                 )
-                _add(bar, "title", f"{counted(count, 'answer')} in {_seconds(1 << octave)} to {_seconds(2 << octave)}")
+                _add(
+                    bar,
+                    "title",
+                    (
+                        f"{counted(count, 'answer')} in {_seconds(1 << octave)} to "
+                        f"{_seconds(2 << octave)}"
+                    ),
+                )
     for octave in range(low, high + 1, max(1, (high - low + 1) // 8)):
-        _add(svg, "text", _seconds(1 << octave), x=220 + (octave - low) * step, y=34 * len(charts.answers) + 18, class_="tick")
+        _add(
+            svg,
+            "text",
+            _seconds(1 << octave),
+            x=220 + (octave - low) * step,
+            y=34 * len(charts.answers) + 18,
+            class_="tick",
+        )
     return svg
 
 
@@ -299,7 +484,14 @@ def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
     for share in (0, 0.5, 1):
         y = _y(share, 1)
         _add(svg, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid")
-        _add(svg, "text", f"{highest * share:,.0f}{f' {unit}' if share == 1 else ''}", x=_LEFT + 2, y=y - 3, class_="tick")
+        _add(
+            svg,
+            "text",
+            f"{highest * share:,.0f}{f' {unit}' if share == 1 else ''}",
+            x=_LEFT + 2,
+            y=y - 3,
+            class_="tick",
+        )
     for share in (0, 0.25, 0.5, 0.75, 1):
         x = _LEFT + (_RIGHT - _LEFT) * share
         kind = "tick end" if share == 1 else "tick"
@@ -309,8 +501,14 @@ def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
 def _area(base: npt.NDArray[np.float64], top: npt.NDArray[np.float64], highest: float) -> str:
     """Returns a path that encloses the area between two step curves."""
     step = (_RIGHT - _LEFT) / len(top)
-    there = [f"L {_LEFT + number * step:.1f} {_y(value, highest):.1f} h {step:.1f}" for number, value in enumerate(top.tolist())]
-    back = [f"L {_LEFT + (number + 1) * step:.1f} {_y(base[number], highest):.1f} h {-step:.1f}" for number in range(len(base) - 1, -1, -1)]
+    there = [
+        f"L {_LEFT + number * step:.1f} {_y(value, highest):.1f} h {step:.1f}"
+        for number, value in enumerate(top.tolist())
+    ]
+    back = [
+        f"L {_LEFT + (number + 1) * step:.1f} {_y(base[number], highest):.1f} h {-step:.1f}"
+        for number in range(len(base) - 1, -1, -1)
+    ]
     return " ".join([f"M {_LEFT} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
 
 
@@ -323,8 +521,15 @@ def _seconds(nanoseconds: int) -> str:
 
 def legend(group: str, pictures: Sequence[Element]) -> list[tuple[str, str]]:
     """Returns class and name of each colour of one group of the palette that these pictures use."""
-    classes, named = _classes(pictures), [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
-    return [(name, word) for name, paint_group, word in named if paint_group == group and name in classes]
+    classes, named = (
+        _classes(pictures),
+        [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS],
+    )
+    return [
+        (name, word)
+        for name, paint_group, word in named
+        if paint_group == group and name in classes
+    ]
 
 
 def letters(timelines: Sequence[Element]) -> list[tuple[str, str]]:
@@ -334,4 +539,9 @@ def letters(timelines: Sequence[Element]) -> list[tuple[str, str]]:
 
 
 def _classes(pictures: Sequence[Element]) -> set[str]:
-    return {name for picture in pictures for element in picture.iter() for name in element.get("class", "").split()}
+    return {
+        name
+        for picture in pictures
+        for element in picture.iter()
+        for name in element.get("class", "").split()
+    }

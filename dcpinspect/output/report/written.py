@@ -10,7 +10,12 @@ from dcpinspect.output.report.report_contents import Limits, Source, contents
 from dcpinspect.text import escape
 
 ReportFormat = Literal["html", "markdown"]
-_SUFFIXES: dict[str, ReportFormat] = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
+_SUFFIXES: dict[str, ReportFormat] = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+}
 
 MOST_BYTES = 5_000_000
 """Greatest size of a page in bytes: what people can attach to a ticket."""
@@ -25,7 +30,9 @@ def format_of(path: str) -> ReportFormat:
 
 
 def written(format_: ReportFormat, source: Source) -> str:
-    """Returns the report as text. If a page comes out too large, the limits are halved until it is small enough."""
+    """Returns the report as text. If a page comes out too large, the limits are halved until it is
+    small enough.
+    """
     if format_ == "markdown":
         from dcpinspect.output.report.markdown import markdown
 
@@ -36,7 +43,10 @@ def written(format_: ReportFormat, source: Source) -> str:
     while True:
         report_contents = contents(source, limits)
         if limits != Limits():
-            less = f"Some findings, messages, timelines and rows of tables, so that this page is smaller than {MOST_BYTES // 1_000_000} MB."
+            less = (
+                "Some findings, messages, timelines and rows of tables, so that this page is "
+                f"smaller than {MOST_BYTES // 1_000_000} MB."
+            )
             report_contents = replace(report_contents, left_out=[*report_contents.left_out, less])
         text = page(report_contents)
         if len(text.encode()) <= MOST_BYTES or limits.evidence <= 1:

@@ -1,4 +1,6 @@
-"""How every message is built: one file for each family of messages, collected here in the order of the opcodes."""
+"""How every message is built: one file for each family of messages, collected here in the order of
+the opcodes.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ for _layout in LAYOUTS:
 
 
 def layouts_of(opcode: int, side: MessageSide, *, server: bool = False) -> tuple[Layout, ...]:
-    """Returns the layouts of a command, the current generation first; none for a command that nobody described."""
+    """Returns the layouts of a command, the current generation first; none for a command that
+    nobody described.
+    """
     return _BY_COMMAND.get((server, opcode, side), ())
 
 

@@ -16,13 +16,22 @@ LAYOUTS = (
         _SPEC,
         extras=(Field("flags", 0, FieldKind.U32, "how to stream", "flags", flags=STREAM_FLAGS),),
     ),
-    # A refusal that came back from the producer has these four bytes too; the consumer's own refusal has none.
+    # A refusal that came back from the producer has these four bytes too; the consumer's own
+    # refusal has none.
     Layout(
         Opcode.DCP_ADD_STREAM,
         "response",
         "v1",
         _SPEC,
-        extras=(Field("stream_opaque", 0, FieldKind.OPAQUE, "opaque of the stream's later messages", "opaque"),),
+        extras=(
+            Field(
+                "stream_opaque",
+                0,
+                FieldKind.OPAQUE,
+                "opaque of the stream's later messages",
+                "opaque",
+            ),
+        ),
         status="any",
     ),
 )

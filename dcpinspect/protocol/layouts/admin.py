@@ -23,8 +23,20 @@ LAYOUTS = (
         Opcode.COMPACT_DB,
         "request",
         extras=(
-            Field("purge_before_time", 0, FieldKind.U64, "purge deletions older than this", "purge before ts"),
-            Field("purge_before_seqno", 8, FieldKind.U64, "purge deletions below this seqno", "purge before seqno"),
+            Field(
+                "purge_before_time",
+                0,
+                FieldKind.U64,
+                "purge deletions older than this",
+                "purge before ts",
+            ),
+            Field(
+                "purge_before_seqno",
+                8,
+                FieldKind.U64,
+                "purge deletions below this seqno",
+                "purge before seqno",
+            ),
             Field("drop_deletes", 16, FieldKind.U8, "1: drop all deletions", "drop deletes"),
             Field("pad1", 17, FieldKind.U8, "unused", "pad"),
             Field("file_id", 18, FieldKind.U16, "file", "file id"),
@@ -51,22 +63,43 @@ LAYOUTS = (
         Opcode.DELETE_BUCKET,
         "request",
         key=_BUCKET,
-        value=(Field("value", 0, FieldKind.TEXT, "whether to force it", "Value", shown=Words(frozenset({b"force=true", b"force=false"}))),),
+        value=(
+            Field(
+                "value",
+                0,
+                FieldKind.TEXT,
+                "whether to force it",
+                "Value",
+                shown=Words(frozenset({b"force=true", b"force=false"})),
+            ),
+        ),
         value_required=False,
     ),
     _layout(Opcode.DELETE_BUCKET, "response"),
     *(
         layout
         for opcode in (Opcode.PAUSE_BUCKET, Opcode.RESUME_BUCKET)
-        for layout in (_layout(opcode, "request", key=_BUCKET, key_required=False), _layout(opcode, "response"))
+        for layout in (
+            _layout(opcode, "request", key=_BUCKET, key_required=False),
+            _layout(opcode, "response"),
+        )
     ),
-    # Settings like those of a new bucket, which may hold its token; the answer has each of them with its value.
+    # Settings like those of a new bucket, which may hold its token; the answer has each of them
+    # with its value.
     *(
-        _layout(opcode, side, value=(Field("value", 0, FieldKind.SECRET, "settings of a bucket", "Value"),))
+        _layout(
+            opcode,
+            side,
+            value=(Field("value", 0, FieldKind.SECRET, "settings of a bucket", "Value"),),
+        )
         for opcode in (Opcode.VALIDATE_BUCKET_CONFIG, Opcode.SET_BUCKET_CONFIG)
         for side in _SIDES
     ),
-    _layout(Opcode.RANGE_SCAN_CREATE, "request", value=(Field("value", 0, FieldKind.JSON, "what to scan", "Value"),)),
+    _layout(
+        Opcode.RANGE_SCAN_CREATE,
+        "request",
+        value=(Field("value", 0, FieldKind.JSON, "what to scan", "Value"),),
+    ),
     _layout(Opcode.RANGE_SCAN_CREATE, "response", value=(_SCAN_ID,)),
     _layout(
         Opcode.RANGE_SCAN_CONTINUE,
@@ -74,7 +107,13 @@ LAYOUTS = (
         extras=(
             _SCAN_ID,
             Field("item_limit", 16, FieldKind.U32, "items at most, 0: no limit", "item limit"),
-            Field("time_limit_ms", 20, FieldKind.U32, "milliseconds at most, 0: no limit", "time limit"),
+            Field(
+                "time_limit_ms",
+                20,
+                FieldKind.U32,
+                "milliseconds at most, 0: no limit",
+                "time limit",
+            ),
             Field("byte_limit", 24, FieldKind.U32, "bytes at most, 0: no limit", "byte limit"),
         ),
     ),
@@ -82,13 +121,25 @@ LAYOUTS = (
         Opcode.RANGE_SCAN_CONTINUE,
         "response",
         spec="range_scans/range_scan_continue.md",
-        extras=(Field("scan_result", 0, FieldKind.U32, "what the value holds", "flags", values={0: "keys", 1: "documents"}),),
+        extras=(
+            Field(
+                "scan_result",
+                0,
+                FieldKind.U32,
+                "what the value holds",
+                "flags",
+                values={0: "keys", 1: "documents"},
+            ),
+        ),
         value=(
             Field(
                 "value",
                 0,
                 FieldKind.BYTES,
-                "keys, each after its LEB128 length; or documents, each 25 bytes of metadata before them",
+                (
+                    "keys, each after its LEB128 length; or documents, each 25 bytes of metadata "
+                    "before them"
+                ),
                 "Value",
             ),
         ),
@@ -99,11 +150,17 @@ LAYOUTS = (
     _layout(
         Opcode.GET_CMD_TIMER,
         "request",
-        extras=(Field("command", 0, FieldKind.COMMAND, "command whose times are asked for", "opcode"),),
+        extras=(
+            Field("command", 0, FieldKind.COMMAND, "command whose times are asked for", "opcode"),
+        ),
         key=_BUCKET,
         key_required=False,
     ),
-    _layout(Opcode.GET_CMD_TIMER, "response", value=(Field("value", 0, FieldKind.JSON, "histogram", "Value"),)),
+    _layout(
+        Opcode.GET_CMD_TIMER,
+        "response",
+        value=(Field("value", 0, FieldKind.JSON, "histogram", "Value"),),
+    ),
     _layout(
         Opcode.ADJUST_TIMEOFDAY,
         "request",
@@ -119,7 +176,12 @@ LAYOUTS = (
         "request",
         spec="NetworkInterface.md",
         key=Field(
-            "key", 0, FieldKind.TEXT, "define, delete, list or tls", "Key", shown=Words(frozenset({b"define", b"delete", b"list", b"tls"}))
+            "key",
+            0,
+            FieldKind.TEXT,
+            "define, delete, list or tls",
+            "Key",
+            shown=Words(frozenset({b"define", b"delete", b"list", b"tls"})),
         ),
         value=(
             Field(
@@ -128,7 +190,17 @@ LAYOUTS = (
                 FieldKind.SECRET,
                 "an interface, or settings of TLS with a password",
                 "Value",
-                told=("host", "port", "family", "tls", "system", "tag", "type", "minimum version", "client cert auth"),
+                told=(
+                    "host",
+                    "port",
+                    "family",
+                    "tls",
+                    "system",
+                    "tag",
+                    "type",
+                    "minimum version",
+                    "client cert auth",
+                ),
             ),
         ),
         value_required=False,
@@ -144,7 +216,9 @@ LAYOUTS = (
         Opcode.PREPARE_SNAPSHOT,
         "request",
         spec=_SNAPSHOTS,
-        value=(Field("value", 0, FieldKind.JSON, "format of files that the client can read", "Value"),),
+        value=(
+            Field("value", 0, FieldKind.JSON, "format of files that the client can read", "Value"),
+        ),
         value_required=False,
     ),
     _layout(
@@ -189,7 +263,15 @@ LAYOUTS = (
         Opcode.GET_FILE_FRAGMENT,
         "response",
         spec=_SNAPSHOTS,
-        value=(Field("value", 0, FieldKind.SECRET, "bytes of a file: documents, or keys that encrypt them", "Value"),),
+        value=(
+            Field(
+                "value",
+                0,
+                FieldKind.SECRET,
+                "bytes of a file: documents, or keys that encrypt them",
+                "Value",
+            ),
+        ),
         value_required=False,
     ),
 )

@@ -21,7 +21,15 @@ LAYOUTS = (
         "request",
         "v1",
         _ACK,
-        extras=(Field("ack_bytes", 0, FieldKind.U32, "bytes of flow-control window given back", "buffer bytes"),),
+        extras=(
+            Field(
+                "ack_bytes",
+                0,
+                FieldKind.U32,
+                "bytes of flow-control window given back",
+                "buffer bytes",
+            ),
+        ),
     ),
     Layout(Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, "response", "v1", _ACK),
     Layout(

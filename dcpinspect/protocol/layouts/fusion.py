@@ -1,7 +1,7 @@
 """Fusion, which keeps vbuckets in object storage (0x70 to 0x79).
 
-Many requests hold the metadata store's token, and an error may quote its request. Of those requests the members that are no credential are
-shown. URIs are not: they may hold a password.
+Many requests hold the metadata store's token, and an error may quote its request. Of those requests
+the members that are no credential are shown. URIs are not: they may hold a password.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ LAYOUTS = (
         "request",
         value=(Field("value", 0, FieldKind.JSON, "where the vbucket's files are", "Value"),),
     ),
-    # The page has no value; kv_engine mount_fusion_vbucket_command_context.cc sends the ids of keys.
+    # The page has no value; kv_engine mount_fusion_vbucket_command_context.cc sends the ids of
+    # keys.
     _layout(
         Opcode.MOUNT_FUSION_VBUCKET,
         "response",
@@ -53,7 +54,11 @@ LAYOUTS = (
         value_required=False,
     ),
     _layout(Opcode.SYNC_FUSION_LOGSTORE, "response"),
-    _layout(Opcode.START_FUSION_UPLOADER, "request", value=(Field("value", 0, FieldKind.JSON, "term of the uploader", "Value"),)),
+    _layout(
+        Opcode.START_FUSION_UPLOADER,
+        "request",
+        value=(Field("value", 0, FieldKind.JSON, "term of the uploader", "Value"),),
+    ),
     _layout(Opcode.START_FUSION_UPLOADER, "response"),
     _layout(Opcode.STOP_FUSION_UPLOADER, "request"),
     _layout(Opcode.STOP_FUSION_UPLOADER, "response"),

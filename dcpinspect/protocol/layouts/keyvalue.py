@@ -16,7 +16,13 @@ _FLAGS = Field("item_flags", 0, FieldKind.U32, "the client's own flags", "flags"
 _EXPIRY = "when the document expires"
 
 MUTATION_SEQNO = (
-    Field("vbucket_uuid", 0, FieldKind.UUID, "branch of the history (HELLO feature MUTATION_SEQNO)", "vb UUID"),
+    Field(
+        "vbucket_uuid",
+        0,
+        FieldKind.UUID,
+        "branch of the history (HELLO feature MUTATION_SEQNO)",
+        "vb UUID",
+    ),
     Field("seqno", 8, FieldKind.SEQNO, "seqno of the change", "seqno"),
 )
 
@@ -25,8 +31,13 @@ _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
 
 
 def stored(opcode: Opcode) -> tuple[Layout, ...]:
-    """Returns the answers of a command that changes a document: empty, or with the place of the change."""
-    return (_layout(opcode, "response"), _layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO))
+    """Returns the answers of a command that changes a document: empty, or with the place of the
+    change.
+    """
+    return (
+        _layout(opcode, "response"),
+        _layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO),
+    )
 
 
 def _get_family() -> tuple[Layout, ...]:
@@ -45,15 +56,27 @@ def _get_family() -> tuple[Layout, ...]:
     }
     expiry = (Field("expiration", 0, FieldKind.TIME, _EXPIRY, "expiration"),)
     requests[Opcode.GAT] = requests[Opcode.GATQ] = [expiry]
-    requests[Opcode.GET_LOCKED] = [(), (Field("lock_seconds", 0, FieldKind.U32, "seconds to lock; 0: the default", "lock time"),)]
+    requests[Opcode.GET_LOCKED] = [
+        (),
+        (Field("lock_seconds", 0, FieldKind.U32, "seconds to lock; 0: the default", "lock time"),),
+    ]
     for opcode, forms in requests.items():
         layouts += [_layout(opcode, "request", extras=extras, key=_KEY) for extras in forms]
         echoed = _KEY if opcode in (Opcode.GETK, Opcode.GETKQ) else None
         for extras in ((_FLAGS,), ()):
             layouts.append(
-                _layout(opcode, "response", extras=extras, value=_DOCUMENT, value_required=False, key=echoed, key_required=False)
+                _layout(
+                    opcode,
+                    "response",
+                    extras=extras,
+                    value=_DOCUMENT,
+                    value_required=False,
+                    key=echoed,
+                    key_required=False,
+                )
             )
-    # A miss echoes the key, too (memcached proto_bin.c, kv_engine get_context.cc); an error with more to say does not.
+    # A miss echoes the key, too (memcached proto_bin.c, kv_engine get_context.cc); an error with
+    # more to say does not.
     error_text = (Field("value", 0, FieldKind.ERROR, "why there is none", "Value"),)
     layouts += [
         _layout(
@@ -75,13 +98,20 @@ def _get_family() -> tuple[Layout, ...]:
         _layout(Opcode.UNLOCK_KEY, "request", key=_KEY),
         _layout(Opcode.UNLOCK_KEY, "response"),
         _layout(Opcode.EVICT_KEY, "request", key=_KEY),
-        _layout(Opcode.EVICT_KEY, "response", value=(Field("value", 0, FieldKind.TEXT, "text", "Value"),), value_required=False),
+        _layout(
+            Opcode.EVICT_KEY,
+            "response",
+            value=(Field("value", 0, FieldKind.TEXT, "text", "Value"),),
+            value_required=False,
+        ),
         _layout(Opcode.GET_RANDOM_KEY, "request"),
         _layout(
             Opcode.GET_RANDOM_KEY,
             "request",
             generation="collection",
-            extras=(Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id"),),
+            extras=(
+                Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id"),
+            ),
         ),
         _layout(
             Opcode.GET_RANDOM_KEY,
@@ -89,13 +119,32 @@ def _get_family() -> tuple[Layout, ...]:
             generation="xattr",
             extras=(
                 Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id"),
-                Field("include_xattr", 4, FieldKind.U8, "1: with xattrs", "include xattr", values={0: "no", 1: "yes"}),
+                Field(
+                    "include_xattr",
+                    4,
+                    FieldKind.U8,
+                    "1: with xattrs",
+                    "include xattr",
+                    values={0: "no", 1: "yes"},
+                ),
             ),
         ),
-        _layout(Opcode.GET_RANDOM_KEY, "response", extras=(_FLAGS,), key=_KEY, value=_DOCUMENT, value_required=False),
+        _layout(
+            Opcode.GET_RANDOM_KEY,
+            "response",
+            extras=(_FLAGS,),
+            key=_KEY,
+            value=_DOCUMENT,
+            value_required=False,
+        ),
         _layout(Opcode.GET_RANDOM_KEY, "response", key=_KEY, value=_DOCUMENT, value_required=False),
         _layout(Opcode.GET_KEYS, "request", key=_KEY),
-        _layout(Opcode.GET_KEYS, "request", extras=(Field("count", 0, FieldKind.U32, "how many", "count"),), key=_KEY),
+        _layout(
+            Opcode.GET_KEYS,
+            "request",
+            extras=(Field("count", 0, FieldKind.U32, "how many", "count"),),
+            key=_KEY,
+        ),
         _layout(
             Opcode.GET_KEYS,
             "response",
@@ -109,8 +158,19 @@ def _get_family() -> tuple[Layout, ...]:
 def _store_family() -> tuple[Layout, ...]:
     layouts: list[Layout] = []
     extras = (_FLAGS, Field("expiration", 4, FieldKind.TIME, _EXPIRY, "expiration"))
-    for opcode in (Opcode.SET, Opcode.ADD, Opcode.REPLACE, Opcode.SETQ, Opcode.ADDQ, Opcode.REPLACEQ):
-        layouts.append(_layout(opcode, "request", extras=extras, key=_KEY, value=_DOCUMENT, value_required=False))
+    for opcode in (
+        Opcode.SET,
+        Opcode.ADD,
+        Opcode.REPLACE,
+        Opcode.SETQ,
+        Opcode.ADDQ,
+        Opcode.REPLACEQ,
+    ):
+        layouts.append(
+            _layout(
+                opcode, "request", extras=extras, key=_KEY, value=_DOCUMENT, value_required=False
+            )
+        )
         layouts += stored(opcode)
     for opcode in (Opcode.APPEND, Opcode.PREPEND, Opcode.APPENDQ, Opcode.PREPENDQ):
         layouts.append(_layout(opcode, "request", key=_KEY, value=_DOCUMENT, value_required=False))
@@ -120,16 +180,40 @@ def _store_family() -> tuple[Layout, ...]:
         layouts += stored(opcode)
     counter = (
         Field("delta", 0, FieldKind.U64, "how much to add or subtract", "delta", private=True),
-        Field("initial", 8, FieldKind.U64, "value of a counter that is not there yet", "initial", private=True),
-        Field("expiration", 16, FieldKind.U32, _EXPIRY, "expiration", values={0xFFFF_FFFF: "do not create"}),
+        Field(
+            "initial",
+            8,
+            FieldKind.U64,
+            "value of a counter that is not there yet",
+            "initial",
+            private=True,
+        ),
+        Field(
+            "expiration",
+            16,
+            FieldKind.U32,
+            _EXPIRY,
+            "expiration",
+            values={0xFFFF_FFFF: "do not create"},
+        ),
     )
     number = (Field("counter", 0, FieldKind.U64, "value of the counter", "value", private=True),)
     for opcode in (Opcode.INCREMENT, Opcode.DECREMENT, Opcode.INCREMENTQ, Opcode.DECREMENTQ):
         layouts.append(_layout(opcode, "request", extras=counter, key=_KEY))
         layouts.append(_layout(opcode, "response", value=number))
-        layouts.append(_layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO, value=number))
+        layouts.append(
+            _layout(
+                opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO, value=number
+            )
+        )
     for opcode in (Opcode.FLUSH, Opcode.FLUSHQ):
-        layouts.append(_layout(opcode, "request", extras=(Field("expiration", 0, FieldKind.U32, "seconds to wait", "expiry"),)))
+        layouts.append(
+            _layout(
+                opcode,
+                "request",
+                extras=(Field("expiration", 0, FieldKind.U32, "seconds to wait", "expiry"),),
+            )
+        )
         layouts.append(_layout(opcode, "request"))
         layouts.append(_layout(opcode, "response"))
     return tuple(layouts)

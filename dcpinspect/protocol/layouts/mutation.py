@@ -13,14 +13,35 @@ _UPR = (
     Field("item_flags", 16, FieldKind.U32, "the client's own flags", "flags"),
     Field("expiration", 20, FieldKind.TIME, "when the document expires", "expiration"),
     Field("lock_time", 24, FieldKind.U32, "0 from servers", "lock time", reserved=True),
-    Field("nmeta", 28, FieldKind.U16, "bytes of extended metadata at the end of the value; 0 since 7.0", "nmeta"),
+    Field(
+        "nmeta",
+        28,
+        FieldKind.U16,
+        "bytes of extended metadata at the end of the value; 0 since 7.0",
+        "nmeta",
+    ),
 )
-_NRU = Field("nru", 30, FieldKind.U8, "0 to 3: not recently used; 0 to 255: frequency, after supports_hifi_MFU", "nru")
+_NRU = Field(
+    "nru",
+    30,
+    FieldKind.U8,
+    "0 to 3: not recently used; 0 to 255: frequency, after supports_hifi_MFU",
+    "nru",
+)
 _KEY = Field("key", 0, FieldKind.KEY, "key of the document", "Key")
 _VALUE = (Field("value", 0, FieldKind.DOCUMENT, "the document", "Value"),)
 
 LAYOUTS = (
-    Layout(Opcode.DCP_MUTATION, "request", "v1", _SPEC, extras=(*_UPR, _NRU), key=_KEY, value=_VALUE, value_required=False),
+    Layout(
+        Opcode.DCP_MUTATION,
+        "request",
+        "v1",
+        _SPEC,
+        extras=(*_UPR, _NRU),
+        key=_KEY,
+        value=_VALUE,
+        value_required=False,
+    ),
     Layout(
         Opcode.DCP_MUTATION,
         "request",
@@ -38,7 +59,17 @@ LAYOUTS = (
         "request",
         "5.0-collections",
         _SPEC,
-        extras=(*_UPR, _NRU, Field("collection_name_length", 31, FieldKind.U8, "bytes of the key that name the collection", "clen")),
+        extras=(
+            *_UPR,
+            _NRU,
+            Field(
+                "collection_name_length",
+                31,
+                FieldKind.U8,
+                "bytes of the key that name the collection",
+                "clen",
+            ),
+        ),
         key=Field("key", 0, FieldKind.TEXT, "collection name, separator and key", "Key"),
         value=_VALUE,
         value_required=False,

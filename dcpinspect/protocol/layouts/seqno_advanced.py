@@ -15,7 +15,15 @@ LAYOUTS = (
         "request",
         "v1",
         _ADVANCED,
-        extras=(Field("by_seqno", 0, FieldKind.SEQNO, "the stream is here, by events that this client does not see", "by_seqno"),),
+        extras=(
+            Field(
+                "by_seqno",
+                0,
+                FieldKind.SEQNO,
+                "the stream is here, by events that this client does not see",
+                "by_seqno",
+            ),
+        ),
     ),
     Layout(Opcode.DCP_SEQNO_ADVANCED, "response", "v1", _ADVANCED),
     Layout(
@@ -23,7 +31,16 @@ LAYOUTS = (
         "request",
         "v1",
         _OSO,
-        extras=(Field("flags", 0, FieldKind.U32, "where the OSO snapshot begins and ends", "flags", flags=OSO_FLAGS),),
+        extras=(
+            Field(
+                "flags",
+                0,
+                FieldKind.U32,
+                "where the OSO snapshot begins and ends",
+                "flags",
+                flags=OSO_FLAGS,
+            ),
+        ),
     ),
     Layout(Opcode.DCP_OSO_SNAPSHOT, "response", "v1", _OSO),
 )

@@ -1,4 +1,6 @@
-"""Asking where vbuckets are: all seqnos (0x48), observe (0x91, 0x92), persistence (0xb7), vbucket states."""
+"""Asking where vbuckets are: all seqnos (0x48), observe (0x91, 0x92), persistence (0xb7), vbucket
+states.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,28 @@ from dcpinspect.protocol.own_text import Words
 _SPEC = "BinaryProtocol.md"
 _ALL = "get-vbucket-seqnos.md"
 
-_STATE = Field("state", 0, FieldKind.U32, "only vbuckets in this state", "vb state", values={0: "alive", **VBUCKET_STATES}, words=True)
+_STATE = Field(
+    "state",
+    0,
+    FieldKind.U32,
+    "only vbuckets in this state",
+    "vb state",
+    values={0: "alive", **VBUCKET_STATES},
+    words=True,
+)
 _COLLECTION = Field("collection_id", 4, FieldKind.ID, "only this collection", "collection id")
 
 _OBSERVED: tuple[LayoutItem, ...] = (
     Field("format", 0, FieldKind.U8, "0: same history; 1: after a hard failover", "format"),
     Field("observed_vbucket", 1, FieldKind.U16, "vbucket", "vbucket"),
     Field("vbucket_uuid", 3, FieldKind.UUID, "branch of the history", "vb UUID"),
-    Field("last_persisted_seqno", 11, FieldKind.SEQNO, "everything up to here is on disk", "last persisted seqno"),
+    Field(
+        "last_persisted_seqno",
+        11,
+        FieldKind.SEQNO,
+        "everything up to here is on disk",
+        "last persisted seqno",
+    ),
     Field("current_seqno", 19, FieldKind.SEQNO, "newest seqno in memory", "current seqno"),
 )
 
@@ -31,8 +47,10 @@ _VBUCKET_OPTIONS = (
         "value",
         0,
         FieldKind.JSON,
-        "topology: one or two chains of names of nodes, the active node first, null where a replica is missing; use_snapshot: fbr or"
-        " fusion, from which the vbucket is made; next_expected_state: its state after the rebalance",
+        "topology: one or two chains of names of nodes, the active node first, null where a "
+        "replica is missing; use_snapshot: fbr or"
+        " fusion, from which the vbucket is made; next_expected_state: its state after the "
+        "rebalance",
         "Value",
     ),
 )
@@ -48,7 +66,10 @@ LAYOUTS = (
         value=(
             RecordList(
                 "seqnos",
-                (Field("vbucket", 0, FieldKind.U16, "vbucket", "vb"), Field("seqno", 2, FieldKind.SEQNO, "its high seqno", "vb seqno")),
+                (
+                    Field("vbucket", 0, FieldKind.U16, "vbucket", "vb"),
+                    Field("seqno", 2, FieldKind.SEQNO, "its high seqno", "vb seqno"),
+                ),
                 "high seqno of each vbucket",
                 "vbucket",
             ),
@@ -56,7 +77,13 @@ LAYOUTS = (
         value_required=False,
     ),
     _layout(
-        Opcode.OBSERVE_SEQNO, "request", value=(Field("vbucket_uuid", 0, FieldKind.UUID, "branch of the history asked about", "vb UUID"),)
+        Opcode.OBSERVE_SEQNO,
+        "request",
+        value=(
+            Field(
+                "vbucket_uuid", 0, FieldKind.UUID, "branch of the history asked about", "vb UUID"
+            ),
+        ),
     ),
     _layout(Opcode.OBSERVE_SEQNO, "response", value=_OBSERVED),
     _layout(
@@ -65,8 +92,16 @@ LAYOUTS = (
         generation="failover",
         value=(
             *_OBSERVED,
-            Field("old_vbucket_uuid", 27, FieldKind.UUID, "branch before the failover", "old vb UUID"),
-            Field("last_received_seqno", 35, FieldKind.SEQNO, "newest seqno of the old branch", "last received seqno"),
+            Field(
+                "old_vbucket_uuid", 27, FieldKind.UUID, "branch before the failover", "old vb UUID"
+            ),
+            Field(
+                "last_received_seqno",
+                35,
+                FieldKind.SEQNO,
+                "newest seqno of the old branch",
+                "last received seqno",
+            ),
         ),
     ),
     _layout(
@@ -104,7 +139,12 @@ LAYOUTS = (
                         FieldKind.U8,
                         "where the key is",
                         "key state",
-                        values={0x00: "not persisted", 0x01: "persisted", 0x80: "not found", 0x81: "logically deleted"},
+                        values={
+                            0x00: "not persisted",
+                            0x01: "persisted",
+                            0x80: "not found",
+                            0x81: "logically deleted",
+                        },
                     ),
                     Field("cas", 5, FieldKind.CAS, "its version", "CAS"),
                 ),
@@ -125,13 +165,27 @@ LAYOUTS = (
         Opcode.GET_VBUCKET,
         "response",
         columns=False,
-        value=(Field("state", 0, FieldKind.U32, "state of the vbucket", "state", values=VBUCKET_STATES, words=True),),
+        value=(
+            Field(
+                "state",
+                0,
+                FieldKind.U32,
+                "state of the vbucket",
+                "state",
+                values=VBUCKET_STATES,
+                words=True,
+            ),
+        ),
     ),
     _layout(
         Opcode.SET_VBUCKET,
         "request",
         columns=False,
-        extras=(Field("state", 0, FieldKind.U8, "new state", "state", values=VBUCKET_STATES, words=True),),
+        extras=(
+            Field(
+                "state", 0, FieldKind.U8, "new state", "state", values=VBUCKET_STATES, words=True
+            ),
+        ),
         value=_VBUCKET_OPTIONS,
         value_required=False,
     ),
@@ -140,7 +194,11 @@ LAYOUTS = (
         "request",
         generation="old",
         columns=False,
-        extras=(Field("state", 0, FieldKind.U32, "new state", "state", values=VBUCKET_STATES, words=True),),
+        extras=(
+            Field(
+                "state", 0, FieldKind.U32, "new state", "state", values=VBUCKET_STATES, words=True
+            ),
+        ),
         value=_VBUCKET_OPTIONS,
         value_required=False,
         legacy=True,
@@ -152,7 +210,14 @@ LAYOUTS = (
         "request",
         columns=False,
         value=(
-            Field("value", 0, FieldKind.TEXT, "async=0 waits for the deletion", "Value", shown=Words(frozenset({b"async=0", b"async=1"}))),
+            Field(
+                "value",
+                0,
+                FieldKind.TEXT,
+                "async=0 waits for the deletion",
+                "Value",
+                shown=Words(frozenset({b"async=0", b"async=1"})),
+            ),
         ),
         value_required=False,
     ),

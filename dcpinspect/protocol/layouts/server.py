@@ -48,6 +48,13 @@ LAYOUTS = (
     _layout(ServerOpcode.AUTHENTICATE, "response", spec=_AUTH, value=_SECRET, value_required=False),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "request", spec=_AUTH, value=_JSON),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "response", spec=_AUTH),
-    _layout(ServerOpcode.GET_AUTHORIZATION, "request", spec=_AUTH, key=Field("key", 0, FieldKind.TEXT, "user", "Key")),
-    _layout(ServerOpcode.GET_AUTHORIZATION, "response", spec=_AUTH, value=_JSON, value_required=False),
+    _layout(
+        ServerOpcode.GET_AUTHORIZATION,
+        "request",
+        spec=_AUTH,
+        key=Field("key", 0, FieldKind.TEXT, "user", "Key"),
+    ),
+    _layout(
+        ServerOpcode.GET_AUTHORIZATION, "response", spec=_AUTH, value=_JSON, value_required=False
+    ),
 )

@@ -1,4 +1,6 @@
-"""What happens around DCP on a connection: HELLO, SASL, bucket, configuration, error map, statistics."""
+"""What happens around DCP on a connection: HELLO, SASL, bucket, configuration, error map,
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,22 @@ from functools import partial
 
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.own_text import MECHANISMS, ListOfWords, Words, error_map, version_of_server
+from dcpinspect.protocol.own_text import (
+    MECHANISMS,
+    ListOfWords,
+    Words,
+    error_map,
+    version_of_server,
+)
 
 _SPEC = "BinaryProtocol.md"
 _SASL = "sasl.md"
 
 _FEATURES = RecordList(
-    "features", (Field("feature", 0, FieldKind.FEATURE, "feature", "feature"),), "features asked for, or granted", "feature"
+    "features",
+    (Field("feature", 0, FieldKind.FEATURE, "feature", "feature"),),
+    "features asked for, or granted",
+    "feature",
 )
 _JSON = (Field("value", 0, FieldKind.JSON, "JSON document", "Value"),)
 _TEXT = (Field("value", 0, FieldKind.TEXT, "text", "Value"),)
@@ -33,7 +44,13 @@ LAYOUTS = (
     _layout(
         Opcode.HELLO,
         "request",
-        key=Field("key", 0, FieldKind.TEXT, 'agent: a name, or JSON with "a" (agent) and "i" (connection id)', "Key"),
+        key=Field(
+            "key",
+            0,
+            FieldKind.TEXT,
+            'agent: a name, or JSON with "a" (agent) and "i" (connection id)',
+            "Key",
+        ),
         key_required=False,
         value=(_FEATURES,),
         value_required=False,
@@ -44,29 +61,61 @@ LAYOUTS = (
         Opcode.SASL_LIST_MECHS,
         "response",
         spec=_SASL,
-        value=(Field("value", 0, FieldKind.TEXT, "mechanisms, separated by blanks", "Value", shown=ListOfWords(MECHANISMS)),),
+        value=(
+            Field(
+                "value",
+                0,
+                FieldKind.TEXT,
+                "mechanisms, separated by blanks",
+                "Value",
+                shown=ListOfWords(MECHANISMS),
+            ),
+        ),
     ),
     *(
         layout
         for opcode in (Opcode.SASL_AUTH, Opcode.SASL_STEP)
         for layout in (
-            _layout(opcode, "request", spec=_SASL, key=_MECHANISM, value=_SECRET, value_required=False),
-            _layout(opcode, "response", spec=_SASL, value=_SECRET, value_required=False, status="any"),
+            _layout(
+                opcode, "request", spec=_SASL, key=_MECHANISM, value=_SECRET, value_required=False
+            ),
+            _layout(
+                opcode, "response", spec=_SASL, value=_SECRET, value_required=False, status="any"
+            ),
         )
     ),
     _layout(Opcode.SELECT_BUCKET, "request", key=_BUCKET, key_required=False),
     _layout(Opcode.SELECT_BUCKET, "response"),
     _layout(Opcode.LIST_BUCKETS, "request"),
-    _layout(Opcode.LIST_BUCKETS, "response", value=(Field("value", 0, FieldKind.TEXT, "names, separated by blanks", "Value"),)),
+    _layout(
+        Opcode.LIST_BUCKETS,
+        "response",
+        value=(Field("value", 0, FieldKind.TEXT, "names, separated by blanks", "Value"),),
+    ),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request"),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION),
     _layout(Opcode.GET_CLUSTER_CONFIG, "response", value=_JSON, value_required=False),
-    _layout(Opcode.SET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION, key=_BUCKET, key_required=False, value=_JSON),
+    _layout(
+        Opcode.SET_CLUSTER_CONFIG,
+        "request",
+        extras=_CONFIG_VERSION,
+        key=_BUCKET,
+        key_required=False,
+        value=_JSON,
+    ),
     _layout(Opcode.SET_CLUSTER_CONFIG, "response"),
     _layout(
-        Opcode.GET_ERROR_MAP, "request", value=(Field("version", 0, FieldKind.U16, "newest version the client understands", "version"),)
+        Opcode.GET_ERROR_MAP,
+        "request",
+        value=(
+            Field("version", 0, FieldKind.U16, "newest version the client understands", "version"),
+        ),
     ),
-    _layout(Opcode.GET_ERROR_MAP, "response", value=(Field("value", 0, FieldKind.JSON, "JSON document", "Value", shown=error_map),)),
+    _layout(
+        Opcode.GET_ERROR_MAP,
+        "response",
+        value=(Field("value", 0, FieldKind.JSON, "JSON document", "Value", shown=error_map),),
+    ),
     _layout(Opcode.NOOP, "request"),
     _layout(Opcode.NOOP, "response"),
     _layout(Opcode.QUIT, "request"),
@@ -77,7 +126,9 @@ LAYOUTS = (
     _layout(
         Opcode.STAT,
         "request",
-        key=Field("key", 0, FieldKind.TEXT, "group of statistics, some of them of a document key", "Key"),
+        key=Field(
+            "key", 0, FieldKind.TEXT, "group of statistics, some of them of a document key", "Key"
+        ),
         key_required=False,
         value=_JSON,
         value_required=False,
@@ -86,16 +137,32 @@ LAYOUTS = (
     _layout(
         Opcode.STAT,
         "response",
-        key=Field("key", 0, FieldKind.TEXT, "name of the statistic, some of them with that of a connection", "Key"),
+        key=Field(
+            "key",
+            0,
+            FieldKind.TEXT,
+            "name of the statistic, some of them with that of a connection",
+            "Key",
+        ),
         key_required=False,
         value=_TEXT,
         value_required=False,
     ),
-    _layout(Opcode.VERBOSITY, "request", extras=(Field("level", 0, FieldKind.U32, "log verbosity", "verbosity"),)),
+    _layout(
+        Opcode.VERBOSITY,
+        "request",
+        extras=(Field("level", 0, FieldKind.U32, "log verbosity", "verbosity"),),
+    ),
     _layout(Opcode.VERBOSITY, "response"),
     _layout(Opcode.IOCTL_GET, "request", key=Field("key", 0, FieldKind.TEXT, "property", "Key")),
     _layout(Opcode.IOCTL_GET, "response", value=_TEXT, value_required=False),
-    _layout(Opcode.IOCTL_SET, "request", key=Field("key", 0, FieldKind.TEXT, "property", "Key"), value=_TEXT, value_required=False),
+    _layout(
+        Opcode.IOCTL_SET,
+        "request",
+        key=Field("key", 0, FieldKind.TEXT, "property", "Key"),
+        value=_TEXT,
+        value_required=False,
+    ),
     _layout(Opcode.IOCTL_SET, "response", value=_TEXT, value_required=False),
     _layout(
         Opcode.AUDIT_PUT,
@@ -121,7 +188,11 @@ LAYOUTS = (
         value=_TEXT,
     ),
     _layout(Opcode.SET_PARAM, "response"),
-    _layout(Opcode.SET_CTRL_TOKEN, "request", extras=(Field("token", 0, FieldKind.SECRET, "new session token", "token", size=8),)),
+    _layout(
+        Opcode.SET_CTRL_TOKEN,
+        "request",
+        extras=(Field("token", 0, FieldKind.SECRET, "new session token", "token", size=8),),
+    ),
     _layout(Opcode.SET_CTRL_TOKEN, "response"),
     # Bodies that hold keys, tokens or passwords.
     *(

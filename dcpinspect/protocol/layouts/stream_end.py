@@ -24,7 +24,9 @@ LAYOUTS = (
                 "flag",
                 values=STREAM_END_REASONS,
                 words=True,
-                first_generation={1: 2},  # "State Changed (0x01)" of the UPR transport specification
+                first_generation={
+                    1: 2
+                },  # "State Changed (0x01)" of the UPR transport specification
             ),
         ),
     ),

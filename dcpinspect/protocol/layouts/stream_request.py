@@ -14,12 +14,33 @@ _SPEC = "dcp/documentation/commands/stream-request.md"
 _COMMON = (
     Field("flags", 0, FieldKind.U32, "how to stream", "flags", flags=STREAM_FLAGS),
     Field("reserved", 4, FieldKind.U32, "must be zero", "reserved", reserved=True),
-    Field("start_seqno", 8, FieldKind.SEQNO, "highest seqno the consumer has; the stream begins after it", "start seqno"),
-    Field("end_seqno", 16, FieldKind.SEQNO, "the stream ends once this seqno was sent", "end seqno", values={ENDLESS: "no end"}),
-    Field("vbucket_uuid", 24, FieldKind.UUID, "branch of the history the consumer's data is from; 0: none", "vb UUID"),
+    Field(
+        "start_seqno",
+        8,
+        FieldKind.SEQNO,
+        "highest seqno the consumer has; the stream begins after it",
+        "start seqno",
+    ),
+    Field(
+        "end_seqno",
+        16,
+        FieldKind.SEQNO,
+        "the stream ends once this seqno was sent",
+        "end seqno",
+        values={ENDLESS: "no end"},
+    ),
+    Field(
+        "vbucket_uuid",
+        24,
+        FieldKind.UUID,
+        "branch of the history the consumer's data is from; 0: none",
+        "vb UUID",
+    ),
 )
 
-_ROLLBACK = Field("rollback_seqno", 0, FieldKind.SEQNO, "the consumer must discard everything above", "rollback #")
+_ROLLBACK = Field(
+    "rollback_seqno", 0, FieldKind.SEQNO, "the consumer must discard everything above", "rollback #"
+)
 
 STREAM_OPTIONS = Field(
     "value",
@@ -39,8 +60,20 @@ LAYOUTS = (
         _SPEC,
         extras=(
             *_COMMON,
-            Field("snapshot_start_seqno", 32, FieldKind.SEQNO, "start of the snapshot the consumer is in", "snapshot start seqno"),
-            Field("snapshot_end_seqno", 40, FieldKind.SEQNO, "end of the snapshot the consumer is in", "snapshot end seqno"),
+            Field(
+                "snapshot_start_seqno",
+                32,
+                FieldKind.SEQNO,
+                "start of the snapshot the consumer is in",
+                "snapshot start seqno",
+            ),
+            Field(
+                "snapshot_end_seqno",
+                40,
+                FieldKind.SEQNO,
+                "end of the snapshot the consumer is in",
+                "snapshot end seqno",
+            ),
         ),
         value=(STREAM_OPTIONS,),
         value_required=False,
@@ -52,13 +85,33 @@ LAYOUTS = (
         "UPR transport specification, stream request",
         extras=(
             *_COMMON,
-            Field("high_seqno", 32, FieldKind.SEQNO, "high seqno when the vbucket uuid was made", "high seqno"),
+            Field(
+                "high_seqno",
+                32,
+                FieldKind.SEQNO,
+                "high seqno when the vbucket uuid was made",
+                "high seqno",
+            ),
         ),
         legacy=True,
         note="the first specification's 40 bytes, without the snapshot; 48 since 3.0",
     ),
-    Layout(Opcode.DCP_STREAM_REQ, "response", "v1", _SPEC, value=(FAILOVER_LOG,), status=(Status.SUCCESS,)),
-    Layout(Opcode.DCP_STREAM_REQ, "response", "v1", _SPEC, value=(_ROLLBACK,), status=(Status.ROLLBACK,)),
+    Layout(
+        Opcode.DCP_STREAM_REQ,
+        "response",
+        "v1",
+        _SPEC,
+        value=(FAILOVER_LOG,),
+        status=(Status.SUCCESS,),
+    ),
+    Layout(
+        Opcode.DCP_STREAM_REQ,
+        "response",
+        "v1",
+        _SPEC,
+        value=(_ROLLBACK,),
+        status=(Status.ROLLBACK,),
+    ),
     Layout(
         Opcode.DCP_STREAM_REQ,
         "response",

@@ -39,13 +39,18 @@ def _expiry(offset: int) -> Field:
 
 
 def _doc_flags(offset: int) -> Field:
-    return Field("doc_flags", offset, FieldKind.U8, "how to treat the document", "doc flags", flags=DOC_FLAGS)
+    return Field(
+        "doc_flags", offset, FieldKind.U8, "how to treat the document", "doc flags", flags=DOC_FLAGS
+    )
 
 
 _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
 
 _LOOKUP_VALUE = (Field("path", 0, FieldKind.TEXT, "path", "Path", size="path_length"),)
-_MUTATION_VALUE = (*_LOOKUP_VALUE, Field("fragment", 0, FieldKind.BYTES, "what to put there", "Fragment"))
+_MUTATION_VALUE = (
+    *_LOOKUP_VALUE,
+    Field("fragment", 0, FieldKind.BYTES, "what to put there", "Fragment"),
+)
 
 _LOOKUP_SPECS = RecordList(
     "specs",
@@ -89,7 +94,9 @@ _MUTATION_RESULTS = RecordList(
         Field("index", 0, FieldKind.U8, "which mutation", "index"),
         Field("result_status", 1, FieldKind.STATUS, "its outcome", "status"),
         Field("value_length", 3, FieldKind.U32, "bytes of the result", "value length"),
-        Field("result", 7, FieldKind.BYTES, "the new value at the path", "value", size="value_length"),
+        Field(
+            "result", 7, FieldKind.BYTES, "the new value at the path", "value", size="value_length"
+        ),
     ),
     "results of the mutations that have one",
     "result",
@@ -98,7 +105,12 @@ _MUTATION_FAILURE = (
     Field("index", 0, FieldKind.U8, "the mutation that failed", "index"),
     Field("result_status", 1, FieldKind.STATUS, "why", "status"),
 )
-_MULTI = (Status.SUCCESS, Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_SUCCESS_DELETED, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED)
+_MULTI = (
+    Status.SUCCESS,
+    Status.SUBDOC_MULTI_PATH_FAILURE,
+    Status.SUBDOC_SUCCESS_DELETED,
+    Status.SUBDOC_MULTI_PATH_FAILURE_DELETED,
+)
 _FAILED = (Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED)
 
 _LOOKUPS = (Opcode.SUBDOC_GET, Opcode.SUBDOC_EXISTS, Opcode.SUBDOC_GET_COUNT)
@@ -120,8 +132,17 @@ LAYOUTS = (
         layout
         for opcode in _LOOKUPS
         for layout in (
-            _layout(opcode, "request", extras=_PATH, key=_KEY, value=_LOOKUP_VALUE, value_required=False),
-            _layout(opcode, "request", extras=(*_PATH, _doc_flags(3)), key=_KEY, value=_LOOKUP_VALUE, value_required=False),
+            _layout(
+                opcode, "request", extras=_PATH, key=_KEY, value=_LOOKUP_VALUE, value_required=False
+            ),
+            _layout(
+                opcode,
+                "request",
+                extras=(*_PATH, _doc_flags(3)),
+                key=_KEY,
+                value=_LOOKUP_VALUE,
+                value_required=False,
+            ),
             _layout(opcode, "response", value=_RESULT, value_required=False),
         )
     ),
@@ -130,21 +151,64 @@ LAYOUTS = (
         for opcode in _MUTATIONS
         for layout in (
             *(
-                _layout(opcode, "request", extras=(*_PATH, *tail), key=_KEY, value=_MUTATION_VALUE, value_required=False)
+                _layout(
+                    opcode,
+                    "request",
+                    extras=(*_PATH, *tail),
+                    key=_KEY,
+                    value=_MUTATION_VALUE,
+                    value_required=False,
+                )
                 for tail in ((), (_doc_flags(3),), (_expiry(3),), (_expiry(3), _doc_flags(7)))
             ),
             _layout(opcode, "response", value=_RESULT, value_required=False),
-            _layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO, value=_RESULT, value_required=False),
+            _layout(
+                opcode,
+                "response",
+                generation="mutation-seqno",
+                extras=MUTATION_SEQNO,
+                value=_RESULT,
+                value_required=False,
+            ),
         )
     ),
-    *(_layout(Opcode.SUBDOC_MULTI_LOOKUP, "request", extras=extras, key=_KEY, value=(_LOOKUP_SPECS,)) for extras in ((), (_doc_flags(0),))),
-    _layout(Opcode.SUBDOC_MULTI_LOOKUP, "response", value=(_LOOKUP_RESULTS,), status=_MULTI, value_required=False),
     *(
-        _layout(Opcode.SUBDOC_MULTI_MUTATION, "request", extras=extras, key=_KEY, value=(_MUTATION_SPECS,))
+        _layout(
+            Opcode.SUBDOC_MULTI_LOOKUP, "request", extras=extras, key=_KEY, value=(_LOOKUP_SPECS,)
+        )
+        for extras in ((), (_doc_flags(0),))
+    ),
+    _layout(
+        Opcode.SUBDOC_MULTI_LOOKUP,
+        "response",
+        value=(_LOOKUP_RESULTS,),
+        status=_MULTI,
+        value_required=False,
+    ),
+    *(
+        _layout(
+            Opcode.SUBDOC_MULTI_MUTATION,
+            "request",
+            extras=extras,
+            key=_KEY,
+            value=(_MUTATION_SPECS,),
+        )
         for extras in ((), (_doc_flags(0),), (_expiry(0),), (_expiry(0), _doc_flags(4)))
     ),
-    _layout(Opcode.SUBDOC_MULTI_MUTATION, "response", generation="failure", value=_MUTATION_FAILURE, status=_FAILED),
-    _layout(Opcode.SUBDOC_MULTI_MUTATION, "response", value=(_MUTATION_RESULTS,), status=_MULTI, value_required=False),
+    _layout(
+        Opcode.SUBDOC_MULTI_MUTATION,
+        "response",
+        generation="failure",
+        value=_MUTATION_FAILURE,
+        status=_FAILED,
+    ),
+    _layout(
+        Opcode.SUBDOC_MULTI_MUTATION,
+        "response",
+        value=(_MUTATION_RESULTS,),
+        status=_MULTI,
+        value_required=False,
+    ),
     _layout(
         Opcode.SUBDOC_MULTI_MUTATION,
         "response",

@@ -1,7 +1,8 @@
 """DCP system event (0x5f): collections and scopes come and go.
 
-The value's form follows from event and version. The order is manifest uid, then scope, then collection. The published example prints the
-two ids the other way round and contradicts its own struct.
+The value's form follows from event and version. The order is manifest uid, then scope, then
+collection. The published example prints the two ids the other way round and contradicts its own
+struct.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ _EXTRAS = (
     Field("by_seqno", 0, FieldKind.SEQNO, "the seqno of this event", "by_seqno"),
     Field("event", 8, FieldKind.U32, "what happened", "event", values=SYSTEM_EVENTS, words=True),
 )
-_VERSION = Field("version", 12, FieldKind.U8, "how the value is encoded: 0, 1 (with a maximum TTL), 2 (FlatBuffer)", "version")
+_VERSION = Field(
+    "version",
+    12,
+    FieldKind.U8,
+    "how the value is encoded: 0, 1 (with a maximum TTL), 2 (FlatBuffer)",
+    "version",
+)
 
 _UID = Field("manifest_uid", 0, FieldKind.U64, "last completely processed manifest", "manifest uid")
 _SCOPE = Field("scope_id", 8, FieldKind.ID, "scope", "scope id")
@@ -58,10 +65,13 @@ _DROPPED_SCOPE_TABLE = (
 
 
 def _table(name: str, slots: tuple[Slot, ...]) -> tuple[LayoutItem, ...]:
-    return (Field("value", 0, FieldKind.FLATBUFFER, f"FlatBuffer table {name}", "Value", slots=slots),)
+    return (
+        Field("value", 0, FieldKind.FLATBUFFER, f"FlatBuffer table {name}", "Value", slots=slots),
+    )
 
 
-# (event, version) -> how the value is built. A FlatBuffer has no file identifier: the event decides which table it is.
+# (event, version) -> how the value is built. A FlatBuffer has no file identifier: the event decides
+# which table it is.
 _VALUES: dict[tuple[int, int], tuple[LayoutItem, ...]] = {
     (0, 0): (_UID, _SCOPE, _COLLECTION),
     (0, 1): (_UID, _SCOPE, _COLLECTION, _TTL),
@@ -106,7 +116,9 @@ LAYOUTS = (
             when=((8, 4, event), (12, 1, version)),
             check=_swapped,
             legacy=(event, version) in _CLIENT_ONLY,
-            note="a layout of a client library; servers never send it" if (event, version) in _CLIENT_ONLY else "",
+            note="a layout of a client library; servers never send it"
+            if (event, version) in _CLIENT_ONLY
+            else "",
         )
         for (event, version), value in _VALUES.items()
     ),

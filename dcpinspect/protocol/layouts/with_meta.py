@@ -1,4 +1,6 @@
-"""Documents with explicit metadata: mutate (0x4b), get (0xa0), set, add and delete with meta (0xa2 to 0xa9), return meta (0xb2)."""
+"""Documents with explicit metadata: mutate (0x4b), get (0xa0), set, add and delete with meta (0xa2
+to 0xa9), return meta (0xb2).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ OPTIONS = (
 
 _META = (
     Field("item_flags", 0, FieldKind.U32, "the client's own flags", "flags"),
-    Field("expiration", 4, FieldKind.TIME, "when the document expires or was deleted", "expiration"),
+    Field(
+        "expiration", 4, FieldKind.TIME, "when the document expires or was deleted", "expiration"
+    ),
     Field("rev_seqno", 8, FieldKind.U64, "how many times the document changed", "revseqno"),
     Field("meta_cas", 16, FieldKind.CAS, "version the document gets", "CAS"),
 )
@@ -31,13 +35,26 @@ _OPTIONS = Field("options", 24, FieldKind.U32, "how to resolve conflicts", "opti
 
 
 def _nmeta(offset: int) -> Field:
-    return Field("nmeta", offset, FieldKind.U16, "bytes of extended metadata at the end of the value", "meta length")
+    return Field(
+        "nmeta",
+        offset,
+        FieldKind.U16,
+        "bytes of extended metadata at the end of the value",
+        "meta length",
+    )
 
 
 _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
 
 _GOT = (
-    Field("deleted", 0, FieldKind.U32, "1: the document is deleted", "deleted", values={0: "no", 1: "yes"}),
+    Field(
+        "deleted",
+        0,
+        FieldKind.U32,
+        "1: the document is deleted",
+        "deleted",
+        values={0: "no", 1: "yes"},
+    ),
     Field("item_flags", 4, FieldKind.U32, "the client's own flags", "flags"),
     Field("expiration", 8, FieldKind.TIME, "when the document expires", "exptime"),
     Field("rev_seqno", 12, FieldKind.U64, "how many times the document changed", "seqno"),
@@ -47,8 +64,10 @@ _METADATA = Field(
     "value",
     0,
     FieldKind.DOCUMENT,
-    "the document, and after it a JSON object: command (add, set, delete), cas, expiration, flags, rev_seqno, options (0x04"
-    " regenerate-cas, 0x08 skip-conflict-resolution, 0x10 is-expiration, 0x20 force-accept); cas_offsets and seqno_offsets, where in the"
+    "the document, and after it a JSON object: command (add, set, delete), cas, expiration, "
+    "flags, rev_seqno, options (0x04"
+    " regenerate-cas, 0x08 skip-conflict-resolution, 0x10 is-expiration, 0x20 force-accept); "
+    "cas_offsets and seqno_offsets, where in the"
     " xattrs the server writes the new CAS and seqno",
     "Value",
 )
@@ -59,13 +78,23 @@ LAYOUTS = (
         for opcode in (Opcode.GET_META, Opcode.GETQ_META)
         for layout in (
             _layout(opcode, "request", key=_KEY),
-            _layout(opcode, "request", extras=(Field("meta_version", 0, FieldKind.U8, "2: with the datatype", "version"),), key=_KEY),
+            _layout(
+                opcode,
+                "request",
+                extras=(Field("meta_version", 0, FieldKind.U8, "2: with the datatype", "version"),),
+                key=_KEY,
+            ),
             _layout(opcode, "response", extras=_GOT),
             _layout(
                 opcode,
                 "response",
                 generation="v2",
-                extras=(*_GOT, Field("stored_datatype", 20, FieldKind.U8, "datatype of the document", "datatype")),
+                extras=(
+                    *_GOT,
+                    Field(
+                        "stored_datatype", 20, FieldKind.U8, "datatype of the document", "datatype"
+                    ),
+                ),
             ),
         )
     ),
@@ -81,7 +110,14 @@ LAYOUTS = (
         )
         for layout in (
             *(
-                _layout(opcode, "request", extras=(*_META, *tail), key=_KEY, value=_DOCUMENT, value_required=False)
+                _layout(
+                    opcode,
+                    "request",
+                    extras=(*_META, *tail),
+                    key=_KEY,
+                    value=_DOCUMENT,
+                    value_required=False,
+                )
                 for tail in ((), (_nmeta(24),), (_OPTIONS,), (_OPTIONS, _nmeta(28)))
             ),
             *stored(opcode),
@@ -91,7 +127,14 @@ LAYOUTS = (
         Opcode.RETURN_META,
         "request",
         extras=(
-            Field("operation", 0, FieldKind.U32, "what to do", "type", values={1: "set", 2: "add", 3: "delete"}),
+            Field(
+                "operation",
+                0,
+                FieldKind.U32,
+                "what to do",
+                "type",
+                values={1: "set", 2: "add", 3: "delete"},
+            ),
             Field("item_flags", 4, FieldKind.U32, "the client's own flags", "flags"),
             Field("expiration", 8, FieldKind.TIME, "when the document expires", "expiration"),
         ),
@@ -112,7 +155,15 @@ LAYOUTS = (
         Opcode.MUTATE_WITH_META,
         "request",
         spec="mutate-with-meta.md",
-        extras=(Field("metadata_size", 0, FieldKind.U32, "bytes of the JSON object at the end of the value", "metadata size"),),
+        extras=(
+            Field(
+                "metadata_size",
+                0,
+                FieldKind.U32,
+                "bytes of the JSON object at the end of the value",
+                "metadata size",
+            ),
+        ),
         key=_KEY,
         value=(_METADATA,),
     ),

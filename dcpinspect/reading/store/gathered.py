@@ -1,6 +1,8 @@
-"""Reads the bytes of many messages together: neighbours in a file in one go, which are then copied to their places.
+"""Reads the bytes of many messages together: neighbours in a file in one go, which are then copied
+to their places.
 
-A message whose bytes do not all stand one after the other is left out: whoever wants it reads it by itself, segment by segment.
+A message whose bytes do not all stand one after the other is left out: whoever wants it reads it by
+itself, segment by segment.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from dcpinspect.reading.store.originals import Originals
 from dcpinspect.reading.store.places import Places
 
 APART = 1 << 14
-"""Greatest gap in bytes between two pieces that are still read in one go: reading the gap costs less than another read."""
+"""Greatest gap in bytes between two pieces that are still read in one go: reading the gap costs
+less than another read.
+"""
 AT_ONCE = 4 << 20
 """Greatest number of bytes read in one go, unless a single piece is longer."""
 
@@ -52,7 +56,8 @@ class _Pieces(NamedTuple):
 
 
 def gather(originals: Originals, places: Places, wanted: Wanted, data: ByteArray) -> BoolArray:
-    """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which ranges those are.
+    """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which ranges
+    those are.
 
     Raises ChangedCaptureError if a capture has changed since it was read.
     """
@@ -70,7 +75,9 @@ def gather(originals: Originals, places: Places, wanted: Wanted, data: ByteArray
 
 
 def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
-    """Returns where the wanted ranges of a flow stand, sorted by file and place; only of ranges whose bytes are all there."""
+    """Returns where the wanted ranges of a flow stand, sorted by file and place; only of ranges
+    whose bytes are all there.
+    """
     low, high = np.searchsorted(places.flow, np.array([flow, flow + 1], np.uint32)).tolist()
     offset, length = places.offset[low:high], places.length[low:high].astype(np.int64)
     first = np.searchsorted(offset, wanted.offset, "right") - 1
@@ -80,7 +87,12 @@ def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
     begins = np.cumsum(count) - count
     segment = np.repeat(first - begins, count) + np.arange(len(range_of))
     start = np.maximum(offset[segment], wanted.offset[range_of])
-    size = np.minimum(offset[segment] + length[segment], wanted.offset[range_of] + wanted.length[range_of]) - start
+    size = (
+        np.minimum(
+            offset[segment] + length[segment], wanted.offset[range_of] + wanted.length[range_of]
+        )
+        - start
+    )
     come = np.cumsum(size)
     before = come - size - np.repeat((come - size)[begins[count > 0]], count[count > 0])
     is_next = (size > 0) & (start - wanted.offset[range_of] == before)
@@ -88,22 +100,41 @@ def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
     is_whole &= np.bincount(range_of, ~is_next, len(count)) == 0
     whole_rows = np.flatnonzero(is_whole[range_of])
     segment, start, range_of = segment[whole_rows], start[whole_rows], range_of[whole_rows]
-    file, file_offset = places.file[low:high][segment].astype(np.int64), places.place[low:high][segment] + start - offset[segment]
+    file, file_offset = (
+        places.file[low:high][segment].astype(np.int64),
+        places.place[low:high][segment] + start - offset[segment],
+    )
     order = np.lexsort((file_offset, file))
-    return _Pieces(range_of, file, file_offset, size[whole_rows], wanted.target[range_of] + start - wanted.offset[range_of]).take(order)
+    return _Pieces(
+        range_of,
+        file,
+        file_offset,
+        size[whole_rows],
+        wanted.target[range_of] + start - wanted.offset[range_of],
+    ).take(order)
 
 
 def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
-    """Yields groups of pieces of one file that stand so near to each other that they are read in one go."""
+    """Yields groups of pieces of one file that stand so near to each other that they are read in
+    one go.
+    """
     if not len(pieces.of):
         return
-    is_far = (np.diff(pieces.file) != 0) | (pieces.place[1:] > pieces.place[:-1] + pieces.size[:-1] + APART)
+    is_far = (np.diff(pieces.file) != 0) | (
+        pieces.place[1:] > pieces.place[:-1] + pieces.size[:-1] + APART
+    )
     for low, high in zip(
-        [0, *(np.flatnonzero(is_far) + 1).tolist()], [*(np.flatnonzero(is_far) + 1).tolist(), len(pieces.of)], strict=True
+        [0, *(np.flatnonzero(is_far) + 1).tolist()],
+        [*(np.flatnonzero(is_far) + 1).tolist(), len(pieces.of)],
+        strict=True,
     ):
         first = low
         while first < high:
-            until = max(first + 1, int(np.searchsorted(pieces.place[first:high], pieces.place[first] + AT_ONCE)) + first)
+            until = max(
+                first + 1,
+                int(np.searchsorted(pieces.place[first:high], pieces.place[first] + AT_ONCE))
+                + first,
+            )
             yield pieces.take(slice(first, until))
             first = until
 

@@ -1,7 +1,9 @@
-"""Reads the captures' own bytes again: from the files themselves where possible, else from copies in the spool.
+"""Reads the captures' own bytes again: from the files themselves where possible, else from copies
+in the spool.
 
-Compressed files are copied to the spool unpacked, once, while they are read. Bytes from a pipe or an interface are copied too, and only
-the newest of them are kept. Captures are never mapped into memory: one that shrinks would end the process.
+Compressed files are copied to the spool unpacked, once, while they are read. Bytes from a pipe or
+an interface are copied too, and only the newest of them are kept. Captures are never mapped into
+memory: one that shrinks would end the process.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ PIECE = 64 << 20
 
 @dataclass(slots=True)
 class _File:
-    """A capture that is read where it stands, with its identity, size and time of change when it was last read."""
+    """A capture that is read where it stands, with its identity, size and time of change when it
+    was last read.
+    """
 
     name: str
     path: str
@@ -34,7 +38,9 @@ class _File:
 
 @dataclass(slots=True)
 class _Piece:
-    """A run of copied bytes, [start, end) of their file; bytes that were never read, between records, may be missing."""
+    """A run of copied bytes, [start, end) of their file; bytes that were never read, between
+    records, may be missing.
+    """
 
     number: int
     path: Path
@@ -44,15 +50,21 @@ class _Piece:
 
 
 class Originals:
-    """The bytes of every file of a reading. One thread adds bytes, any number of threads read them."""
+    """The bytes of every file of a reading. One thread adds bytes, any number of threads read
+    them.
+    """
 
     def __init__(self, spool: Spool, keep: int) -> None:
-        """``keep``: greatest number of bytes of streams to keep; the oldest are dropped, a piece at a time."""
+        """``keep``: greatest number of bytes of streams to keep; the oldest are dropped, a piece at
+        a time.
+        """
         self.keep = keep
         self.floor = 0
         """Number of the first piece that may still be there; all pieces below were dropped."""
         self.newest = 0
-        """Number of the piece that bytes of a stream were last copied to; pieces are numbered from 0 as they are begun."""
+        """Number of the piece that bytes of a stream were last copied to; pieces are numbered from
+        0 as they are begun.
+        """
         self._spool = spool
         self._files: dict[int, _File] = {}
         self._copies: dict[int, tuple[_Piece, ...]] = {}
@@ -61,7 +73,9 @@ class Originals:
         self._beside = 0
 
     def note(self, number: int, name: str) -> None:
-        """Notes that file ``number`` of the reading, an uncompressed one, was read up to its present end."""
+        """Notes that file ``number`` of the reading, an uncompressed one, was read up to its
+        present end.
+        """
         original = self._files.get(number)
         path = os.path.abspath(name) if original is None else original.path
         try:
@@ -70,10 +84,14 @@ class Originals:
             if original is None:
                 self._files[number] = _File(name, path, (0, 0), 0, 0)
             return
-        self._files[number] = _File(name, path, (now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)
+        self._files[number] = _File(
+            name, path, (now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns
+        )
 
     def copy(self, number: int, offset: int, data: ByteArray, *, is_bounded: bool) -> None:
-        """Keeps the bytes of file ``number`` from ``offset`` on; bytes that are kept already may come again. Raises SpoolError."""
+        """Keeps the bytes of file ``number`` from ``offset`` on; bytes that are kept already may
+        come again. Raises SpoolError.
+        """
         pieces = self._copies.get(number, ())
         last = pieces[-1] if pieces else None
         if last is not None and offset < last.end:
@@ -81,7 +99,9 @@ class Originals:
         if not len(data):
             return
         if last is None or last.is_bounded != is_bounded or self._is_full(number, last):
-            last = _Piece(self._count, self._spool.path(f"{self._count:08}.bytes"), offset, offset, is_bounded)
+            last = _Piece(
+                self._count, self._spool.path(f"{self._count:08}.bytes"), offset, offset, is_bounded
+            )
             self._count += 1
             self._copies[number] = (*pieces, last)
             if is_bounded:
@@ -96,28 +116,39 @@ class Originals:
         self._drop()
 
     def _is_full(self, number: int, piece: _Piece) -> bool:
-        if number == BESIDE:  # so that no bytes put beside stay longer than the packets of their time
+        if (
+            number == BESIDE
+        ):  # so that no bytes put beside stay longer than the packets of their time
             return piece.is_bounded and piece.number < self.newest
         return piece.is_bounded and piece.end - piece.start >= min(PIECE, self.keep // 8)
 
     def put_beside(self, data: ByteArray, *, is_bounded: bool) -> int:
-        """Keeps bytes that stand in no file in one piece; returns their offset in ``BESIDE``. Raises SpoolError."""
+        """Keeps bytes that stand in no file in one piece; returns their offset in ``BESIDE``.
+        Raises SpoolError.
+        """
         offset = self._beside
         self._beside += len(data)
         self.copy(BESIDE, offset, data, is_bounded=is_bounded)
         return offset
 
     def _drop(self) -> None:
-        while len(self._bounded) > 1 and sum(piece.end - piece.start for piece in self._bounded) > self.keep:
+        while (
+            len(self._bounded) > 1
+            and sum(piece.end - piece.start for piece in self._bounded) > self.keep
+        ):
             piece = self._bounded.pop(0)
-            self._copies = {number: tuple(copied for copied in pieces if copied is not piece) for number, pieces in self._copies.items()}
+            self._copies = {
+                number: tuple(copied for copied in pieces if copied is not piece)
+                for number, pieces in self._copies.items()
+            }
             self.floor = piece.number + 1
             piece.path.unlink(missing_ok=True)
 
     def read(self, number: int, offset: int, target: memoryview) -> None:
         """Fills ``target`` with the bytes of file ``number`` from ``offset`` on.
 
-        Raises ChangedCaptureError if the file has changed since it was read, and NotKeptError if the bytes were dropped.
+        Raises ChangedCaptureError if the file has changed since it was read, and NotKeptError if
+        the bytes were dropped.
         """
         file = self._files.get(number)
         if file is not None:
@@ -152,7 +183,9 @@ def _write(path: Path, data: memoryview, offset: int) -> None:
 
 
 def _fill(descriptor: int, offset: int, target: memoryview) -> int:
-    """Fills ``target`` from ``offset`` on, up to the end of the file; returns how many bytes there were."""
+    """Fills ``target`` from ``offset`` on, up to the end of the file; returns how many bytes there
+    were.
+    """
     size = 0
     while size < len(target):
         got = os.preadv(descriptor, [target[size:]], offset + size)
@@ -166,18 +199,28 @@ def _read_again(file: _File, offset: int, target: memoryview) -> None:
     try:
         descriptor = os.open(file.path, os.O_RDONLY)
     except OSError as error:
-        raise ChangedCaptureError(file.name, offset, f"cannot be read again ({error.strerror})") from error
+        raise ChangedCaptureError(
+            file.name, offset, f"cannot be read again ({error.strerror})"
+        ) from error
     try:
         now = os.fstat(descriptor)
         if (now.st_dev, now.st_ino) != file.identity:
-            raise ChangedCaptureError(file.name, offset, "another file has taken its place since it was read")
+            raise ChangedCaptureError(
+                file.name, offset, "another file has taken its place since it was read"
+            )
         if now.st_size < file.size:
-            raise ChangedCaptureError(file.name, offset, f"has shrunk from {file.size:,} to {now.st_size:,} bytes since it was read")
+            raise ChangedCaptureError(
+                file.name,
+                offset,
+                f"has shrunk from {file.size:,} to {now.st_size:,} bytes since it was read",
+            )
         if now.st_size == file.size and now.st_mtime_ns != file.modified_ns:
             raise ChangedCaptureError(file.name, offset, "was changed since it was read")
         if _fill(descriptor, offset, target) < len(target):
             raise ChangedCaptureError(file.name, offset, "is shorter than when it was read")
     except OSError as error:
-        raise ChangedCaptureError(file.name, offset, f"cannot be read again ({error.strerror})") from error
+        raise ChangedCaptureError(
+            file.name, offset, f"cannot be read again ({error.strerror})"
+        ) from error
     finally:
         os.close(descriptor)

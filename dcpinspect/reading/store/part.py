@@ -1,9 +1,12 @@
-"""A run of messages as the store keeps it: their columns in compact form, and the places of the bytes that came with them.
+"""A run of messages as the store keeps it: their columns in compact form, and the places of the
+bytes that came with them.
 
-Columns are in their short form (tables/arrow.py). Before they are written, integers become as narrow as possible; a column with a single
-value keeps that value once, a column with few values keeps only those, and a column without any value is left out. Columns that follow from
-others are not kept: ``row``, ``time`` and ``key``. Columns whose names begin with ``_`` serve ``Store.messages``, which makes messages from
-them again, except ``_kind``: what a message is to its stream, which is asked of all messages of a vbucket at once.
+Columns are in their short form (tables/arrow.py). Before they are written, integers become as
+narrow as possible; a column with a single value keeps that value once, a column with few values
+keeps only those, and a column without any value is left out. Columns that follow from others are
+not kept: ``row``, ``time`` and ``key``. Columns whose names begin with ``_`` serve
+``Store.messages``, which makes messages from them again, except ``_kind``: what a message is to its
+stream, which is asked of all messages of a vbucket at once.
 """
 
 from __future__ import annotations
@@ -29,13 +32,27 @@ from dcpinspect.tables.short import WITHOUT
 DERIVED = frozenset({"row", "time", "key"})
 KEPT = tuple(column.name for column in COLUMNS if column.name not in DERIVED)
 
-DIRECTION, TURNED, HEURISTIC, UNDERLYING, FROM_REQUEST, COLLECTIONS, GENERATION = 0x01, 0x02, 0x04, 0x08, 0x10, 5, 7
-"""Bits of ``_state``: the direction is server to client; the packets went the other way than that; sync was found by trial; the datatype
-is that of the stored document; the vbucket is the request's. The last two are shifts: where the state of collections (two bits) and the
-generation begin.
+DIRECTION, TURNED, HEURISTIC, UNDERLYING, FROM_REQUEST, COLLECTIONS, GENERATION = (
+    0x01,
+    0x02,
+    0x04,
+    0x08,
+    0x10,
+    5,
+    7,
+)
+"""Bits of ``_state``: the direction is server to client; the packets went the other way than that;
+sync was found by trial; the datatype is that of the stored document; the vbucket is the request's.
+The last two are shifts: where the state of collections (two bits) and the generation begin.
 """
 
-_HIDDEN = {"_file": pa.uint32(), "_last_file": pa.uint32(), "_state": pa.uint16(), "_kind": pa.uint8(), "_missing": pa.list_(pa.int64())}
+_HIDDEN = {
+    "_file": pa.uint32(),
+    "_last_file": pa.uint32(),
+    "_state": pa.uint16(),
+    "_kind": pa.uint8(),
+    "_missing": pa.list_(pa.int64()),
+}
 _NARROW = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 _SPARSE = 8
 """A column is stored as sparse if fewer than one row in this many has a value."""
@@ -43,7 +60,9 @@ _SPARSE = 8
 
 @dataclass(frozen=True, slots=True)
 class StorePart:
-    """Consecutive messages, beginning with row ``first_row``. There may be no messages, only places."""
+    """Consecutive messages, beginning with row ``first_row``. There may be no messages, only
+    places.
+    """
 
     first_row: int
     rows: int
@@ -51,12 +70,16 @@ class StorePart:
     """Arrow record batch of the kept columns."""
     places: Places
     piece: int
-    """Number of the first piece of copied bytes (originals.py) that packets of this part may stand in."""
+    """Number of the first piece of copied bytes (originals.py) that packets of this part may stand
+    in.
+    """
     name: str | None = None
     """Name of the part's files in the spool; None while the part is in memory."""
 
     def kept(self, name: str, rows: RowNumbers | slice) -> Any:
-        """Returns a kept column in its short form, for rows counted within the part; of null type if it has no value."""
+        """Returns a kept column in its short form, for rows counted within the part; of null type
+        if it has no value.
+        """
         index = self.table.schema.get_field_index(name)
         count = len(range(*rows.indices(self.rows))) if isinstance(rows, slice) else len(rows)
         if index < 0:
@@ -64,14 +87,18 @@ class StorePart:
         array = self.table.column(index)
         if pa.types.is_run_end_encoded(array.type):
             if pa.types.is_string(array.values.type):
-                return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.uint8)), array.values)
+                return pa.DictionaryArray.from_arrays(
+                    pa.array(np.zeros(count, np.uint8)), array.values
+                )
             return pa.repeat(array.values[0], count)
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(self.rows)
             return array.slice(start, stop - start)
         return array.take(pa.array(rows))
 
-    def column(self, name: str, rows: RowNumbers | slice, *, with_dictionaries: bool = False) -> Any:
+    def column(
+        self, name: str, rows: RowNumbers | slice, *, with_dictionaries: bool = False
+    ) -> Any:
         """Returns a column of the table in its own type, for rows counted within the part.
 
         ``with_dictionaries``: texts may stay dictionary-encoded.
@@ -86,14 +113,18 @@ class StorePart:
         array = self.kept(name, rows)
         if name in _HIDDEN:
             return _wide(array, name)
-        if with_dictionaries and BY_NAME[name].kind in ("text", "word") and not pa.types.is_null(array.type):
+        if (
+            with_dictionaries
+            and BY_NAME[name].kind in ("text", "word")
+            and not pa.types.is_null(array.type)
+        ):
             return array
         return plain(array, name)
 
 
 def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: int) -> StorePart:
-    """Returns the messages of a batch as a part; packets of the connections in ``turned`` went the other way than their messages are
-    said to.
+    """Returns the messages of a batch as a part; packets of the connections in ``turned`` went the
+    other way than their messages are said to.
     """
     rows = np.arange(len(batch), dtype=np.int64)
     arrays = {name: short(batch, rows, name) for name in KEPT}
@@ -107,23 +138,39 @@ def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: 
     )
     if turned:
         state |= np.isin(batch.connection, list(turned)) * TURNED
-    arrays |= {"_file": pa.array(batch.file), "_last_file": pa.array(batch.last_file), "_state": pa.array(state)}
+    arrays |= {
+        "_file": pa.array(batch.file),
+        "_last_file": pa.array(batch.last_file),
+        "_state": pa.array(state),
+    }
     arrays["_kind"] = pa.array(kinds(batch)[0].astype(np.uint8))
     if len(batch.missing.row):
         ends = 2 * np.searchsorted(batch.missing.row, np.arange(len(batch) + 1))
         ranges = np.stack([batch.missing.start, batch.missing.end], axis=1).reshape(-1)
-        arrays["_missing"] = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ranges))
+        arrays["_missing"] = pa.ListArray.from_arrays(
+            pa.array(ends.astype(np.int32)), pa.array(ranges)
+        )
     return StorePart(int(batch.row[0]), len(batch), _table(arrays), places, piece)
 
 
 def only_places(first_row: int, places: Places, piece: int) -> StorePart:
-    """Returns a part of places alone: messages whose bytes they hold, if any, belong to later parts."""
+    """Returns a part of places alone: messages whose bytes they hold, if any, belong to later
+    parts.
+    """
     return StorePart(first_row, 0, _table({}), places, piece)
 
 
 def small(store_part: StorePart) -> StorePart:
     """Returns the same part in as little room as possible."""
-    return replace(store_part, table=_table({name: _smallest(store_part.table.column(name)) for name in store_part.table.schema.names}))
+    return replace(
+        store_part,
+        table=_table(
+            {
+                name: _smallest(store_part.table.column(name))
+                for name in store_part.table.schema.names
+            }
+        ),
+    )
 
 
 def no_rows(name: str) -> Any:
@@ -140,7 +187,12 @@ def numbers(array: Any) -> NumberColumn:
 def joined(store_parts: Sequence[StorePart]) -> StorePart:
     """Returns neighbouring parts as one."""
     names = {name: None for store_part in store_parts for name in store_part.table.schema.names}
-    arrays = {name: pa.concat_arrays([_wide(store_part.kept(name, slice(None)), name) for store_part in store_parts]) for name in names}
+    arrays = {
+        name: pa.concat_arrays(
+            [_wide(store_part.kept(name, slice(None)), name) for store_part in store_parts]
+        )
+        for name in names
+    }
     joined_entries = joined_places([store_part.places for store_part in store_parts])
     return StorePart(
         store_parts[0].first_row,
@@ -188,7 +240,9 @@ def _smallest(array: Any) -> Any:
     values = array.drop_null() if len(array) - array.null_count < len(array) // _SPARSE else None
     if values is not None:
         is_valid = array.is_valid().to_numpy(zero_copy_only=False)
-        return pa.DictionaryArray.from_arrays(_narrow(pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)), values)
+        return pa.DictionaryArray.from_arrays(
+            _narrow(pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)), values
+        )
     return _narrow(array)
 
 
@@ -206,4 +260,6 @@ def _narrow(array: Any) -> Any:
 
 def _once(value: Any, count: int) -> Any:
     kind = pa.run_end_encoded(pa.int32(), value.type)
-    return pa.Array.from_buffers(kind, count, [None], children=[pa.array([count], pa.int32()), value])  # because from_arrays takes 0.1 ms
+    return pa.Array.from_buffers(
+        kind, count, [None], children=[pa.array([count], pa.int32()), value]
+    )  # because from_arrays takes 0.1 ms

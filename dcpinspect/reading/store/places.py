@@ -1,7 +1,8 @@
 """Where the bytes of every stream stand: one entry per segment, found by bisection.
 
-The entries of one part of the reading form one table, sorted by flow and stream offset. A message's bytes came with its own part or with
-an earlier one, so a search for them begins at its own part and goes back.
+The entries of one part of the reading form one table, sorted by flow and stream offset. A message's
+bytes came with its own part or with an earlier one, so a search for them begins at its own part and
+goes back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.reading.store.originals import BESIDE
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
 
-_TYPES = {"flow": np.uint32, "offset": np.int64, "length": np.uint32, "file": np.int32, "place": np.int64}
+_TYPES = {
+    "flow": np.uint32,
+    "offset": np.int64,
+    "length": np.uint32,
+    "file": np.int32,
+    "place": np.int64,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,9 @@ class Places:
         return len(self.flow)
 
     def of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
-        """Yields the segments that hold any of the stream bytes [start, end) of a flow, last first."""
+        """Yields the segments that hold any of the stream bytes [start, end) of a flow, last
+        first.
+        """
         low, high = np.searchsorted(self.flow, np.array([flow, flow + 1], np.uint32)).tolist()
         offsets = self.offset[low:high]
         last = low + int(np.searchsorted(offsets, end)) - 1
@@ -64,7 +73,9 @@ class Places:
         """Returns the table as an Arrow record batch."""
         import pyarrow as pa
 
-        return pa.RecordBatch.from_arrays([pa.array(getattr(self, name)) for name in _TYPES], names=list(_TYPES))
+        return pa.RecordBatch.from_arrays(
+            [pa.array(getattr(self, name)) for name in _TYPES], names=list(_TYPES)
+        )
 
 
 def from_batch(batch: Any) -> Places:
@@ -75,18 +86,28 @@ def from_batch(batch: Any) -> Places:
 def joined(tables: Sequence[Places]) -> Places:
     """Returns all entries of several tables as one, sorted."""
     columns: dict[str, npt.NDArray[Any]] = {
-        name: np.concatenate([np.empty(0, dtype), *(getattr(table, name) for table in tables)]) for name, dtype in _TYPES.items()
+        name: np.concatenate([np.empty(0, dtype), *(getattr(table, name) for table in tables)])
+        for name, dtype in _TYPES.items()
     }
     order = np.lexsort((columns["offset"], columns["flow"]))
     return Places(**{name: column[order] for name, column in columns.items()})
 
 
-def located(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages], put_beside: Callable[[ByteArray], int]) -> Places:
+def located(
+    chunks: Sequence[StreamChunk],
+    told: Sequence[BriefMessages],
+    put_beside: Callable[[ByteArray], int],
+) -> Places:
     """Returns the places of the bytes of chunks, and of messages that are in no chunk.
 
     ``put_beside`` keeps bytes that stand in no file in one piece, and returns their offset.
     """
-    return joined([_of_chunks(chunks, put_beside), *(_of_told(carried_outside, put_beside) for carried_outside in told)])
+    return joined(
+        [
+            _of_chunks(chunks, put_beside),
+            *(_of_told(carried_outside, put_beside) for carried_outside in told),
+        ]
+    )
 
 
 def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], int]) -> Places:
@@ -100,7 +121,9 @@ def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], 
     ends[np.cumsum(counts) - 1] = [chunk.offset + len(chunk.data) for chunk in chunks]
     for index in np.flatnonzero(file_offset == SCATTERED).tolist():
         chunk = chunks[int(np.searchsorted(np.cumsum(counts), index, "right"))]
-        file_offset[index] = put_beside(chunk.data[int(offset[index]) - chunk.offset : int(ends[index]) - chunk.offset])
+        file_offset[index] = put_beside(
+            chunk.data[int(offset[index]) - chunk.offset : int(ends[index]) - chunk.offset]
+        )
         file[index] = BESIDE
     flow = np.repeat([2 * chunk.connection + chunk.direction for chunk in chunks], counts)
     is_placed = (file_offset != NOWHERE) & (ends > offset)
@@ -113,10 +136,14 @@ def _of_told(told: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Pla
     file_offset, file = carried.place.copy(), carried.file.copy()
     for index in np.flatnonzero(file_offset == SCATTERED).tolist():
         start = int(carried.start[index])
-        file_offset[index] = put_beside(told.framed.data[start : start + int(carried.length[index])])
+        file_offset[index] = put_beside(
+            told.framed.data[start : start + int(carried.length[index])]
+        )
         file[index] = BESIDE
     return _places(carried.way + 2, carried.first, carried.length, file, file_offset)
 
 
 def _places(*columns: IntArray) -> Places:
-    return Places(*(column.astype(dtype) for column, dtype in zip(columns, _TYPES.values(), strict=True)))
+    return Places(
+        *(column.astype(dtype) for column, dtype in zip(columns, _TYPES.values(), strict=True))
+    )

@@ -1,4 +1,6 @@
-"""The folder that a store keeps its tables in: readable by its owner alone, and removed with the session, however that ends."""
+"""The folder that a store keeps its tables in: readable by its owner alone, and removed with the
+session, however that ends.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from dcpinspect.temporary import new_folder, remove
 
 
 class Spool:
-    """A new folder in ``parent`` (by default the folder for large temporary files, which ``TMPDIR`` names). ``close`` removes it."""
+    """A new folder in ``parent`` (by default the folder for large temporary files, which ``TMPDIR``
+    names). ``close`` removes it.
+    """
 
     def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
         self.folder = Path(new_folder(parent))
@@ -23,7 +27,8 @@ class Spool:
         return self.folder / name
 
     def put(self, name: str, batch: Any) -> Any:
-        """Writes a record batch as an uncompressed Arrow file; returns it mapped into memory. Raises SpoolError.
+        """Writes a record batch as an uncompressed Arrow file; returns it mapped into memory.
+        Raises SpoolError.
 
         Nothing else writes to the file or shortens it, so reading the mapped batch cannot fail.
         """

@@ -1,8 +1,9 @@
 """Keeps the messages of a reading, so that any of them is at hand while the reading goes on.
 
-One thread fills the store, any number of threads read it. Readers see the rows from ``first_row`` to ``rows`` as they were when they
-looked. Rows never change; only streams of which a limited number of bytes is kept lose rows, the oldest first. Columns lie in the spool,
-mapped into memory; bytes are read again from where the capture has them.
+One thread fills the store, any number of threads read it. Readers see the rows from ``first_row``
+to ``rows`` as they were when they looked. Rows never change; only streams of which a limited number
+of bytes is kept lose rows, the oldest first. Columns lie in the spool, mapped into memory; bytes
+are read again from where the capture has them.
 """
 
 from __future__ import annotations
@@ -48,14 +49,20 @@ if TYPE_CHECKING:
 KEEP = 2 << 30
 """Number of bytes of packets kept of pipes and interfaces by default."""
 PART_ROWS = 1 << 15
-"""Number of messages from which on a part is worth a file of its own; smaller parts wait in memory for others."""
+"""Number of messages from which on a part is worth a file of its own; smaller parts wait in memory
+for others.
+"""
 PARTS_AT_ONCE = 16
-"""Number of parts that one query evaluates a filter on: planning a query takes as long as evaluating it on several parts."""
+"""Number of parts that one query evaluates a filter on: planning a query takes as long as
+evaluating it on several parts.
+"""
 _READ_AT_ONCE = 1 << 12
 """Number of messages whose bytes are read again in one go."""
 _ON_REQUEST = frozenset(column.name for column in ON_REQUEST)
 PART_PLACES = 1 << 17
-"""Number of segments from which on a part is worth a file of its own, even if no message came with them."""
+"""Number of segments from which on a part is worth a file of its own, even if no message came with
+them.
+"""
 
 
 def _is_full(store_part: StorePart) -> bool:
@@ -65,13 +72,20 @@ def _is_full(store_part: StorePart) -> bool:
 def _joined(store_parts: Sequence[StorePart], rests: Sequence[slice], name: str) -> Any:
     """Returns a column of several parts, for a filter.
 
-    Texts stay in dictionaries if possible: a filter by names takes twice the time if every text stands on its own.
+    Texts stay in dictionaries if possible: a filter by names takes twice the time if every text
+    stands on its own.
     """
     arrays = [
-        store_part.column(name, rows_wanted, with_dictionaries=True) for store_part, rows_wanted in zip(store_parts, rests, strict=True)
+        store_part.column(name, rows_wanted, with_dictionaries=True)
+        for store_part, rows_wanted in zip(store_parts, rests, strict=True)
     ]
-    if any(array.type != arrays[0].type for array in arrays):  # because the dictionaries differ in width, or some parts have none
-        arrays = [store_part.column(name, rows_wanted) for store_part, rows_wanted in zip(store_parts, rests, strict=True)]
+    if any(
+        array.type != arrays[0].type for array in arrays
+    ):  # because the dictionaries differ in width, or some parts have none
+        arrays = [
+            store_part.column(name, rows_wanted)
+            for store_part, rows_wanted in zip(store_parts, rests, strict=True)
+        ]
     return pa.chunked_array(arrays)
 
 
@@ -89,7 +103,10 @@ class _View:
             there = f"rows are 1 to {self.rows:,}" if self.rows else "there are no messages"
             raise IndexError(f"row {row}: {there}")
         if row < self.first_row:
-            raise NotKeptError(f"row {row} was dropped; rows from {self.first_row:,} on are kept; keep more, or read a file")
+            raise NotKeptError(
+                f"row {row} was dropped; rows from {self.first_row:,} on are kept; keep more, "
+                "or read a file"
+            )
         return bisect_right(self.first_rows, row) - 1
 
     @property
@@ -99,13 +116,17 @@ class _View:
 
 
 class Store:
-    """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``; ``close`` it when done.
+    """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``;
+    ``close`` it when done.
 
-    Rows are numbered from 1, as in the table ``messages``. Lists of rows are arrays of such numbers.
+    Rows are numbered from 1, as in the table ``messages``. Lists of rows are arrays of such
+    numbers.
     """
 
     def __init__(self, *, keep: int = KEEP, spool: Path | None = None) -> None:
-        """``keep``: number of bytes to keep of pipes and interfaces; ``spool``: the folder in which to make one for temporary files."""
+        """``keep``: number of bytes to keep of pipes and interfaces; ``spool``: the folder in which
+        to make one for temporary files.
+        """
         self._spool = Spool(spool)
         self._originals = Originals(self._spool, keep)
         self._view = _View()
@@ -122,7 +143,12 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -130,20 +156,32 @@ class Store:
         self._view = _View()
         self._spool.close()
 
-    # -- filling: one thread ----------------------------------------------------------------------------
+    # -- filling: one thread
+    # ----------------------------------------------------------------------------
 
     def fill(self, reading: Reading) -> Iterator[MessageBatch]:
-        """Reads to the end; yields each batch once it is kept. Raises SpoolError, and the errors of reading.
+        """Reads to the end; yields each batch once it is kept. Raises SpoolError, and the errors of
+        reading.
 
-        If the reading has a redactor, nobody is told more than its tables allow: neither the batches nor the kept columns tell more.
+        If the reading has a redactor, nobody is told more than its tables allow: neither the
+        batches nor the kept columns tell more.
         """
         self._reading = reading
         for batch in (taken.redacted(reading.redactor) for taken in reading):
-            self._files, self._endpoints, self._collections = batch.files, batch.endpoints, batch.names
+            self._files, self._endpoints, self._collections = (
+                batch.files,
+                batch.endpoints,
+                batch.names,
+            )
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
             yield batch
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
+    def keep(
+        self,
+        packets: PacketBatch | None,
+        chunks: Sequence[StreamChunk],
+        told: Sequence[BriefMessages],
+    ) -> None:
         """Keeps the places of packets, as ``engine.Keeper`` describes."""
         assert self._reading is not None, "fill the store with the reading that it is the keeper of"
         if packets is not None:
@@ -152,9 +190,13 @@ class Store:
             if file.storage == "plain":
                 self._originals.note(packets.file, file.name)
             else:
-                self._originals.copy(packets.file, packets.file_offset, packets.data, is_bounded=self._is_stream)
+                self._originals.copy(
+                    packets.file, packets.file_offset, packets.data, is_bounded=self._is_stream
+                )
                 self._drop()
-        located_bytes = pl.located(chunks, told, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream))
+        located_bytes = pl.located(
+            chunks, told, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream)
+        )
         if len(located_bytes):
             self._waiting.append(located_bytes)
             self._waiting_places += len(located_bytes)
@@ -168,7 +210,9 @@ class Store:
         return joined_places, piece
 
     def _append(self, store_part: StorePart) -> None:
-        """Appends a part. Small parts are joined, neighbours of like size first, so that each message is moved a few times only."""
+        """Appends a part. Small parts are joined, neighbours of like size first, so that each
+        message is moved a few times only.
+        """
         store_parts = [*self._view.parts, store_part]
         while (
             len(store_parts) > 1
@@ -178,7 +222,9 @@ class Store:
         ):
             store_parts[-2:] = [p.joined(store_parts[-2:])]
         if _is_full(store_parts[-1]):
-            first = next(index for index, later_part in enumerate(store_parts) if later_part.name is None)
+            first = next(
+                index for index, later_part in enumerate(store_parts) if later_part.name is None
+            )
             store_parts[first:] = [self._written(later_part) for later_part in store_parts[first:]]
         self._show(store_parts)
 
@@ -186,7 +232,11 @@ class Store:
         name = f"{self._names:08}"
         self._names += 1
         store_part = p.small(store_part)
-        table = self._spool.put(f"{name}.messages", store_part.table) if store_part.rows else store_part.table
+        table = (
+            self._spool.put(f"{name}.messages", store_part.table)
+            if store_part.rows
+            else store_part.table
+        )
         mapped_places = pl.from_batch(self._spool.put(f"{name}.places", store_part.places.batch()))
         return replace(store_part, table=table, places=mapped_places, name=name)
 
@@ -194,7 +244,12 @@ class Store:
         """Forgets the first parts, whose bytes were dropped."""
         store_parts = self._view.parts
         first_kept = next(
-            (index for index, store_part in enumerate(store_parts) if store_part.piece >= self._originals.floor), len(store_parts)
+            (
+                index
+                for index, store_part in enumerate(store_parts)
+                if store_part.piece >= self._originals.floor
+            ),
+            len(store_parts),
         )
         if first_kept:
             self._show(store_parts[first_kept:])
@@ -205,9 +260,12 @@ class Store:
 
     def _show(self, store_parts: Sequence[StorePart]) -> None:
         rows = store_parts[-1].first_row + store_parts[-1].rows - 1 if store_parts else self.rows
-        self._view = _View(tuple(store_parts), tuple(store_part.first_row for store_part in store_parts), rows)
+        self._view = _View(
+            tuple(store_parts), tuple(store_part.first_row for store_part in store_parts), rows
+        )
 
-    # -- looking: any thread ------------------------------------------------------------------------------
+    # -- looking: any thread
+    # ------------------------------------------------------------------------------
 
     @property
     def rows(self) -> int:
@@ -220,72 +278,117 @@ class Store:
         return self._view.first_row
 
     def batches(self, columns: Sequence[str], *, after: int = 0) -> Iterator[Any]:
-        """Yields Arrow record batches of these columns, for all present rows after row ``after``."""
+        """Yields Arrow record batches of these columns, for all present rows after row
+        ``after``.
+        """
         schema = arrow_schema(columns)
         for store_part in self._view.parts:
             rows_wanted = slice(max(0, after + 1 - store_part.first_row), store_part.rows)
             if rows_wanted.start < store_part.rows:
-                yield pa.RecordBatch.from_arrays([self._column(store_part, name, rows_wanted) for name in columns], schema=schema)
+                yield pa.RecordBatch.from_arrays(
+                    [self._column(store_part, name, rows_wanted) for name in columns], schema=schema
+                )
 
     def matching(
-        self, filter_: FilterRows, *, after: int = 0, goes_on: Callable[[float], bool] = lambda _: True
+        self,
+        filter_: FilterRows,
+        *,
+        after: int = 0,
+        goes_on: Callable[[float], bool] = lambda _: True,
     ) -> npt.NDArray[np.uint32 | np.uint64]:
         """Returns the present rows after row ``after`` for which a filter is true.
 
-        ``goes_on`` is called with the share of rows evaluated so far, 0 to 1; if it returns False, InterruptedError is raised.
+        ``goes_on`` is called with the share of rows evaluated so far, 0 to 1; if it returns False,
+        InterruptedError is raised.
         """
         view = self._view
         matches = [np.empty(0, np.int64)]
-        store_parts = [store_part for store_part in view.parts if store_part.first_row + store_part.rows > after + 1]
+        store_parts = [
+            store_part
+            for store_part in view.parts
+            if store_part.first_row + store_part.rows > after + 1
+        ]
         for start in range(0, len(store_parts), PARTS_AT_ONCE):
             if not goes_on(start / len(store_parts)):
                 raise InterruptedError
             neighbours = store_parts[start : start + PARTS_AT_ONCE]
             first = max(after + 1, neighbours[0].first_row)
-            rests = [slice(max(0, first - store_part.first_row), store_part.rows) for store_part in neighbours]
+            rests = [
+                slice(max(0, first - store_part.first_row), store_part.rows)
+                for store_part in neighbours
+            ]
             columns = [
                 pa.chunked_array(
-                    [self._column(store_part, name, rows_wanted) for store_part, rows_wanted in zip(neighbours, rests, strict=True)],
+                    [
+                        self._column(store_part, name, rows_wanted)
+                        for store_part, rows_wanted in zip(neighbours, rests, strict=True)
+                    ],
                     type_of(name),
                 )
                 if name in _ON_REQUEST
                 else _joined(neighbours, rests, name)
                 for name in filter_.filter.columns
             ]
-            matches.append(filter_.numbers(columns, np.arange(first, neighbours[-1].first_row + neighbours[-1].rows)))
+            matches.append(
+                filter_.numbers(
+                    columns, np.arange(first, neighbours[-1].first_row + neighbours[-1].rows)
+                )
+            )
         return np.concatenate(matches).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
 
     def of_vbucket(self, vbucket: int) -> RowNumbers:
-        """Returns the present rows of a vbucket. Ten million messages take 5 ms, for two bytes of each are compared."""
+        """Returns the present rows of a vbucket. Ten million messages take 5 ms, for two bytes of
+        each are compared.
+        """
         rows = [np.empty(0, np.int64)]
         for store_part in self._view.parts:
             numbers = p.numbers(store_part.column("vbucket", slice(None)))
             is_own = numbers.values == vbucket
-            rows.append(store_part.first_row + np.flatnonzero(is_own if numbers.valid is None else is_own & numbers.valid))
+            rows.append(
+                store_part.first_row
+                + np.flatnonzero(is_own if numbers.valid is None else is_own & numbers.valid)
+            )
         return np.concatenate(rows)
 
-    def numbers(self, rows: Sequence[int] | RowNumbers, columns: Sequence[str]) -> list[NumberColumn]:
-        """Returns these columns of integers of these rows without reading any message's bytes; ``_kind`` may be among them.
+    def numbers(
+        self, rows: Sequence[int] | RowNumbers, columns: Sequence[str]
+    ) -> list[NumberColumn]:
+        """Returns these columns of integers of these rows without reading any message's bytes;
+        ``_kind`` may be among them.
 
         Raises IndexError, NotKeptError.
         """
         located_rows = _Found(self._view, rows)
-        return [located_rows.numbers(name, np.uint64 if name == "by_seqno" else np.int64) for name in columns]
+        return [
+            located_rows.numbers(name, np.uint64 if name == "by_seqno" else np.int64)
+            for name in columns
+        ]
 
     def take(self, rows: Sequence[int] | RowNumbers, columns: Sequence[str]) -> Any:
-        """Returns an Arrow record batch of these columns of these rows, in their order. Raises IndexError, NotKeptError."""
+        """Returns an Arrow record batch of these columns of these rows, in their order. Raises
+        IndexError, NotKeptError.
+        """
         located_rows = _Found(self._view, rows)
-        arrays = [self._read_column(located_rows.rows, name) if name in _ON_REQUEST else located_rows.column(name) for name in columns]
+        arrays = [
+            self._read_column(located_rows.rows, name)
+            if name in _ON_REQUEST
+            else located_rows.column(name)
+            for name in columns
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
     def _column(self, store_part: StorePart, name: str, rows: slice) -> Any:
         """Returns a column of some rows of a part."""
         if name in _ON_REQUEST:
-            return self._read_column(store_part.first_row + np.arange(store_part.rows, dtype=np.int64)[rows], name)
+            return self._read_column(
+                store_part.first_row + np.arange(store_part.rows, dtype=np.int64)[rows], name
+            )
         return store_part.column(name, rows)
 
     def _read_column(self, rows: RowNumbers, name: str) -> Any:
-        """Returns a column that is computed from the bytes of the messages, which are read again."""
+        """Returns a column that is computed from the bytes of the messages, which are read
+        again.
+        """
         pieces = []
         for first in range(0, len(rows), _READ_AT_ONCE):
             batch = self.messages(rows[first : first + _READ_AT_ONCE])
@@ -293,21 +396,31 @@ class Store:
         return pa.concat_arrays(pieces) if pieces else pa.array([], type_of(name))
 
     def bytes_of(self, row: int) -> bytes:
-        """Returns the bytes of a message, zeros where the capture lacks some. Raises IndexError, NotKeptError, ChangedCaptureError."""
+        """Returns the bytes of a message, zeros where the capture lacks some. Raises IndexError,
+        NotKeptError, ChangedCaptureError.
+        """
         return self.messages([row]).bytes_of(0)
 
     def annotate(self, row: int) -> Message:
-        """Returns the message with every field explained. Raises the same errors as ``bytes_of``."""
+        """Returns the message with every field explained. Raises the same errors as
+        ``bytes_of``.
+        """
         return self.messages([row]).annotate(0)
 
     def messages(self, rows: Sequence[int] | RowNumbers) -> MessageBatch:
-        """Returns these messages as reading gave them, in this order: for lines, annotations, any format.
+        """Returns these messages as reading gave them, in this order: for lines, annotations, any
+        format.
 
-        Reads their bytes again, all of which are then in memory. Raises IndexError, NotKeptError, ChangedCaptureError.
+        Reads their bytes again, all of which are then in memory. Raises IndexError, NotKeptError,
+        ChangedCaptureError.
         """
         view = self._view
         located_rows = _Found(view, rows)
-        state, length, offset = located_rows.integers("_state"), located_rows.integers("length"), located_rows.integers("stream_offset")
+        state, length, offset = (
+            located_rows.integers("_state"),
+            located_rows.integers("length"),
+            located_rows.integers("stream_offset"),
+        )
         connection, direction = located_rows.integers("connection"), state & p.DIRECTION
         flow = 2 * connection + np.where(state & p.TURNED, 1 - direction, direction)
         missing = located_rows.missing()
@@ -318,15 +431,25 @@ class Store:
         read = self._gathered(located_rows, Wanted(flow, offset, length, start), data)
         for index in np.flatnonzero(~read).tolist():
             target = data.data[int(start[index]) : int(start[index] + length[index])]
-            if self._read(view, int(located_rows.part[index]), int(flow[index]), int(offset[index]), target) + lost[index] != len(target):
+            if self._read(
+                view, int(located_rows.part[index]), int(flow[index]), int(offset[index]), target
+            ) + lost[index] != len(target):
                 raise NotKeptError
         files = located_rows.integers("_file")
         for index in np.flatnonzero(~located_rows.are_same(data, start)).tolist()[:1]:
             frame = int(located_rows.integers("frame")[index])
-            raise ChangedCaptureError(self._files[int(files[index])], None, f"frame {frame} has other bytes than when it was read")
+            raise ChangedCaptureError(
+                self._files[int(files[index])],
+                None,
+                f"frame {frame} has other bytes than when it was read",
+            )
         holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
         settled = Settled(
-            ((state >> p.COLLECTIONS & 3).astype(np.int8), state & p.UNDERLYING != 0, (state >> p.GENERATION).astype(np.int8))
+            (
+                (state >> p.COLLECTIONS & 3).astype(np.int8),
+                state & p.UNDERLYING != 0,
+                (state >> p.GENERATION).astype(np.int8),
+            )
         )
         request_row = located_rows.numbers("request_row")
         has_key, keys = located_rows.given("request_key")
@@ -353,21 +476,32 @@ class Store:
             request_row=request_row,
             request_stream_offset=located_rows.numbers("request_stream_offset"),
             rtt_ns=located_rows.numbers("rtt_ns"),
-            earlier_keys={row: key.encode() for row, key in zip(request_row.values[has_key].tolist(), keys, strict=True)},
-            origin_ns=int(located_rows.integers("time_ns")[0] - located_rows.integers("relative_ns")[0]) if len(located_rows.rows) else 0,
+            earlier_keys={
+                row: key.encode()
+                for row, key in zip(request_row.values[has_key].tolist(), keys, strict=True)
+            },
+            origin_ns=int(
+                located_rows.integers("time_ns")[0] - located_rows.integers("relative_ns")[0]
+            )
+            if len(located_rows.rows)
+            else 0,
             names=self._collections,
             redactor=self._reading.redactor if self._reading is not None else None,
         )
 
     def _gathered(self, located_rows: _Found, wanted: Wanted, data: ByteArray) -> BoolArray:
-        """Reads the messages whose bytes are all in their own part; returns which messages those are."""
+        """Reads the messages whose bytes are all in their own part; returns which messages those
+        are.
+        """
         read = np.zeros(len(located_rows), np.bool_)
         for store_part, rows in located_rows.groups:
             read[rows] = gather(self._originals, store_part.places, wanted.take(rows), data)
         return read
 
     def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:
-        """Fills ``target`` with the stream bytes from ``start`` on, as far as there are any; returns how many there were."""
+        """Fills ``target`` with the stream bytes from ``start`` on, as far as there are any;
+        returns how many there were.
+        """
         end = start + len(target)
         size = 0
         for earlier_part in view.parts[part::-1]:
@@ -376,7 +510,9 @@ class Store:
                 segment_start = max(segment.offset, start)
                 until = min(segment.offset + segment.length, end)
                 self._originals.read(
-                    segment.file, segment.place + segment_start - segment.offset, target[segment_start - start : until - start]
+                    segment.file,
+                    segment.place + segment_start - segment.offset,
+                    target[segment_start - start : until - start],
                 )
                 size += until - segment_start
             if segment_start == start:
@@ -392,11 +528,17 @@ class _Found:
         if len(self.rows):
             view.place_of(int(self.rows.min()))
             view.place_of(int(self.rows.max()))
-        self.part: RowNumbers = np.searchsorted(np.array(view.first_rows, np.int64), self.rows, "right") - 1
+        self.part: RowNumbers = (
+            np.searchsorted(np.array(view.first_rows, np.int64), self.rows, "right") - 1
+        )
         by_part = np.argsort(self.part, kind="stable")
         self._order = np.argsort(by_part, kind="stable")
         bounds = np.flatnonzero(np.diff(self.part[by_part], prepend=-1))
-        self.groups = [(view.parts[int(self.part[run[0]])], run) for run in np.split(by_part, bounds[1:]) if len(run)]
+        self.groups = [
+            (view.parts[int(self.part[run[0]])], run)
+            for run in np.split(by_part, bounds[1:])
+            if len(run)
+        ]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -406,7 +548,10 @@ class _Found:
         if len(self.groups) == 1:
             ((store_part, _),) = self.groups
             return store_part.column(name, self.rows - store_part.first_row)
-        pieces = [store_part.column(name, self.rows[run] - store_part.first_row) for store_part, run in self.groups]
+        pieces = [
+            store_part.column(name, self.rows[run] - store_part.first_row)
+            for store_part, run in self.groups
+        ]
         return pa.concat_arrays(pieces).take(pa.array(self._order)) if pieces else p.no_rows(name)
 
     def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> NumberColumn:
@@ -421,20 +566,34 @@ class _Found:
     def given(self, name: str) -> tuple[RowNumbers, list[Any]]:
         """Returns which of the rows have a value in a sparse column, and those values."""
         array = self.column(name)
-        return np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)), array.drop_null().to_pylist()
+        return np.flatnonzero(
+            array.is_valid().to_numpy(zero_copy_only=False)
+        ), array.drop_null().to_pylist()
 
     def missing(self) -> Missing:
         """Returns the ranges that the capture lacks, each with the index of its row."""
         row_indexes, spans_of = self.given("_missing")
-        ranges = [(index, spans) for index, spans in zip(row_indexes.tolist(), spans_of, strict=True) if spans]
+        ranges = [
+            (index, spans)
+            for index, spans in zip(row_indexes.tolist(), spans_of, strict=True)
+            if spans
+        ]
         missing_ranges = [
-            (index, spans[index_of_span], spans[index_of_span + 1]) for index, spans in ranges for index_of_span in range(0, len(spans), 2)
+            (index, spans[index_of_span], spans[index_of_span + 1])
+            for index, spans in ranges
+            for index_of_span in range(0, len(spans), 2)
         ]
         return Missing(*np.array(missing_ranges, np.int64).reshape(-1, 3).T)
 
     def are_same(self, data: ByteArray, start: RowNumbers) -> BoolArray:
-        """Whether the messages that begin at ``start`` in ``data`` begin with the same header as when they were first read."""
-        same: BoolArray = (data[start] == self.integers("magic")) & (data[start + 1] == self.integers("opcode"))
-        same &= numbers_at(data, start + 8, 4).astype(np.int64) + HEADER_SIZE == self.integers("length")
+        """Whether the messages that begin at ``start`` in ``data`` begin with the same header as
+        when they were first read.
+        """
+        same: BoolArray = (data[start] == self.integers("magic")) & (
+            data[start + 1] == self.integers("opcode")
+        )
+        same &= numbers_at(data, start + 8, 4).astype(np.int64) + HEADER_SIZE == self.integers(
+            "length"
+        )
         same &= numbers_at(data, start + 12, 4).astype(np.int64) == self.integers("opaque")
         return same

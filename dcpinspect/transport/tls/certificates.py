@@ -38,7 +38,10 @@ def _read(data: bytes) -> Certificate:
     since, until = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     try:
         listed = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        names = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
+        names = [
+            *listed.get_values_for_type(x509.DNSName),
+            *map(str, listed.get_values_for_type(x509.IPAddress)),
+        ]
     except x509.ExtensionNotFound:
         names = []
     hosts = tuple(name.lower() for name in names if len(name) <= MOST_NAME)
@@ -46,10 +49,16 @@ def _read(data: bytes) -> Certificate:
 
 
 def host_named(host: str, names: tuple[str, ...]) -> bool:
-    """Returns whether a certificate with these names is one of the host; a star stands for the first label."""
+    """Returns whether a certificate with these names is one of the host; a star stands for the
+    first label.
+    """
     host = host.lower().rstrip(".")
     parent_domain = host.partition(".")[2]
-    return any(name == host or (name.startswith("*.") and name[2:] == parent_domain and bool(parent_domain)) for name in names)
+    return any(
+        name == host
+        or (name.startswith("*.") and name[2:] == parent_domain and bool(parent_domain))
+        for name in names
+    )
 
 
 def _ns(moment: datetime) -> int:

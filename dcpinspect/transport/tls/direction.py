@@ -1,7 +1,7 @@
 """One direction of a TLS connection: cipher text with holes in, plain text with holes out.
 
-After a hole it looks for the next record header. It tries the sequence numbers that the hole may have held until the tag of the record
-verifies. So only the records that the hole hit are lost.
+After a hole it looks for the next record header. It tries the sequence numbers that the hole may
+have held until the tag of the record verifies. So only the records that the hole hit are lost.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ from dcpinspect.transport.tls.tls_records import (
 
 BURST = 200_000
 BYTES_A_TRIAL = 16
-"""A direction starts with ``BURST`` trials, and gets one more for each ``BYTES_A_TRIAL`` bytes that come; trials of long records cost more.
+"""A direction starts with ``BURST`` trials, and gets one more for each ``BYTES_A_TRIAL`` bytes that
+come; trials of long records cost more.
 
-So bytes that look like records everywhere, and records of other keys, cannot hold up a reading. A hole of 4 MiB takes 20,000 trials at
-most.
+So bytes that look like records everywhere, and records of other keys, cannot hold up a reading. A
+hole of 4 MiB takes 20,000 trials at most.
 """
 MOST_INSIDE = 100
 """Greatest number of new handshakes of a connection that are followed."""
@@ -80,7 +81,9 @@ class Direction:
         self.is_lost = False
         """Whether it is unknown where the next record begins, or which number it has."""
         self.wants_keys = False
-        """Whether a new handshake of TLS 1.2 has changed the keys: nothing is opened before ``renew``."""
+        """Whether a new handshake of TLS 1.2 has changed the keys: nothing is opened before
+        ``renew``.
+        """
         self.inside: list[Hello] = []
         """Hellos of new handshakes, which were encrypted, in order."""
         self._about = about
@@ -105,14 +108,18 @@ class Direction:
         self._refused = 0
         self._lost_records = 0
         self._lost_bytes = 0
-        """Counted since the last record that was opened: ``_lost_records``, records known to be lost whole; ``_lost_bytes``, all cipher
-        bytes lost."""
+        """Counted since the last record that was opened: ``_lost_records``, records known to be
+        lost whole; ``_lost_bytes``, all cipher bytes lost.
+        """
         self._is_start = False
         self._has_begun = False
         self._sampled: tuple[int, list[int], int] | None = None
-        """The sample: number of its run, starts of the records in its row, and its place in the row."""
+        """The sample: number of its run, starts of the records in its row, and its place in the
+        row.
+        """
         self.sampled_by = 0
-        """Number of the packet by which there was a sample, or of the last one if there was none."""
+        """Number of the packet by which there was a sample, or of the last one if there was none.
+        """
         self._released = 0
         """Greatest number of a packet that made any of the plain text so far readable."""
         self._records = about.records[number]
@@ -125,9 +132,13 @@ class Direction:
         # What one call of ``open`` makes.
         self._texts: list[bytes] = []
         self._spans: list[tuple[int, int, int, int, int]] = []
-        """For each text: cipher offset of its record, of its first byte, of its record's end; plain offset; size in bytes."""
+        """For each text: cipher offset of its record, of its first byte, of its record's end; plain
+        offset; size in bytes.
+        """
         self._breaks: list[tuple[int, int, int]] = []
-        """For each hole of plain text: number of texts before it, plain offset of its end, size in bytes."""
+        """For each hole of plain text: number of texts before it, plain offset of its end, size in
+        bytes.
+        """
         self._own: list[tuple[int, int]] = []
         """For each record without plain text: cipher offset of its start and of its end."""
 
@@ -137,7 +148,9 @@ class Direction:
         self._suite = suite
 
     def renew(self, keys: Protection | None, suite: Suite) -> None:
-        """Sets the keys of the new handshake; None: they are not known, so nothing more is opened."""
+        """Sets the keys of the new handshake; None: they are not known, so nothing more is
+        opened.
+        """
         self.wants_keys = False
         self.begin([] if keys is None else [keys], suite)
         self._place, self._sequence = 0, 0
@@ -167,7 +180,11 @@ class Direction:
         run = self._runs[0]
         data = run.data
         while self._hello_at + HEADER <= len(data) and data[self._hello_at] in self._in_plain:
-            end = self._hello_at + HEADER + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
+            end = (
+                self._hello_at
+                + HEADER
+                + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
+            )
             if end > len(data):
                 return
             if data[self._hello_at] == ALERT and end == self._hello_at + HEADER + 2:
@@ -179,7 +196,9 @@ class Direction:
 
     @property
     def _in_plain(self) -> tuple[int, ...]:
-        """Types of the records that are in plain text until the first one of another type; a change of ciphers may follow a retry."""
+        """Types of the records that are in plain text until the first one of another type; a change
+        of ciphers may follow a retry.
+        """
         return (HANDSHAKE_RECORD, ALERT, *((CHANGE_CIPHER,) if self._about.server is None else ()))
 
     @property
@@ -196,24 +215,32 @@ class Direction:
         return sum(len(run.data) - run.at for run in self._runs)
 
     def sample(self) -> bytes | None:
-        """Returns a whole, small record of application data from what waits, to find keys by; None if there is none.
+        """Returns a whole, small record of application data from what waits, to find keys by; None
+        if there is none.
 
-        The record is in the second half of its row, since the first records may have the keys of the handshake.
+        The record is in the second half of its row, since the first records may have the keys of
+        the handshake.
         """
         columns = self._columns()
         for run_number, run in enumerate(self._runs):
             rows = whole_records(run.data)
             if rows:
-                sample_row = min(range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0])
+                sample_row = min(
+                    range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0]
+                )
                 self._sampled = run_number, [start for start, _ in rows], sample_row
                 first_ends = run.start + rows[0][1]
-                self.sampled_by = int(columns[5, np.searchsorted(columns[0], first_ends - 1, "right") - 1])
+                self.sampled_by = int(
+                    columns[5, np.searchsorted(columns[0], first_ends - 1, "right") - 1]
+                )
                 return bytes(run.data[slice(*rows[sample_row])])
         self.sampled_by = int(columns[5].max(initial=0))
         return None
 
     def begin_at(self, keys: Tls13, sequence: int) -> None:
-        """Sets the keys, and the number that the sample has under them. What comes before the row of the sample is lost."""
+        """Sets the keys, and the number that the sample has under them. What comes before the row
+        of the sample is lost.
+        """
         assert self._sampled is not None
         self.not_before(self.sampled_by)
         run_number, starts, sample_row = self._sampled
@@ -229,16 +256,23 @@ class Direction:
 
     @property
     def is_tls12(self) -> bool:
-        """Whether what waits can only be TLS 1.2: its records are counted in plain text, as with AES-GCM."""
+        """Whether what waits can only be TLS 1.2: its records are counted in plain text, as with
+        AES-GCM.
+        """
         for run in self._runs:
             rows = whole_records(run.data)
-            counts = [int.from_bytes(run.data[start + HEADER : start + HEADER + 8], "big") for start, _ in rows]
+            counts = [
+                int.from_bytes(run.data[start + HEADER : start + HEADER + 8], "big")
+                for start, _ in rows
+            ]
             if len(rows) > 2 and all(later == earlier + 1 for earlier, later in pairwise(counts)):
                 return True
         return False
 
     def not_before(self, release: int) -> None:
-        """Says which packet made it possible to open what has come. So nothing counts as readable by an earlier packet."""
+        """Says which packet made it possible to open what has come. So nothing counts as readable
+        by an earlier packet.
+        """
         self._released = max(self._released, release)
 
     def open(self, latest: StreamChunk) -> Iterator[StreamChunk]:
@@ -275,7 +309,8 @@ class Direction:
                 return
             if (
                 not RECORD.match(data, record_start)
-                or (size := int.from_bytes(data[record_start + 3 : record_start + 5], "big")) > MOST_RECORD - HEADER
+                or (size := int.from_bytes(data[record_start + 3 : record_start + 5], "big"))
+                > MOST_RECORD - HEADER
             ):
                 self.is_lost = True
                 self._reader.lose()
@@ -339,23 +374,35 @@ class Direction:
         self._records.overhead += len(record)
 
     def _try(self, record: bytes, offset: int) -> tuple[int, bytes] | None:
-        """Tries other sequence numbers, and keys that may have come into use, after a loss; sets both if they fit."""
+        """Tries other sequence numbers, and keys that may have come into use, after a loss; sets
+        both if they fit.
+        """
         assert self._suite is not None
         self._earn(offset + len(record))
         most = self._lost_bytes // (HEADER + 16) + 2 if self._lost_bytes or self.is_lost else 1
-        likely = min(most - 1, int(self._lost_bytes / (self._sizes / self._sealed if self._sealed else 400)))
+        likely = min(
+            most - 1, int(self._lost_bytes / (self._sizes / self._sealed if self._sealed else 400))
+        )
         for chain_index in range(max(0, self._place), len(self._chain)):
             is_same = chain_index == self._place
             first = self._sequence if is_same else 0
             ahead = self._ahead(
-                self._chain[chain_index], record, first, outward(self._lost_records if is_same else 0, likely, min(most, TRIALS))
+                self._chain[chain_index],
+                record,
+                first,
+                outward(self._lost_records if is_same else 0, likely, min(most, TRIALS)),
             )
             if ahead is not None:
                 self._was_handshake = not is_same
                 self._place, self._sequence, self._lost_records = chain_index, first + ahead, ahead
                 return self._chain[chain_index].open(self._sequence, record)
         last = self._chain[-1]
-        if isinstance(last, Tls13) and self._place == len(self._chain) - 1 and self._lost_bytes and self._credit > 0:
+        if (
+            isinstance(last, Tls13)
+            and self._place == len(self._chain) - 1
+            and self._lost_bytes
+            and self._credit > 0
+        ):
             following = last.next()
             ahead = self._ahead(following, record, 0, range(min(most, TRIALS)))
             if ahead is not None:
@@ -365,7 +412,9 @@ class Direction:
         return None
 
     def _earn(self, offset: int) -> None:
-        """Adds trials for the bytes up to an offset. The offset counts, not the chunk in which the bytes came."""
+        """Adds trials for the bytes up to an offset. The offset counts, not the chunk in which the
+        bytes came.
+        """
         self._credit = min(self._credit + max(0, offset - self._earned), BURST * BYTES_A_TRIAL)
         self._earned = max(self._earned, offset)
 
@@ -374,8 +423,12 @@ class Direction:
         assert self._suite is not None
         return BYTES_A_TRIAL * self._suite.trial_cost * (1 + size // 4096)
 
-    def _ahead(self, keys: Protection, record: bytes, first: int, numbers: Iterable[int]) -> int | None:
-        """Returns which of these numbers, counted from ``first``, a record has under some keys; None for none, or if no trials are left."""
+    def _ahead(
+        self, keys: Protection, record: bytes, first: int, numbers: Iterable[int]
+    ) -> int | None:
+        """Returns which of these numbers, counted from ``first``, a record has under some keys;
+        None for none, or if no trials are left.
+        """
         cost = self._cost(len(record))
         for ahead in numbers:
             self._credit -= cost
@@ -401,7 +454,15 @@ class Direction:
             if plain:
                 assert self._suite is not None
                 self._texts.append(plain)
-                self._spans.append((offset, offset + HEADER + self._suite.lead, offset + len(record), self._offset, len(plain)))
+                self._spans.append(
+                    (
+                        offset,
+                        offset + HEADER + self._suite.lead,
+                        offset + len(record),
+                        self._offset,
+                        len(plain),
+                    )
+                )
                 self._offset += len(plain)
             return
         records.overhead += len(record)
@@ -410,12 +471,20 @@ class Direction:
         elif kind == HANDSHAKE_RECORD:
             for message, body in self._reader.feed(plain):
                 self._handshake(message, body)
-        elif kind == CHANGE_CIPHER and not isinstance(self._chain[self._place], Tls13):  # in TLS 1.3 it means nothing
+        elif kind == CHANGE_CIPHER and not isinstance(
+            self._chain[self._place], Tls13
+        ):  # in TLS 1.3 it means nothing
             self.wants_keys = True
 
     def _handshake(self, kind: int, body: bytes) -> None:
-        if kind == CERTIFICATE and self._about.certificate is None and self._about.sides[self.number] == S2C:
-            self._about.certificate = first_certificate(body, has_context=self._about.version == TLS13)
+        if (
+            kind == CERTIFICATE
+            and self._about.certificate is None
+            and self._about.sides[self.number] == S2C
+        ):
+            self._about.certificate = first_certificate(
+                body, has_context=self._about.version == TLS13
+            )
         keys = self._chain[self._place]
         if not isinstance(keys, Tls13):
             hello = hello_of(kind, body) if kind in (CLIENT_HELLO, SERVER_HELLO) else None
@@ -445,26 +514,38 @@ class Direction:
         self._reader.lose()
 
     def _may_be_early(self) -> bool:
-        """Returns whether a record may be early data: before its handshake is over, a client may send what only other keys open."""
+        """Returns whether a record may be early data: before its handshake is over, a client may
+        send what only other keys open.
+        """
         client = self._about.client
         is_first = self._place == 0 and not self._sequence and not self._lost_bytes
-        return is_first and client is not None and EARLY_DATA in client.extensions and self._about.sides[self.number] == C2S
+        return (
+            is_first
+            and client is not None
+            and EARLY_DATA in client.extensions
+            and self._about.sides[self.number] == C2S
+        )
 
     def _lose(self, following: int, run: _CapturedRun) -> None:
-        """Gives up the rest of a run, and the hole behind it, which ends at ``following``: they cannot be read."""
+        """Gives up the rest of a run, and the hole behind it, which ends at ``following``: they
+        cannot be read.
+        """
         unread_bytes = len(run.data) - run.at
         if not unread_bytes and following == run.end:
             return
         self._records.overhead += unread_bytes
         self._lost_bytes += following - run.start - run.at
         self._reader.lose()
-        if self._next_record < following:  # the hole ends after the record whose header says where the next one begins
+        if (
+            self._next_record < following
+        ):  # the hole ends after the record whose header says where the next one begins
             self.is_lost = True
 
     def _end_loss(self) -> None:
         """Makes what was lost before an opened record a hole of the plain text.
 
-        The size is exact if all lost records held application data, whose length the cipher reveals.
+        The size is exact if all lost records held application data, whose length the cipher
+        reveals.
         """
         was_handshake, self._was_handshake = self._was_handshake, False
         if not self._lost_bytes:
@@ -474,15 +555,21 @@ class Direction:
         count, self._lost_records = self._lost_records, 0
         self._records.lost += max(0, count - self._refused)
         self._refused = 0
-        is_first = self._sealed == 1 and self._sequence == 1  # the first record that keys opened, and number 0 under its keys
+        is_first = (
+            self._sealed == 1 and self._sequence == 1
+        )  # the first record that keys opened, and number 0 under its keys
         if is_first or (was_handshake and count <= (self._suite.version == TLS12)):
-            return  # what was lost is handshake: with TLS 1.2 the first record under the keys is handshake, too
+            # what was lost is handshake: with TLS 1.2 the first record under the keys is handshake,
+            # too
+            return
         size = lost - count * (HEADER + self._suite.overhead)
         if count and not size and self._suite.kind != "cbc":
             return  # the records were empty
         size = max(1, size)
         self._offset += size
-        if self._breaks and self._breaks[-1][0] == len(self._texts):  # nothing was read between two holes
+        if self._breaks and self._breaks[-1][0] == len(
+            self._texts
+        ):  # nothing was read between two holes
             size += self._breaks.pop()[2]
         self._breaks.append((len(self._texts), self._offset, size))
 
@@ -494,7 +581,9 @@ class Direction:
         while True:
             match = ANY_RECORD.search(data, offset)
             if match is None:
-                self._step(run, max(run.at, len(data) - 2) if is_last and not self.is_ended else len(data))
+                self._step(
+                    run, max(run.at, len(data) - 2) if is_last and not self.is_ended else len(data)
+                )
                 return False
             offset = match.start()
             if offset + HEADER > len(data):
@@ -536,23 +625,44 @@ class Direction:
         run.at = to
 
     def _chunks(self, latest: StreamChunk) -> Iterator[StreamChunk]:
-        """Yields what this call opened as chunks: one, one more for each hole, which stands before its chunk, and one for the end."""
+        """Yields what this call opened as chunks: one, one more for each hole, which stands before
+        its chunk, and one for the end.
+        """
         columns = self._columns()
         starts = [0, *(text_count for text_count, _, _ in self._breaks)]
         ends = [*starts[1:], len(self._texts)]
         holes = [(0, 0), *((end - size, end) for _, end, size in self._breaks)]
-        pieces = [piece for piece in zip(starts, ends, holes, strict=True) if piece[1] > piece[0] or piece[2][1]]
+        pieces = [
+            piece
+            for piece in zip(starts, ends, holes, strict=True)
+            if piece[1] > piece[0] or piece[2][1]
+        ]
         for start, end, hole in pieces:
             yield self._chunk(columns, start, end, hole, is_end=False, latest=latest)
-        if self.is_ended and not self.wants_keys:  # by itself, since a message may be certain only by the packet of the end
+        if (
+            self.is_ended and not self.wants_keys
+        ):  # by itself, since a message may be certain only by the packet of the end
             yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
         if self._own and latest.places is not None:
-            self._about.own.append(np.unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]]))
+            self._about.own.append(
+                np.unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]])
+            )
         self._segments = [self._kept(columns)]
 
-    def _chunk(self, columns: IntArray, start: int, end: int, hole: tuple[int, int], *, is_end: bool, latest: StreamChunk) -> StreamChunk:
+    def _chunk(
+        self,
+        columns: IntArray,
+        start: int,
+        end: int,
+        hole: tuple[int, int],
+        *,
+        is_end: bool,
+        latest: StreamChunk,
+    ) -> StreamChunk:
         """``hole``: plain offsets of a hole before the texts; (0, 0): there is none."""
-        record, cipher, record_end, plain, size = np.array(self._spans[start:end], np.int64).reshape(-1, 5).T
+        record, cipher, record_end, plain, size = (
+            np.array(self._spans[start:end], np.int64).reshape(-1, 5).T
+        )
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
         offset = int(plain[0]) if len(plain) else hole[1] or self._offset
         if len(plain):
@@ -573,7 +683,9 @@ class Direction:
         carriers = None
         if latest.places is not None and columns.size:
             rows, span = rows_of(columns, record, record_end)
-            carriers = np.stack((plain[span], (plain + size)[span], columns[1, rows], columns[4, rows]))
+            carriers = np.stack(
+                (plain[span], (plain + size)[span], columns[1, rows], columns[4, rows])
+            )
             if is_end and columns.size:
                 behind = offset + len(data)
                 carriers = np.append(carriers, [[behind], [behind], *columns[[1, 4], -1:]], axis=1)
@@ -601,5 +713,7 @@ class Direction:
         if not columns.size:
             return columns
         read_to = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
-        unread_segments: IntArray = columns[:, max(0, int(np.searchsorted(columns[0], read_to, "right")) - 1) :].copy()
+        unread_segments: IntArray = columns[
+            :, max(0, int(np.searchsorted(columns[0], read_to, "right")) - 1) :
+        ].copy()
         return unread_segments

@@ -1,6 +1,7 @@
 """Whether a connection is TLS, judged by the first bytes of its directions.
 
-The verdict depends on the bytes and on the packets that brought them, never on the chunks that they come in.
+The verdict depends on the bytes and on the packets that brought them, never on the chunks that they
+come in.
 """
 
 from __future__ import annotations
@@ -14,10 +15,19 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.transport.chunk import StreamChunk
-from dcpinspect.transport.tls.tls_records import ALERT, ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD
+from dcpinspect.transport.tls.tls_records import (
+    ALERT,
+    ANY_RECORD,
+    HANDSHAKE_RECORD,
+    HEADER,
+    MOST_RECORD,
+    RECORD,
+)
 
 _MOST_HEAD = 2 * MOST_RECORD
-"""Number of bytes of a direction that are looked at in the middle of a stream: two records have to chain there."""
+"""Number of bytes of a direction that are looked at in the middle of a stream: two records have to
+chain there.
+"""
 _START = HEADER + 1
 """Number of bytes that tell how a direction begins."""
 _TAIL = 32
@@ -29,8 +39,9 @@ _NO_COLUMNS: IntArray = np.empty((2, 0), np.int64)
 
 
 FirstHeader = Callable[[ByteArray, bool], int]
-"""Returns the number of bytes that show that one of them may begin a message; 0: none may. The second parameter: the first byte has to
-begin it."""
+"""Returns the number of bytes that show that one of them may begin a message; 0: none may. The
+second parameter: the first byte has to begin it.
+"""
 
 
 def no_header(_: ByteArray, __: bool) -> int:
@@ -76,16 +87,22 @@ class _Head:
         data, base, columns = self.data[: _MOST_HEAD - self.base], self.base, self.columns
         edges = {*columns[0].tolist(), self.end}
         header = first_header(np.frombuffer(data, np.uint8), self.is_start and not base)
-        verdict = (_of_start(data) if self.is_start and not base else None) or _of_middle(data, base, edges, header)
+        verdict = (_of_start(data) if self.is_start and not base else None) or _of_middle(
+            data, base, edges, header
+        )
         if verdict is not None:
             end, is_tls = verdict
             packet_index = int(np.searchsorted(columns[0], base + end - 1, "right")) - 1
-            return _Verdict(int(columns[1, packet_index]) if packet_index >= 0 else self.release, is_tls)
+            return _Verdict(
+                int(columns[1, packet_index]) if packet_index >= 0 else self.release, is_tls
+            )
         self._keep(data)
         return None
 
     def _keep(self, data: bytes) -> None:
-        """Keeps what may still be needed for the verdict: little, for bytes that look like records are rare in other streams."""
+        """Keeps what may still be needed for the verdict: little, for bytes that look like records
+        are rare in other streams.
+        """
         dropped = max(0, min(_record_in(data), len(data) - _TAIL))
         self.base += dropped
         self.data = data[dropped:]
@@ -124,13 +141,17 @@ class Doubt:
     @property
     def held(self) -> int:
         """Number of bytes that it keeps, roughly."""
-        heads = sum(len(head.data) + head.columns.nbytes for head in self._heads if head is not None)
+        heads = sum(
+            len(head.data) + head.columns.nbytes for head in self._heads if head is not None
+        )
         return heads + sum(1000 + len(chunk.data) for chunk in self.chunks)
 
     def judge(self, *, is_last: bool = False) -> list[bool | None]:
-        """Returns for each direction whether it is TLS; None if that is not certain yet. ``is_last``: no more bytes come.
+        """Returns for each direction whether it is TLS; None if that is not certain yet.
+        ``is_last``: no more bytes come.
 
-        A direction is also TLS if it is still uncertain when the other one turns out to be TLS, or if it ended before it was certain.
+        A direction is also TLS if it is still uncertain when the other one turns out to be TLS, or
+        if it ended before it was certain.
         """
         for head in self._heads:
             if head is not None and head.verdict is None:
@@ -145,12 +166,27 @@ class Doubt:
                 if head is not None and held_chunk.offset + len(held_chunk.data) > head.record
             ]
         verdicts = [None if head is None else head.verdict for head in self._heads]
-        proof = min((head_verdict.release for head_verdict in verdicts if head_verdict is not None and head_verdict.is_tls), default=None)
+        proof = min(
+            (
+                head_verdict.release
+                for head_verdict in verdicts
+                if head_verdict is not None and head_verdict.is_tls
+            ),
+            default=None,
+        )
         if proof is None:
             has_ended = [head is not None and head.is_ended for head in self._heads]
-            is_last |= all(is_over or verdict is not None for is_over, verdict in zip(has_ended, verdicts, strict=True))
-            return [False if head_verdict is not None or is_last else None for head_verdict in verdicts]
-        return [head_verdict is None or head_verdict.is_tls or proof < head_verdict.release for head_verdict in verdicts]
+            is_last |= all(
+                is_over or verdict is not None
+                for is_over, verdict in zip(has_ended, verdicts, strict=True)
+            )
+            return [
+                False if head_verdict is not None or is_last else None for head_verdict in verdicts
+            ]
+        return [
+            head_verdict is None or head_verdict.is_tls or proof < head_verdict.release
+            for head_verdict in verdicts
+        ]
 
 
 def _record_in(data: bytes) -> int:
@@ -176,21 +212,31 @@ def _since(chunk: StreamChunk, at: int) -> StreamChunk:
 
 
 def _of_start(data: bytes) -> tuple[int, bool] | None:
-    """Returns the number of bytes that show that a direction begins with a hello or an alert; None if it does not, or is too short.
+    """Returns the number of bytes that show that a direction begins with a hello or an alert; None
+    if it does not, or is too short.
 
-    A framer is certain after the same bytes, so no message is found in them, whenever they are looked at.
+    A framer is certain after the same bytes, so no message is found in them, whenever they are
+    looked at.
     """
     size, is_alert = int.from_bytes(data[3:HEADER], "big"), data[:1] == bytes([ALERT])
-    fits = size == 2 if is_alert else data[:1] == bytes([HANDSHAKE_RECORD]) and 0 < size <= MOST_RECORD - HEADER
-    is_so = fits and len(data) >= _START and data[1] == 3 and data[2] <= 4 and data[HEADER] in _HELLOS
+    fits = (
+        size == 2
+        if is_alert
+        else data[:1] == bytes([HANDSHAKE_RECORD]) and 0 < size <= MOST_RECORD - HEADER
+    )
+    is_so = (
+        fits and len(data) >= _START and data[1] == 3 and data[2] <= 4 and data[HEADER] in _HELLOS
+    )
     return (_START, True) if is_so else None
 
 
 def _of_middle(data: bytes, base: int, edges: set[int], header: int) -> tuple[int, bool] | None:
-    """Returns the number of bytes that decide, and whether it is TLS, in the middle of a stream; None if it is not certain.
+    """Returns the number of bytes that decide, and whether it is TLS, in the middle of a stream;
+    None if it is not certain.
 
-    TLS is shown by two records that chain, or by one that fills the first packets. ``base``: stream offset of the bytes. ``edges``: where
-    packets begin. ``header``: number of bytes that show that it is not TLS; 0: that is not shown.
+    TLS is shown by two records that chain, or by one that fills the first packets. ``base``: stream
+    offset of the bytes. ``edges``: where packets begin. ``header``: number of bytes that show that
+    it is not TLS; 0: that is not shown.
     """
     stop = header or len(data)
     best: int | None = None

@@ -1,4 +1,6 @@
-"""What a TLS handshake says in plain text: hellos, as far as reading needs them (RFC 8446, 4; RFC 5246, 7.4)."""
+"""What a TLS handshake says in plain text: hellos, as far as reading needs them (RFC 8446, 4; RFC
+5246, 7.4).
+"""
 
 from __future__ import annotations
 
@@ -54,15 +56,23 @@ class Hello:
         if len(data) < 5 or data[2]:
             return None
         size = int.from_bytes(data[3:5], "big")
-        return data[5 : 5 + size].decode("ascii", "replace") if len(data) >= 5 + size and size <= MOST_NAME else None
+        return (
+            data[5 : 5 + size].decode("ascii", "replace")
+            if len(data) >= 5 + size and size <= MOST_NAME
+            else None
+        )
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """The protocols that a client offers to speak inside (RFC 7301); one that is not plain text has marks in it."""
+        """The protocols that a client offers to speak inside (RFC 7301); one that is not plain text
+        has marks in it.
+        """
         data = self.extensions.get(_PROTOCOLS, b"")[2:]
         protocols, offset = [], 0
         while offset < len(data):
-            protocols.append(data[offset + 1 : offset + 1 + data[offset]].decode("ascii", "replace"))
+            protocols.append(
+                data[offset + 1 : offset + 1 + data[offset]].decode("ascii", "replace")
+            )
             offset += 1 + data[offset]
         return tuple(protocols)
 
@@ -100,7 +110,9 @@ def _hello(kind: int, body: _Bytes) -> Hello:
 
 
 def first_certificate(body: bytes, *, has_context: bool) -> bytes | None:
-    """Returns the sender's own certificate in a Certificate message; None if there is none. ``has_context``: the message is of TLS 1.3."""
+    """Returns the sender's own certificate in a Certificate message; None if there is none.
+    ``has_context``: the message is of TLS 1.3.
+    """
     data = _Bytes(body)
     try:
         if has_context:

@@ -1,4 +1,6 @@
-"""Searches the keys of a connection whose start is not in the capture: tries secrets and sequence numbers."""
+"""Searches the keys of a connection whose start is not in the capture: tries secrets and sequence
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,12 @@ from dcpinspect.transport.tls.suites import SUITES, Suite, Tls13
 from dcpinspect.transport.tls.tls_records import TLS13
 
 FEW = 1024
-"""Least number of sequence numbers tried with each secret. If that is too much for all, only the newest secrets are tried."""
-SEARCHED = tuple(suite for suite in SUITES.values() if suite.version == TLS13 and suite.kind in ("gcm", "chacha"))
+"""Least number of sequence numbers tried with each secret. If that is too much for all, only the
+newest secrets are tried.
+"""
+SEARCHED = tuple(
+    suite for suite in SUITES.values() if suite.version == TLS13 and suite.kind in ("gcm", "chacha")
+)
 """Cipher suites that are tried."""
 
 
@@ -37,21 +43,36 @@ class Fit:
 
 
 class Search:
-    """The search for one connection. A trial is one secret with one cipher suite and one sequence number."""
+    """The search for one connection. A trial is one secret with one cipher suite and one sequence
+    number.
+    """
 
     def __init__(self) -> None:
         self.known: int | None = None
-        """Number of connections in the key log that have a suitable secret; None if nothing was looked at."""
+        """Number of connections in the key log that have a suitable secret; None if nothing was
+        looked at.
+        """
         self.tried = 0
         """Number of connections whose secrets were tried."""
         self.numbers = 0
         """Sequence numbers below this one were tried with each of these secrets."""
 
     def find(
-        self, candidates: Sequence[CandidateRecord], known_secrets: Iterable[Secrets], suites: Sequence[Suite], *, most: int
+        self,
+        candidates: Sequence[CandidateRecord],
+        known_secrets: Iterable[Secrets],
+        suites: Sequence[Suite],
+        *,
+        most: int,
     ) -> Fit | None:
-        """Returns keys, from the secrets of one known connection, that open one of the records; None for none after ``most`` trials."""
-        known_secrets = [secrets for secrets in known_secrets if any(TRAFFIC[candidate.role] in secrets for candidate in candidates)]
+        """Returns keys, from the secrets of one known connection, that open one of the records;
+        None for none after ``most`` trials.
+        """
+        known_secrets = [
+            secrets
+            for secrets in known_secrets
+            if any(TRAFFIC[candidate.role] in secrets for candidate in candidates)
+        ]
         tried = known_secrets[: max(1, most // (FEW * max(1, len(candidates) * len(suites))))]
         self.known, self.tried = len(known_secrets), len(tried)
         possible_fits = [
@@ -68,14 +89,18 @@ class Search:
                 record = possible_fit.asked.record
                 for sequence in possible_fit.keys.may_have(record, self.numbers, count):
                     if possible_fit.keys.open(sequence, record) is not None:
-                        return Fit(possible_fit.asked, possible_fit.secrets, possible_fit.keys, sequence)
+                        return Fit(
+                            possible_fit.asked, possible_fit.secrets, possible_fit.keys, sequence
+                        )
             self.numbers += count
             most -= count * len(possible_fits)
         return None
 
 
 def outward(known_number: int, likely: int, most: int) -> Iterator[int]:
-    """Yields the number that is known, 0, then the numbers below ``most`` from the likely one outward."""
+    """Yields the number that is known, 0, then the numbers below ``most`` from the likely one
+    outward.
+    """
     yield known_number
     if known_number:
         yield 0

@@ -1,6 +1,8 @@
-"""Secrets of TLS connections, as programs write them to a key log (the NSS key log format, draft-ietf-tls-keylogfile).
+"""Secrets of TLS connections, as programs write them to a key log (the NSS key log format,
+draft-ietf-tls-keylogfile).
 
-Nothing here prints a secret, keeps one in a message, or writes one down. Only ``-w --with-secrets`` asks for secrets as text.
+Nothing here prints a secret, keeps one in a message, or writes one down. Only ``-w --with-secrets``
+asks for secrets as text.
 """
 
 from __future__ import annotations
@@ -29,10 +31,16 @@ TRAFFIC = ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
 _LABELS = {label.encode(): label for label in (MASTER, EARLY, *HANDSHAKE, *TRAFFIC)}
 _HEX = "[0-9A-Fa-f]"
 _SECRET = (
-    rf"(?:{MASTER} {_HEX}{{64}} {_HEX}{{96}}|(?:{'|'.join((EARLY, *HANDSHAKE, *TRAFFIC))}) {_HEX}{{64}} (?:{_HEX}{{64}}|{_HEX}{{96}}))"
+    rf"(?:{MASTER} {_HEX}{{64}} {_HEX}{{96}}|(?:{'|'.join((EARLY, *HANDSHAKE, *TRAFFIC))}) "
+    rf"{_HEX}{{64}} (?:{_HEX}{{64}}|{_HEX}{{96}}))"
 )
-_OTHER = rf"(?:(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+|RSA Session-ID:{_HEX}* Master-Key:{_HEX}+)"
-"""Matches lines with other secrets, which are not needed; also as extract-tls-secrets writes them for Java."""
+_OTHER = (
+    rf"(?:(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+|RSA "
+    rf"Session-ID:{_HEX}* Master-Key:{_HEX}+)"
+)
+"""Matches lines with other secrets, which are not needed; also as extract-tls-secrets writes them
+for Java.
+"""
 _END = r"[ \t\r]*$"
 _SECRETS = rf"^[ \t]*({_SECRET}){_END}"
 _GOOD = rf"^[ \t]*(?:\#|(?:{_SECRET}|{_OTHER}){_END})"
@@ -43,7 +51,8 @@ MOST_CONNECTIONS = 500_000
 """Number of connections whose secrets are kept: the newest ones."""
 MOST_TOLD = 10
 SEARCH = 5_000_000
-"""The default of ``KeyLog.search``: 2 s at most on the machine where it was measured, 1 s with AES."""
+"""The default of ``KeyLog.search``: 2 s at most on the machine where it was measured, 1 s with AES.
+"""
 AGAIN_S = 0.1
 """Least time, in seconds, between two looks at a key log for new lines."""
 _READ = 1 << 24
@@ -57,7 +66,9 @@ Secrets = Mapping[str, bytes]
 
 @cache
 def _lines(pattern: str) -> re.Pattern[bytes]:
-    """Returns the compiled pattern: most readings see no key log, and compiling all three takes 2 ms."""
+    """Returns the compiled pattern: most readings see no key log, and compiling all three takes 2
+    ms.
+    """
     return re.compile(pattern.encode(), re.MULTILINE)
 
 
@@ -72,21 +83,26 @@ class Damage:
 class KeyLog:
     """The secrets of key logs, by the client random of their connection.
 
-    Files are read again when somebody asks for a secret that is not there. Raises CaptureError for a file that cannot be read, or that is
-    no key log.
+    Files are read again when somebody asks for a secret that is not there. Raises CaptureError for
+    a file that cannot be read, or that is no key log.
     """
 
-    def __init__(self, paths: Sequence[str] = (), *, search: int = SEARCH, once: bool = False) -> None:
+    def __init__(
+        self, paths: Sequence[str] = (), *, search: int = SEARCH, once: bool = False
+    ) -> None:
         """``once``: reads the files now, and never again."""
         self.paths = tuple(paths)
         self.search = search
-        """Number of secrets and sequence numbers that are tried for a connection that began before the capture."""
+        """Number of secrets and sequence numbers that are tried for a connection that began before
+        the capture.
+        """
         self.count = 0
         """Number of secrets that were read so far."""
         self.damage: list[Damage] = []
         """The first lines that could not be read."""
         self.dropped = 0
-        """Number of connections whose secrets were dropped because there were more than are kept."""
+        """Number of connections whose secrets were dropped because there were more than are kept.
+        """
         self._secrets: dict[bytes, dict[str, bytes]] = {}
         self._files = [_Followed(path) for path in paths]
         self._looked = 0.0
@@ -94,7 +110,9 @@ class KeyLog:
         self._look()
         for file in self._files:
             if file.is_something_else:
-                raise CaptureError(file.path, None, "has no line of a key log in it", "check the name")
+                raise CaptureError(
+                    file.path, None, "has no line of a key log in it", "check the name"
+                )
         if once:
             self._looked = math.inf
 
@@ -103,7 +121,9 @@ class KeyLog:
         return bool(self._secrets or self._files)
 
     def of(self, client_random: bytes, labels: Sequence[str]) -> Secrets:
-        """Returns the known secrets of a connection, by label; reads the files again if a wanted label is missing."""
+        """Returns the known secrets of a connection, by label; reads the files again if a wanted
+        label is missing.
+        """
         secrets = self._secrets.get(client_random, {})
         if any(label not in secrets for label in labels):
             self.look_again()
@@ -120,8 +140,9 @@ class KeyLog:
             self._look()
 
     def lines(self, used_secrets: Iterable[Secrets]) -> bytes:
-        """Returns the secrets of connections, as ``of`` or ``each`` returned them, as lines of a key log, for callers that were asked to
-        write them."""
+        """Returns the secrets of connections, as ``of`` or ``each`` returned them, as lines of a
+        key log, for callers that were asked to write them.
+        """
         used_ids = {id(secrets) for secrets in used_secrets}
         return b"".join(
             f"{label} {client_random.hex()} {secret.hex()}\n".encode()
@@ -134,13 +155,19 @@ class KeyLog:
         """Adds lines of a secrets block of a pcapng file."""
         for match in _lines(_SECRETS).finditer(text):
             label, client_random, secret = match[1].split(b" ")
-            self._keep(_LABELS[label], bytes.fromhex(client_random.decode()), bytes.fromhex(secret.decode()))
+            self._keep(
+                _LABELS[label],
+                bytes.fromhex(client_random.decode()),
+                bytes.fromhex(secret.decode()),
+            )
 
     def _keep(self, label: str, client_random: bytes, secret: bytes) -> None:
         secrets = self._secrets.get(client_random)
         if secrets is None:
             if len(self._secrets) >= MOST_CONNECTIONS:
-                oldest = list(islice(self._secrets, 1 + MOST_CONNECTIONS // 10))  # many at once: a dict is slow to find its first key
+                oldest = list(
+                    islice(self._secrets, 1 + MOST_CONNECTIONS // 10)
+                )  # many at once: a dict is slow to find its first key
                 for old_random in oldest:
                     del self._secrets[old_random]
                 self.dropped += len(oldest)
@@ -159,12 +186,17 @@ class KeyLog:
                 file.is_key_log = file.is_key_log or _lines(_GOOD).search(lines) is not None
                 if len(self.damage) < MOST_TOLD:
                     damaged = islice(_lines(_DAMAGE).finditer(lines), MOST_TOLD - len(self.damage))
-                    self.damage += [Damage(file.path, number + lines.count(b"\n", 0, match.start())) for match in damaged]
+                    self.damage += [
+                        Damage(file.path, number + lines.count(b"\n", 0, match.start()))
+                        for match in damaged
+                    ]
         self._looked = time.monotonic()
 
 
 def of_point(name: str) -> tuple[str | None, str]:
-    """Returns the capture point and the path in ``POINT=FILE``; no point if the whole name is a path."""
+    """Returns the capture point and the path in ``POINT=FILE``; no point if the whole name is a
+    path.
+    """
     point, sign, path = name.partition("=")
     return (point, path) if sign and point and not os.path.lexists(name) else (None, name)
 
@@ -172,18 +204,23 @@ def of_point(name: str) -> tuple[str | None, str]:
 def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
     """Yields the key logs at a path: the path itself, or all in a folder.
 
-    Each comes with the names of capture points that it may belong to; None: all points. ``POINT.log`` and everything in ``POINT/`` belong
-    to that point. Hidden files are left out.
+    Each comes with the names of capture points that it may belong to; None: all points.
+    ``POINT.log`` and everything in ``POINT/`` belong to that point. Hidden files are left out.
     """
     if not os.path.isdir(path):
         yield path, None
         return
     for folder, folders, names in os.walk(path):
-        folders[:] = sorted(folder_name for folder_name in folders if not folder_name.startswith("."))
+        folders[:] = sorted(
+            folder_name for folder_name in folders if not folder_name.startswith(".")
+        )
         inside = Path(folder).relative_to(path)
         for name in sorted(file_name for file_name in names if not file_name.startswith(".")):
             within = [str(ancestor) for ancestor in (inside, *inside.parents) if ancestor.parts]
-            yield os.path.join(folder, name), [str(inside / name), os.path.splitext(str(inside / name))[0], *within]
+            yield (
+                os.path.join(folder, name),
+                [str(inside / name), os.path.splitext(str(inside / name))[0], *within],
+            )
 
 
 class DefaultSecrets:
@@ -197,7 +234,9 @@ class DefaultSecrets:
         self._keys = KeyLog()
 
     def choose(self, names: Sequence[str]) -> KeyLog:
-        """Has readings use these key logs, and those in these folders, of all capture points. Raises CaptureError."""
+        """Has readings use these key logs, and those in these folders, of all capture points.
+        Raises CaptureError.
+        """
         self.names = names
         self._keys = KeyLog([file for name in names for file, _ in files_of(of_point(name)[1])])
         return self._keys
@@ -208,7 +247,9 @@ class DefaultSecrets:
         return self._keys.paths
 
     def open(self) -> KeyLog:
-        """Returns the secrets. Secrets of named files are shared by all readings, because a pipe can only be read once."""
+        """Returns the secrets. Secrets of named files are shared by all readings, because a pipe
+        can only be read once.
+        """
         keys = self._keys if self._keys.paths else KeyLog()
         keys.search = self.search
         return keys
@@ -234,9 +275,11 @@ class _Followed:
         return not self.is_key_log and (self._line > 1 or len(self._rest) > _LONGEST // 4)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yields the lines that have come by now, many at a time, with the number of the first; at last also a whole line without an end.
+        """Yields the lines that have come by now, many at a time, with the number of the first; at
+        last also a whole line without an end.
 
-        Raises CaptureError if the file cannot be read the first time. Later it may be away for a while, or begin anew.
+        Raises CaptureError if the file cannot be read the first time. Later it may be away for a
+        while, or begin anew.
         """
         if self._is_over:
             return
@@ -244,12 +287,21 @@ class _Followed:
             yield from self._lines()
         except OSError as error:
             if self._file is None:
-                raise CaptureError(self.path, None, f"the key log cannot be read ({error.strerror})", "check the name") from error
+                raise CaptureError(
+                    self.path,
+                    None,
+                    f"the key log cannot be read ({error.strerror})",
+                    "check the name",
+                ) from error
             self._file = (0, 0)  # another file may come under this name
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         about = os.stat(self.path)
-        if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode) or _is_open_pipe(self.path, about.st_mode)):
+        if not (
+            stat.S_ISREG(about.st_mode)
+            or stat.S_ISDIR(about.st_mode)
+            or _is_open_pipe(self.path, about.st_mode)
+        ):
             raise OSError(errno.EINVAL, "it is no file")  # opening it may wait forever
         with Path(self.path).open("rb", buffering=0) as file:
             self._is_over = not file.seekable()
@@ -272,7 +324,9 @@ class _Followed:
 
 
 def _is_open_pipe(path: str, mode: int) -> bool:
-    """Returns whether somebody writes to a pipe, as with ``<(command)``; a pipe with a name may have no writer."""
+    """Returns whether somebody writes to a pipe, as with ``<(command)``; a pipe with a name may
+    have no writer.
+    """
     return stat.S_ISFIFO(mode) and path.startswith(("/dev/", "/proc/"))
 
 

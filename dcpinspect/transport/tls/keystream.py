@@ -1,6 +1,8 @@
-"""One byte of the key stream under many sequence numbers at once: some 10 million a second with AES, 3 million with ChaCha20.
+"""One byte of the key stream under many sequence numbers at once: some 10 million a second with
+AES, 3 million with ChaCha20.
 
-Opening a record takes 100 times as long. So a search for the sequence number of a record tries this byte first.
+Opening a record takes 100 times as long. So a search for the sequence number of a record tries this
+byte first.
 """
 
 from __future__ import annotations
@@ -16,12 +18,19 @@ AT_ONCE = 8192
 _CONSTANT = np.frombuffer(b"expand 32-byte k", "<u4")
 
 
-def aes_bytes(key: bytes, iv: bytes, first: int, count: int, *, head: bytes, counter: int, at: int) -> ByteArray:
-    """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of the encrypted block with a counter.
+def aes_bytes(
+    key: bytes, iv: bytes, first: int, count: int, *, head: bytes, counter: int, at: int
+) -> ByteArray:
+    """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of the
+    encrypted block with a counter.
 
     ``head``: what stands before the nonce of 12 bytes; the counter fills the rest of the block.
     """
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # deferred: only TLS needs it
+    from cryptography.hazmat.primitives.ciphers import (
+        Cipher,
+        algorithms,
+        modes,
+    )  # deferred: only TLS needs it
 
     blocks = np.empty((count, 16), np.uint8)
     start = len(head)
@@ -33,8 +42,12 @@ def aes_bytes(key: bytes, iv: bytes, first: int, count: int, *, head: bytes, cou
     return np.frombuffer(encryptor.update(blocks.data), np.uint8)[at::16]
 
 
-def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int, at: int) -> ByteArray:
-    """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of a block of ChaCha20 (RFC 8439, 2.3)."""
+def chacha_bytes(
+    key: bytes, iv: bytes, first: int, count: int, *, counter: int, at: int
+) -> ByteArray:
+    """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of a block of
+    ChaCha20 (RFC 8439, 2.3).
+    """
     start = np.empty((16, count), np.uint32)
     start[:4] = _CONSTANT[:, np.newaxis]
     start[4:12] = np.frombuffer(key, "<u4")[:, np.newaxis]
@@ -60,11 +73,15 @@ def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int,
         quarter_rounds(a, b, c, d)
         b, c, d = b[[3, 0, 1, 2]], c[[2, 3, 0, 1]], d[[1, 2, 3, 0]]
     word, byte_in_word = divmod(at, 4)
-    key_bytes: ByteArray = (((a, b, c, d)[word // 4][word % 4] + start[word]) >> np.uint32(8 * byte_in_word)).astype(np.uint8)
+    key_bytes: ByteArray = (
+        ((a, b, c, d)[word // 4][word % 4] + start[word]) >> np.uint32(8 * byte_in_word)
+    ).astype(np.uint8)
     return key_bytes
 
 
 def _ends_of_nonces(iv: bytes, first: int, count: int) -> ByteArray:
     """Returns the last 8 bytes of the nonces, which differ (RFC 8446, 5.3)."""
-    numbers = np.arange(first, first + count, dtype=np.uint64) ^ np.uint64(int.from_bytes(iv[4:], "big"))
+    numbers = np.arange(first, first + count, dtype=np.uint64) ^ np.uint64(
+        int.from_bytes(iv[4:], "big")
+    )
     return numbers.astype(">u8").view(np.uint8).reshape(count, 8)

@@ -1,10 +1,12 @@
-"""The stage between reassembly and framing: for TLS connections with known secrets, framing gets plain text.
+"""The stage between reassembly and framing: for TLS connections with known secrets, framing gets
+plain text.
 
-Chunks of cipher text with holes become chunks of plain text with holes. Offsets are those of the plain text; packets and times stay those
-of the bytes on the wire. What cannot be opened becomes a hole. Connections without TLS, and those without secrets, pass unchanged.
+Chunks of cipher text with holes become chunks of plain text with holes. Offsets are those of the
+plain text; packets and times stay those of the bytes on the wire. What cannot be opened becomes a
+hole. Connections without TLS, and those without secrets, pass unchanged.
 
-``doubt`` finds out which connections are TLS; ``talk`` finds their keys; ``direction`` opens the records. Without any secret everything
-passes unchanged, and is only looked at.
+``doubt`` finds out which connections are TLS; ``talk`` finds their keys; ``direction`` opens the
+records. Without any secret everything passes unchanged, and is only looked at.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
     from dcpinspect.transport.tls.talk import Talk
 
 MOST_FOR_KEYS = 32 << 20
-"""Greatest number of bytes, over all connections, that wait for secrets which the key log does not have yet. Then the first connection
-waits no longer."""
+"""Greatest number of bytes, over all connections, that wait for secrets which the key log does not
+have yet. Then the first connection waits no longer.
+"""
 MOST_IN_DOUBT = 32 << 20
-"""Greatest number of bytes, over all connections, kept until it is certain whether they are TLS. Then the first connection passes
-unchanged."""
+"""Greatest number of bytes, over all connections, kept until it is certain whether they are TLS.
+Then the first connection passes unchanged.
+"""
 
 
 class TlsStage:
@@ -47,10 +51,16 @@ class TlsStage:
         """Connections that pass unchanged."""
         self._seen = keys.count  # number of secrets when what waits was last looked at
         self.left = [0, 0]
-        """By direction: ``overhead`` of connections that have left, with the bytes that they still held back."""
+        """By direction: ``overhead`` of connections that have left, with the bytes that they still
+        held back.
+        """
 
-    def plain(self, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterator[StreamChunk]:
-        """Yields what framing is to see of the chunks; with the last chunks, also of those that were held back."""
+    def plain(
+        self, chunks: Iterable[StreamChunk], *, is_last: bool = False
+    ) -> Iterator[StreamChunk]:
+        """Yields what framing is to see of the chunks; with the last chunks, also of those that
+        were held back.
+        """
         doubted: dict[int, Doubt] = {}
         news: dict[int, list[StreamChunk]] = {}
         for chunk in chunks:
@@ -83,7 +93,9 @@ class TlsStage:
         for number, fed in news.items():
             yield from self._fed(number, fed)
         yield from self._again()
-        for number, talk in [*self._talks.items()] if is_last or self._shared.waiting > MOST_FOR_KEYS else ():
+        for number, talk in (
+            [*self._talks.items()] if is_last or self._shared.waiting > MOST_FOR_KEYS else ()
+        ):
             if not is_last and self._shared.waiting <= MOST_FOR_KEYS:
                 break
             if is_last or talk.is_waiting:
@@ -99,11 +111,20 @@ class TlsStage:
             del self._doubts[number]
             about = self.connections[number] = TlsConnection()
             plain_sides = frozenset(side for side in (C2S, S2C) if is_tls[side] is False)
-            self._talks[number] = Talk(about, self._keys, self._shared, plain_sides, is_watched=doubt.is_watched)
+            self._talks[number] = Talk(
+                about, self._keys, self._shared, plain_sides, is_watched=doubt.is_watched
+            )
             yield from self._fed(number, doubt.chunks)
         else:
-            held, doubt.chunks = doubt.chunks, [chunk for chunk in doubt.chunks if is_tls[chunk.direction] is None]
-            yield from () if doubt.is_watched else (chunk for chunk in held if is_tls[chunk.direction] is False)
+            held, doubt.chunks = (
+                doubt.chunks,
+                [chunk for chunk in doubt.chunks if is_tls[chunk.direction] is None],
+            )
+            yield from (
+                ()
+                if doubt.is_watched
+                else (chunk for chunk in held if is_tls[chunk.direction] is False)
+            )
             if None not in is_tls or (doubt.is_watched and False in is_tls):
                 del self._doubts[number]
                 self.plain_ones.add(number)
@@ -139,9 +160,17 @@ class TlsStage:
             self.connections.pop(number, None)
             talk, doubt = self._talks.pop(number, None), self._doubts.pop(number, None)
             self._doubted -= 0 if doubt is None else doubt.held
-            held = talk.held() if talk is not None else [] if doubt is None or doubt.is_watched else doubt.chunks
+            held = (
+                talk.held()
+                if talk is not None
+                else []
+                if doubt is None or doubt.is_watched
+                else doubt.chunks
+            )
             for chunk in held:
-                self.left[chunk.direction] += len(chunk.data) - sum(end - start for start, end in chunk.holes)
+                self.left[chunk.direction] += len(chunk.data) - sum(
+                    end - start for start, end in chunk.holes
+                )
 
     def text(self, connection: int) -> str | None:
         """Returns ``TlsConnection.text`` of a connection; None without TLS."""
@@ -152,7 +181,9 @@ class TlsStage:
     def is_plain(self) -> bool:
         """Whether everything passes unchanged: nothing is held back, and no secret is in use."""
         is_held = self._talks or any(not doubt.is_watched for doubt in self._doubts.values())
-        return not is_held and not any(about.is_open or about.secrets for about in self.connections.values())
+        return not is_held and not any(
+            about.is_open or about.secrets for about in self.connections.values()
+        )
 
     @property
     def has_keys(self) -> bool:
@@ -160,13 +191,20 @@ class TlsStage:
         return bool(self._keys)
 
     def overhead(self, connection: int, direction: int) -> int:
-        """Returns the cipher bytes of a direction, among those in chunks so far, that are no plain text."""
+        """Returns the cipher bytes of a direction, among those in chunks so far, that are no plain
+        text.
+        """
         about = self.connections.get(connection)
-        return 0 if about is None or not about.is_open or about.is_misfit else about.records[direction].overhead
+        return (
+            0
+            if about is None or not about.is_open or about.is_misfit
+            else about.records[direction].overhead
+        )
 
     def unread(self, connection: int, direction: int) -> int:
-        """Returns the cipher bytes of a direction that are no plain text, if its connection's secrets are wrong and there is no plain text;
-        else 0."""
+        """Returns the cipher bytes of a direction that are no plain text, if its connection's
+        secrets are wrong and there is no plain text; else 0.
+        """
         about = self.connections.get(connection)
         return about.records[direction].overhead if about is not None and about.is_misfit else 0
 
@@ -178,6 +216,7 @@ class Shared:
     waiting: int = 0
     """Number of bytes that all connections hold back."""
     randoms: set[bytes] = field(default_factory=set)
-    """Client randoms of connections that were opened: other connections hardly have their secrets."""
+    """Client randoms of connections that were opened: other connections hardly have their secrets.
+    """
     in_vain: int = 0
     """Number of connections whose keys were searched for in vain."""

@@ -1,4 +1,6 @@
-"""How records of TLS are protected: cipher suites, the keys that secrets give, and opening a record (RFC 5246, 8446, 5288, 7905, 7366)."""
+"""How records of TLS are protected: cipher suites, the keys that secrets give, and opening a record
+(RFC 5246, 8446, 5288, 7905, 7366).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Suite:
 
     @property
     def overhead(self) -> int:
-        """Bytes of a record in addition to its plain text and its header; for CBC the least number."""
+        """Bytes of a record in addition to its plain text and its header; for CBC the least
+        number.
+        """
         if self.version == TLS13:
             return _tag(self.kind) + 1
         if self.kind == "cbc":
@@ -40,15 +44,18 @@ class Suite:
 
     @property
     def lead(self) -> int:
-        """Bytes of a record between its header and its encrypted plain text, which has the length of the plain text: the nonce of TLS
-        1.2."""
+        """Bytes of a record between its header and its encrypted plain text, which has the length
+        of the plain text: the nonce of TLS 1.2.
+        """
         if self.version == TLS13:
             return 0
         return {"cbc": 16, "chacha": 0}.get(self.kind, 8)
 
     @property
     def trial_cost(self) -> int:
-        """Time to find out that a record has another number, as a multiple of the time with AES-GCM, which is 1 us."""
+        """Time to find out that a record has another number, as a multiple of the time with
+        AES-GCM, which is 1 us.
+        """
         return {"cbc": 20, "ccm": 5, "ccm8": 5}.get(self.kind, 1)
 
     @property
@@ -76,20 +83,32 @@ def _suites() -> dict[int, Suite]:
         ("RSA", 0x009C), ("DHE_RSA", 0x009E), ("ECDHE_ECDSA", 0xC02B), ("ECDHE_RSA", 0xC02F),
     ):  # fmt: skip
         suites[number] = Suite(f"TLS_{name}_WITH_AES_128_GCM_SHA256", TLS12, "gcm", 16, "sha256")
-        suites[number + 1] = Suite(f"TLS_{name}_WITH_AES_256_GCM_SHA384", TLS12, "gcm", 32, "sha384")
+        suites[number + 1] = Suite(
+            f"TLS_{name}_WITH_AES_256_GCM_SHA384", TLS12, "gcm", 32, "sha384"
+        )
     for name, number in (("ECDHE_RSA", 0xCCA8), ("ECDHE_ECDSA", 0xCCA9), ("DHE_RSA", 0xCCAA)):
-        suites[number] = Suite(f"TLS_{name}_WITH_CHACHA20_POLY1305_SHA256", TLS12, "chacha", 32, "sha256")
+        suites[number] = Suite(
+            f"TLS_{name}_WITH_CHACHA20_POLY1305_SHA256", TLS12, "chacha", 32, "sha256"
+        )
     for name, small, large, small2, large2 in (
         ("RSA", 0x002F, 0x0035, 0x003C, 0x003D),
         ("DHE_RSA", 0x0033, 0x0039, 0x0067, 0x006B),
         ("ECDHE_ECDSA", 0xC009, 0xC00A, 0xC023, 0xC024),
         ("ECDHE_RSA", 0xC013, 0xC014, 0xC027, 0xC028),
     ):
-        suites[small] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA", TLS12, "cbc", 16, "sha256", "sha1")
-        suites[large] = Suite(f"TLS_{name}_WITH_AES_256_CBC_SHA", TLS12, "cbc", 32, "sha256", "sha1")
-        suites[small2] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA256", TLS12, "cbc", 16, "sha256", "sha256")
+        suites[small] = Suite(
+            f"TLS_{name}_WITH_AES_128_CBC_SHA", TLS12, "cbc", 16, "sha256", "sha1"
+        )
+        suites[large] = Suite(
+            f"TLS_{name}_WITH_AES_256_CBC_SHA", TLS12, "cbc", 32, "sha256", "sha1"
+        )
+        suites[small2] = Suite(
+            f"TLS_{name}_WITH_AES_128_CBC_SHA256", TLS12, "cbc", 16, "sha256", "sha256"
+        )
         last = "sha384" if name.startswith("EC") else "sha256"
-        suites[large2] = Suite(f"TLS_{name}_WITH_AES_256_CBC_{last.upper()}", TLS12, "cbc", 32, last, last)
+        suites[large2] = Suite(
+            f"TLS_{name}_WITH_AES_256_CBC_{last.upper()}", TLS12, "cbc", 32, last, last
+        )
     return suites
 
 
@@ -107,7 +126,9 @@ class Protection(Protocol):
     """The keys of one direction, until they change."""
 
     def open(self, sequence: int, record: bytes) -> OpenedRecord | None:
-        """Opens a whole record with its header; returns None if it has another number or other keys."""
+        """Opens a whole record with its header; returns None if it has another number or other
+        keys.
+        """
 
 
 class Tls13:
@@ -134,7 +155,8 @@ class Tls13:
         return (last[0], plain[:-1]) if last else (0, b"")
 
     def may_have(self, record: bytes, first: int, count: int) -> list[int]:
-        """Returns the sequence numbers, of ``count`` from ``first`` on, under which a record would end with a content type or padding.
+        """Returns the sequence numbers, of ``count`` from ``first`` on, under which a record would
+        end with a content type or padding.
 
         One in 64 does so by chance; the other numbers need not be tried.
         """
@@ -146,15 +168,24 @@ class Tls13:
         if self.suite.kind == "chacha":
             stream = keystream.chacha_bytes(*key_and_range, counter=1 + block[0], at=block[1])
         elif self.suite.kind == "gcm":
-            stream = keystream.aes_bytes(*key_and_range, head=b"", counter=2 + block[0], at=block[1])
+            stream = keystream.aes_bytes(
+                *key_and_range, head=b"", counter=2 + block[0], at=block[1]
+            )
         else:
-            stream = keystream.aes_bytes(*key_and_range, head=b"\2", counter=1 + block[0], at=block[1])
-        sequence_numbers: list[int] = (first + np.flatnonzero(_MAY_END[stream ^ record[5 + last_byte]])).tolist()
+            stream = keystream.aes_bytes(
+                *key_and_range, head=b"\2", counter=1 + block[0], at=block[1]
+            )
+        sequence_numbers: list[int] = (
+            first + np.flatnonzero(_MAY_END[stream ^ record[5 + last_byte]])
+        ).tolist()
         return sequence_numbers
 
     def next(self) -> Tls13:
         """Returns the keys after a KeyUpdate."""
-        return Tls13(expand_label(self.secret, "traffic upd", self.suite.secret_bytes, self.suite.hash), self.suite)
+        return Tls13(
+            expand_label(self.secret, "traffic upd", self.suite.secret_bytes, self.suite.hash),
+            self.suite,
+        )
 
 
 class Aead12:
@@ -172,7 +203,11 @@ class Aead12:
         size = len(record) - 5 - explicit - _tag(self.suite.kind)
         if size < 0:
             return None
-        nonce = self._iv + record[5:13] if explicit else (self._iv_number ^ sequence).to_bytes(12, "big")
+        nonce = (
+            self._iv + record[5:13]
+            if explicit
+            else (self._iv_number ^ sequence).to_bytes(12, "big")
+        )
         about = sequence.to_bytes(8, "big") + record[:3] + size.to_bytes(2, "big")
         try:
             return record[0], self._open(nonce, record[5 + explicit :], about)
@@ -181,9 +216,13 @@ class Aead12:
 
 
 class Cbc12:
-    """The keys of TLS 1.2 records with AES-CBC and an HMAC, which is computed before or after the encryption."""
+    """The keys of TLS 1.2 records with AES-CBC and an HMAC, which is computed before or after the
+    encryption.
+    """
 
-    def __init__(self, key: bytes, mac_key: bytes, suite: Suite, *, encrypts_then_macs: bool) -> None:
+    def __init__(
+        self, key: bytes, mac_key: bytes, suite: Suite, *, encrypts_then_macs: bool
+    ) -> None:
         self.suite = suite
         self._key = key
         self._mac_key = mac_key
@@ -209,7 +248,9 @@ class Cbc12:
             if len(plain) < self._mac_bytes:
                 return None
             plain, mac = plain[: -self._mac_bytes], plain[-self._mac_bytes :]
-            if not hmac.compare_digest(self._mac(head + len(plain).to_bytes(2, "big") + plain), mac):
+            if not hmac.compare_digest(
+                self._mac(head + len(plain).to_bytes(2, "big") + plain), mac
+            ):
                 return None
         return record[0], plain
 
@@ -224,12 +265,22 @@ class Cbc12:
 
 
 def tls12_keys(
-    master: bytes, client_random: bytes, server_random: bytes, suite: Suite, *, encrypts_then_macs: bool
+    master: bytes,
+    client_random: bytes,
+    server_random: bytes,
+    suite: Suite,
+    *,
+    encrypts_then_macs: bool,
 ) -> tuple[Protection, Protection]:
     """Returns the keys of both directions, ``C2S`` and ``S2C`` (RFC 5246, 6.3)."""
     mac = _HASH_BYTES[suite.mac] if suite.kind == "cbc" else 0
     iv = 0 if suite.kind == "cbc" else 12 if suite.kind == "chacha" else 4
-    block = prf(master, b"key expansion" + server_random + client_random, 2 * (mac + suite.key_bytes + iv), suite.hash)
+    block = prf(
+        master,
+        b"key expansion" + server_random + client_random,
+        2 * (mac + suite.key_bytes + iv),
+        suite.hash,
+    )
     key_pieces, offset = [], 0
     for size in (mac, mac, suite.key_bytes, suite.key_bytes, iv, iv):
         key_pieces.append(block[offset : offset + size])
@@ -237,7 +288,12 @@ def tls12_keys(
 
     def side(number: int) -> Protection:
         if suite.kind == "cbc":
-            return Cbc12(key_pieces[2 + number], key_pieces[number], suite, encrypts_then_macs=encrypts_then_macs)
+            return Cbc12(
+                key_pieces[2 + number],
+                key_pieces[number],
+                suite,
+                encrypts_then_macs=encrypts_then_macs,
+            )
         return Aead12(key_pieces[2 + number], key_pieces[4 + number], suite)
 
     return side(0), side(1)
@@ -264,7 +320,11 @@ def expand_label(secret: bytes, label: str, size: int, name: str) -> bytes:
 
 
 def _aead(suite: Suite, key: bytes) -> Callable[[bytes, bytes, bytes], bytes]:
-    from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305  # deferred: only TLS needs it
+    from cryptography.hazmat.primitives.ciphers.aead import (
+        AESCCM,
+        AESGCM,
+        ChaCha20Poly1305,
+    )  # deferred: only TLS needs it
 
     if suite.kind == "gcm":
         return AESGCM(key).decrypt

@@ -7,7 +7,14 @@ from collections.abc import Collection, Iterable, Iterator
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.direction import Direction
-from dcpinspect.transport.tls.handshake import CERTIFICATE, CLIENT_HELLO, SERVER_HELLO, Hello, first_certificate, hello_of
+from dcpinspect.transport.tls.handshake import (
+    CERTIFICATE,
+    CLIENT_HELLO,
+    SERVER_HELLO,
+    Hello,
+    first_certificate,
+    hello_of,
+)
 from dcpinspect.transport.tls.key_search import SEARCHED, CandidateRecord, Fit, Search
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
 from dcpinspect.transport.tls.stage import Shared
@@ -24,10 +31,17 @@ class Talk:
     """One TLS connection."""
 
     def __init__(
-        self, about: TlsConnection, keys: KeyLog, shared: Shared, plain_sides: Collection[int] = (), *, is_watched: bool = False
+        self,
+        about: TlsConnection,
+        keys: KeyLog,
+        shared: Shared,
+        plain_sides: Collection[int] = (),
+        *,
+        is_watched: bool = False,
     ) -> None:
-        """``plain_sides``: directions that pass unchanged. ``is_watched``: both pass unchanged, because there were no secrets when it
-        began."""
+        """``plain_sides``: directions that pass unchanged. ``is_watched``: both pass unchanged,
+        because there were no secrets when it began.
+        """
         self._about = about
         self._plain_sides = plain_sides
         self.is_watched = is_watched
@@ -35,7 +49,9 @@ class Talk:
         self._shared = shared
         self._sides = (Direction(C2S, about), Direction(S2C, about))
         self._raw: list[StreamChunk] = []
-        """The chunks as they came, until it is known that they can be opened; empty if the connection is watched."""
+        """The chunks as they came, until it is known that they can be opened; empty if the
+        connection is watched.
+        """
         self._waits = 0
         """Number of bytes that ``_raw`` takes, or would take."""
         self._client_side = C2S
@@ -44,7 +60,9 @@ class Talk:
         self._renewed = [0, 0]
         """By role: number of new handshakes inside the connection whose keys are in use."""
         self._unplaced: Direction | None = None
-        """The direction whose secret is known, but not the numbers of its records: it has had no record yet."""
+        """The direction whose secret is known, but not the numbers of its records: it has had no
+        record yet.
+        """
         self._latest: StreamChunk | None = None
         self.is_over = False
         """Whether nothing is done with it any more: chunks pass unchanged."""
@@ -55,7 +73,9 @@ class Talk:
         return self._waits > 0
 
     def feed(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
-        """Yields what there is to see after these chunks; nothing for a watched connection, since its chunks have passed."""
+        """Yields what there is to see after these chunks; nothing for a watched connection, since
+        its chunks have passed.
+        """
         about = self._about
         was_open = about.is_open
         for chunk in chunks:
@@ -78,10 +98,14 @@ class Talk:
         if was_open:
             self.is_over = is_over
         elif self._waits:
-            has_hellos = self._learn(is_last=is_over) or (about.client is not None and about.server is not None)
+            has_hellos = self._learn(is_last=is_over) or (
+                about.client is not None and about.server is not None
+            )
             if about.is_open:
                 yield from self._open_held()
-            elif self._is_hopeless or (not has_hellos and (is_over or self._is_inside() or self._waits > MOST_WAITING)):
+            elif self._is_hopeless or (
+                not has_hellos and (is_over or self._is_inside() or self._waits > MOST_WAITING)
+            ):
                 yield from self.rest()
 
     def again(self) -> Iterator[StreamChunk]:
@@ -91,7 +115,11 @@ class Talk:
 
     def rest(self) -> Iterator[StreamChunk]:
         """Yields what was held back: opened if that is possible at last, else as it came."""
-        if self._waits and not self._is_hopeless and (self._learn(is_last=True) or self._search_keys()):
+        if (
+            self._waits
+            and not self._is_hopeless
+            and (self._learn(is_last=True) or self._search_keys())
+        ):
             yield from self._open_held()
         if self._unplaced is not None:
             side = self._unplaced
@@ -115,25 +143,40 @@ class Talk:
         self._waits = 0
         return held
 
-    def _opened(self, sides: Iterable[Direction], latest: StreamChunk, *, is_last: bool = False) -> Iterator[StreamChunk]:
+    def _opened(
+        self, sides: Iterable[Direction], latest: StreamChunk, *, is_last: bool = False
+    ) -> Iterator[StreamChunk]:
         for side in sides:
             if side is not self._unplaced:
                 yield from side.open(latest)
         is_last = is_last or all(each_side.is_ended for each_side in self._sides)
-        while renewed := [each_side for each_side in self._sides if each_side.wants_keys and self._renew(each_side, is_last=is_last)]:
+        while renewed := [
+            each_side
+            for each_side in self._sides
+            if each_side.wants_keys and self._renew(each_side, is_last=is_last)
+        ]:
             for side in renewed:
                 yield from side.open(latest)
 
     def _renew(self, side: Direction, *, is_last: bool) -> bool:
-        """Gives a side the keys of a new handshake inside the connection (RFC 5246, 7.4.1.1). Returns whether the side goes on, with or
-        without keys."""
+        """Gives a side the keys of a new handshake inside the connection (RFC 5246, 7.4.1.1).
+        Returns whether the side goes on, with or without keys.
+        """
         about = self._about
         assert about.suite is not None
         role = C2S if side.number == self._client_side else S2C
         turn = self._renewed[role]
-        client, server = (each_side.inside[turn] if turn < len(each_side.inside) else None for each_side in self._in_roles())
+        client, server = (
+            each_side.inside[turn] if turn < len(each_side.inside) else None
+            for each_side in self._in_roles()
+        )
         suite = None if server is None else SUITES.get(server.suites[0])
-        if client is not None and server is not None and suite is not None and suite.version == TLS12:
+        if (
+            client is not None
+            and server is not None
+            and suite is not None
+            and suite.version == TLS12
+        ):
             master = self._keys.of(client.random, (MASTER,)).get(MASTER)
             if master is not None:
                 side.renew(_keys12(master, client, server, suite)[role], suite)
@@ -147,12 +190,17 @@ class Talk:
         return True
 
     def _learn(self, *, is_last: bool) -> bool:
-        """Reads hellos, and takes the keys that belong to them. Returns whether the connection can be opened. ``is_last``: more secrets are
-        not waited for."""
+        """Reads hellos, and takes the keys that belong to them. Returns whether the connection can
+        be opened. ``is_last``: more secrets are not waited for.
+        """
         about = self._about
         for side in self._sides:
             for kind, body in side.hellos():
-                if kind == CERTIFICATE and about.certificate is None and side.number != self._client_side:
+                if (
+                    kind == CERTIFICATE
+                    and about.certificate is None
+                    and side.number != self._client_side
+                ):
                     about.certificate = first_certificate(body, has_context=False)
                 hello = hello_of(kind, body) if kind in (CLIENT_HELLO, SERVER_HELLO) else None
                 if hello is None:
@@ -166,20 +214,38 @@ class Talk:
                         self._is_client(self._sides[1 - side.number])
                     about.server = hello
                     about.version, about.suite = hello.version, SUITES.get(hello.suites[0])
-        if about.client is not None and about.server is not None and about.suite is not None and not self.is_watched:
-            about.secrets = self._keys.of(about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,))
-            lacks_some = about.version == TLS13 and not all(label in about.secrets for label in TRAFFIC)
+        if (
+            about.client is not None
+            and about.server is not None
+            and about.suite is not None
+            and not self.is_watched
+        ):
+            about.secrets = self._keys.of(
+                about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,)
+            )
+            lacks_some = about.version == TLS13 and not all(
+                label in about.secrets for label in TRAFFIC
+            )
             if is_last or not lacks_some:
                 self._take_keys()
             if is_last and lacks_some:
                 self._not_before(self._last_held())
-        self._is_hopeless = about.server is not None and (about.suite is None or self.is_watched) and not self._may_show_certificate()
+        self._is_hopeless = (
+            about.server is not None
+            and (about.suite is None or self.is_watched)
+            and not self._may_show_certificate()
+        )
         return about.is_open
 
     def _may_show_certificate(self) -> bool:
         """Returns whether the server's certificate may still come in plain text."""
         about, side = self._about, self._sides[1 - self._client_side]
-        return about.version != TLS13 and about.certificate is None and side.may_go_on_in_plain and self._waits <= MOST_WAITING
+        return (
+            about.version != TLS13
+            and about.certificate is None
+            and side.may_go_on_in_plain
+            and self._waits <= MOST_WAITING
+        )
 
     def _is_client(self, side: Direction) -> None:
         self._client_side = side.number
@@ -196,7 +262,14 @@ class Talk:
         if about.version == TLS13 and suite.version == TLS13:
             for role, side in enumerate(self._in_roles()):
                 # A handshake that fails has no traffic secrets, and perhaps no secrets of one side.
-                side.begin([Tls13(secrets[label], suite) for label in (HANDSHAKE[role], TRAFFIC[role]) if label in secrets], suite)
+                side.begin(
+                    [
+                        Tls13(secrets[label], suite)
+                        for label in (HANDSHAKE[role], TRAFFIC[role])
+                        if label in secrets
+                    ],
+                    suite,
+                )
                 about.is_open |= any(label in secrets for label in (HANDSHAKE[role], TRAFFIC[role]))
         elif about.version == TLS12 and suite.version == TLS12 and MASTER in secrets:
             both = _keys12(secrets[MASTER], about.client, about.server, suite)
@@ -209,13 +282,20 @@ class Talk:
         return self._sides[self._client_side], self._sides[1 - self._client_side]
 
     def _is_inside(self) -> bool:
-        """Returns whether the capture begins inside the connection, and there is enough of it to find its keys."""
+        """Returns whether the capture begins inside the connection, and there is enough of it to
+        find its keys.
+        """
         about = self._about
-        return about.client is None and about.server is None and all(side.is_ended or side.sample() is not None for side in self._sides)
+        return (
+            about.client is None
+            and about.server is None
+            and all(side.is_ended or side.sample() is not None for side in self._sides)
+        )
 
     def _search_keys(self) -> bool:
-        """Searches the keys of a connection without one of its hellos: both would tell the keys. Returns whether any known keys open the
-        records."""
+        """Searches the keys of a connection without one of its hellos: both would tell the keys.
+        Returns whether any known keys open the records.
+        """
         about, keys = self._about, self._keys
         if about.client is not None and about.server is not None:
             return False
@@ -229,7 +309,10 @@ class Talk:
             return False
         samples = [(side, side.sample()) for side in self._sides]
         side_of_record = {
-            CandidateRecord(sample, role): side for side, sample in samples if sample is not None for role in self._roles_of(side)
+            CandidateRecord(sample, role): side
+            for side, sample in samples
+            if sample is not None
+            for role in self._roles_of(side)
         }
         suites = [suite for suite in SEARCHED if about.suite in (None, suite)]
         if about.client is not None:
@@ -237,15 +320,21 @@ class Talk:
         else:
             known_secrets = dict(keys.each())
             known_secrets = {
-                random: secrets for random, secrets in known_secrets.items() if random not in self._shared.randoms
+                random: secrets
+                for random, secrets in known_secrets.items()
+                if random not in self._shared.randoms
             } or known_secrets
         fit = search.find([*side_of_record], known_secrets.values(), suites, most=keys.search)
         if fit is None:
             self._shared.in_vain += 1
             return False
-        self._shared.randoms |= {random for random, secrets in known_secrets.items() if secrets is fit.secrets}
+        self._shared.randoms |= {
+            random for random, secrets in known_secrets.items() if secrets is fit.secrets
+        }
         inside = about.client is None and about.server is None
-        self._not_before(max(side.sampled_by for side in self._sides) if inside else self._last_held())
+        self._not_before(
+            max(side.sampled_by for side in self._sides) if inside else self._last_held()
+        )
         self._found(fit, side_of_record[fit.asked])
         return True
 
@@ -258,16 +347,24 @@ class Talk:
             side.not_before(release)
 
     def _roles_of(self, side: Direction) -> tuple[int, ...]:
-        """Returns who may send in a direction: 0 for the client, 1 for the server. Without a hello the number of the direction is a
-        guess."""
+        """Returns who may send in a direction: 0 for the client, 1 for the server. Without a hello
+        the number of the direction is a guess.
+        """
         if self._about.client is None and self._about.server is None:
             return (side.number, 1 - side.number)
         return (C2S,) if side.number == self._client_side else (S2C,)
 
     def _found(self, fit: Fit, side: Direction) -> None:
-        """Takes keys that open a record of a side. So the other side's secret is known, and the numbers of its records have to be found."""
+        """Takes keys that open a record of a side. So the other side's secret is known, and the
+        numbers of its records have to be found.
+        """
         about, other_side = self._about, self._sides[1 - side.number]
-        about.secrets, about.version, about.suite, about.search = fit.secrets, TLS13, fit.keys.suite, None
+        about.secrets, about.version, about.suite, about.search = (
+            fit.secrets,
+            TLS13,
+            fit.keys.suite,
+            None,
+        )
         about.is_open = True
         self._is_client(side if fit.asked.role == C2S else other_side)
         side.begin_at(fit.keys, fit.sequence)
@@ -287,7 +384,9 @@ class Talk:
             return
         search = Search()
         role = C2S if side.number == self._client_side else S2C
-        fit = search.find([CandidateRecord(sample, role)], [about.secrets], [about.suite], most=self._keys.search)
+        fit = search.find(
+            [CandidateRecord(sample, role)], [about.secrets], [about.suite], most=self._keys.search
+        )
         if fit is not None:
             side.begin_at(fit.keys, fit.sequence)
         else:
@@ -300,7 +399,9 @@ def _weight(chunk: StreamChunk) -> int:
     return 1000 + len(chunk.data)
 
 
-def _keys12(master: bytes, client: Hello, server: Hello, suite: Suite) -> tuple[Protection, Protection]:
+def _keys12(
+    master: bytes, client: Hello, server: Hello, suite: Suite
+) -> tuple[Protection, Protection]:
     """Returns the keys that a handshake of TLS 1.2 gives both sides."""
     both = client.encrypts_then_macs and server.encrypts_then_macs
     return tls12_keys(master, client.random, server.random, suite, encrypts_then_macs=both)

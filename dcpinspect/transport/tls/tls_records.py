@@ -15,18 +15,31 @@ ANY_RECORD = re.compile(rb"[\x15-\x17]\x03\x03")
 
 
 def whole_records(data: bytearray) -> list[tuple[int, int]]:
-    """Returns start and end of the whole records of application data in a row of records: the first row that reaches the end of the
-    data."""
+    """Returns start and end of the whole records of application data in a row of records: the first
+    row that reaches the end of the data.
+    """
     seen: set[int] = set()  # places of rows that end before the end of the data
     match = ANY_RECORD.search(data)
     while match is not None:
         record_start, rows = match.start(), []
-        while record_start not in seen and RECORD.match(data, record_start) and record_start + HEADER <= len(data):
+        while (
+            record_start not in seen
+            and RECORD.match(data, record_start)
+            and record_start + HEADER <= len(data)
+        ):
             seen.add(record_start)
-            end = record_start + HEADER + int.from_bytes(data[record_start + 3 : record_start + 5], "big")
+            end = (
+                record_start
+                + HEADER
+                + int.from_bytes(data[record_start + 3 : record_start + 5], "big")
+            )
             if end - record_start > MOST_RECORD:
                 break
-            if end <= len(data) and data[record_start] == APPLICATION and end - record_start > HEADER + 16:
+            if (
+                end <= len(data)
+                and data[record_start] == APPLICATION
+                and end - record_start > HEADER + 16
+            ):
                 rows.append((record_start, end))
             record_start = end
         if rows and record_start + HEADER > len(data):

@@ -11,20 +11,58 @@ from dcpinspect.errors import CaptureError
 from dcpinspect.findings.logs.checkpoint_files import Checkpoint, read_checkpoints
 
 UUID = 0xF0F0_0000_0000_0001
-OFFSET = {"bySeqno": 7, "vbuuid": UUID - 2**64, "snapshotStartSeqno": 5, "snapshotEndSeqno": 9, "collectionsManifestUid": 0}
+OFFSET = {
+    "bySeqno": 7,
+    "vbuuid": UUID - 2**64,
+    "snapshotStartSeqno": 5,
+    "snapshotEndSeqno": 9,
+    "collectionsManifestUid": 0,
+}
 KAFKA = {"bucket": "beer", "partition": "417", "connector": "sink"}
 VBUUID = {"vbuuid": UUID - 2**64, "seqno": 7, "snapshot": {"startSeqno": 5, "endSeqno": 9}}
-GATEWAY = {"VbUUID": UUID, "StartSeqNo": 7, "EndSeqNo": 2**64 - 1, "SnapStartSeqNo": 5, "SnapEndSeqNo": 9, "FailoverEntries": None}
-CBGT = {"failOverLog": [[UUID, 3], [1, 0]], "seqStart": 7, "seqEnd": 2**64 - 1, "snapStart": 5, "snapEnd": 9}
-STATE = {"flog": [{"seqno": 3, "uuid": UUID - 2**64}], "ss": 7, "es": -1, "cm": 0, "sss": 5, "ses": 9}
+GATEWAY = {
+    "VbUUID": UUID,
+    "StartSeqNo": 7,
+    "EndSeqNo": 2**64 - 1,
+    "SnapStartSeqNo": 5,
+    "SnapEndSeqNo": 9,
+    "FailoverEntries": None,
+}
+CBGT = {
+    "failOverLog": [[UUID, 3], [1, 0]],
+    "seqStart": 7,
+    "seqEnd": 2**64 - 1,
+    "snapStart": 5,
+    "snapEnd": 9,
+}
+STATE = {
+    "flog": [{"seqno": 3, "uuid": UUID - 2**64}],
+    "ss": 7,
+    "es": -1,
+    "cm": 0,
+    "sss": 5,
+    "ses": 9,
+}
 
 FORMS: list[tuple[str, Any]] = [
     ("Kafka connector", {"offsets": [{"partition": KAFKA, "offset": OFFSET}]}),
-    ("Elasticsearch connector", {"formatVersion": 1, "bucketUuid": "ab", "vbuckets": {"417": VBUUID}}),
+    (
+        "Elasticsearch connector",
+        {"formatVersion": 1, "bucketUuid": "ab", "vbuckets": {"417": VBUUID}},
+    ),
     ("Elasticsearch connector or go-dcp", {"417": {"checkpoint": VBUUID, "bucketUuid": "ab"}}),
-    ("Elasticsearch connector or go-dcp", {"_connector:cbgo:group:checkpoint:417": {"checkpoint": VBUUID, "bucketUuid": "ab"}}),
-    ("Elasticsearch connector or go-dcp", {"_connector:cbes:g:checkpoint:417#1f": {"cbes": {"checkpoint": VBUUID, "bucketUuid": ""}}}),
-    ("Elasticsearch connector or go-dcp", [{"id": "_connector:cbgo:g:checkpoint:417", "cbgo": {"checkpoint": VBUUID}}]),
+    (
+        "Elasticsearch connector or go-dcp",
+        {"_connector:cbgo:group:checkpoint:417": {"checkpoint": VBUUID, "bucketUuid": "ab"}},
+    ),
+    (
+        "Elasticsearch connector or go-dcp",
+        {"_connector:cbes:g:checkpoint:417#1f": {"cbes": {"checkpoint": VBUUID, "bucketUuid": ""}}},
+    ),
+    (
+        "Elasticsearch connector or go-dcp",
+        [{"id": "_connector:cbgo:g:checkpoint:417", "cbgo": {"checkpoint": VBUUID}}],
+    ),
     ("Sync Gateway", {"DCPMeta": {"417": GATEWAY}}),
     ("Sync Gateway", {"_sync:dcp_ck:0": {"DCPMeta": {"417": GATEWAY}}}),
     ("cbgt", {"_sync:dcp_ck:417": CBGT}),
@@ -40,7 +78,9 @@ def read(path: Path, text: bytes) -> list[Checkpoint]:
 
 @pytest.mark.parametrize(("consumer", "document"), FORMS)
 @pytest.mark.parametrize("option", [0, orjson.OPT_INDENT_2])
-def test_a_checkpoint_of_each_form_is_read(tmp_path: Path, consumer: str, document: Any, option: int) -> None:
+def test_a_checkpoint_of_each_form_is_read(
+    tmp_path: Path, consumer: str, document: Any, option: int
+) -> None:
     path = tmp_path / "ck.json"
     found = read(path, orjson.dumps(document, option=option))[-1]
     bucket = "beer" if consumer == "Kafka connector" else None
@@ -49,9 +89,16 @@ def test_a_checkpoint_of_each_form_is_read(tmp_path: Path, consumer: str, docume
 
 
 def test_lines_of_the_console_consumer_are_read(tmp_path: Path) -> None:
-    lines = [b"\t".join((orjson.dumps(["sink", KAFKA | {"partition": str(one)}]), orjson.dumps(OFFSET))) for one in range(3)]
+    lines = [
+        b"\t".join((orjson.dumps(["sink", KAFKA | {"partition": str(one)}]), orjson.dumps(OFFSET)))
+        for one in range(3)
+    ]
     gone = orjson.dumps(["sink", KAFKA]) + b"\tnull"
-    assert [one.vbucket for one in read(tmp_path / "offsets", b"\n".join([*lines, gone, b""]))] == [0, 1, 2]
+    assert [one.vbucket for one in read(tmp_path / "offsets", b"\n".join([*lines, gone, b""]))] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_an_offset_of_an_old_connector_has_its_seqno_alone(tmp_path: Path) -> None:
@@ -71,11 +118,17 @@ def test_an_offset_of_an_old_connector_has_its_seqno_alone(tmp_path: Path) -> No
         (orjson.dumps(CBGT), "does not say of which vbucket"),
         (orjson.dumps({"checkpoint": VBUUID}), "does not say of which vbucket"),
         (orjson.dumps({"DCPMeta": {"70000": GATEWAY}}), "no number from 0 to 65535"),
-        (orjson.dumps({"DCPMeta": {"1": GATEWAY | {"VbUUID": "x"}}}), "VbUUID of a checkpoint is missing"),
+        (
+            orjson.dumps({"DCPMeta": {"1": GATEWAY | {"VbUUID": "x"}}}),
+            "VbUUID of a checkpoint is missing",
+        ),
         (orjson.dumps({"DCPMeta": {"1": None}}), "is missing"),
         (orjson.dumps({"v": 1, "ps": [7]}), "is missing"),
         (orjson.dumps({"1": {"checkpoint": VBUUID | {"seqno": 1.5}}}), "no number of 64 bits"),
-        (b'{"1": {"checkpoint": {"vbuuid": 99999999999999999999, "seqno": 1}}}', "no number of 64 bits|is no JSON"),
+        (
+            b'{"1": {"checkpoint": {"vbuuid": 99999999999999999999, "seqno": 1}}}',
+            "no number of 64 bits|is no JSON",
+        ),
         (b"\xff\xfe\x00", "is no JSON"),
     ],
 )
@@ -89,7 +142,11 @@ def test_any_bytes_give_checkpoints_or_a_sentence(tmp_path: Path) -> None:
 
     random = Random(20)
     for _, document in FORMS * 20:
-        text = bytearray(orjson.dumps(document)[-600:] if len(orjson.dumps(document)) > 5000 else orjson.dumps(document))
+        text = bytearray(
+            orjson.dumps(document)[-600:]
+            if len(orjson.dumps(document)) > 5000
+            else orjson.dumps(document)
+        )
         for _ in range(random.randint(1, 4)):
             text[random.randrange(len(text))] = random.choice(b'0123456789-"{}[]:,nul.e')
         with suppress(CaptureError):

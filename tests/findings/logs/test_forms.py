@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from dcpinspect.findings.logs.forms import END_REASONS, JSON_FORMS, KIND_COLUMNS, KIND_REASONS, KINDS, SAYING, TEXT_FORMS
+from dcpinspect.findings.logs.forms import (
+    END_REASONS,
+    JSON_FORMS,
+    KIND_COLUMNS,
+    KIND_REASONS,
+    KINDS,
+    SAYING,
+    TEXT_FORMS,
+)
 from dcpinspect.findings.logs.log_events import EVENTS, LogEvent
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 
@@ -9,7 +17,9 @@ OF_STATISTICS = {"failover-log", "vbucket-seqnos"}
 
 def test_every_event_of_the_log_has_a_form() -> None:
     of_kinds = {kind.event for kind in KINDS}
-    assert {form.event for form in TEXT_FORMS} | {form.event for form in JSON_FORMS.values()} | of_kinds == {*EVENTS} - OF_STATISTICS
+    assert {form.event for form in TEXT_FORMS} | {
+        form.event for form in JSON_FORMS.values()
+    } | of_kinds == {*EVENTS} - OF_STATISTICS
     assert {*KIND_REASONS} <= of_kinds
     assert of_kinds >= SAYING
 

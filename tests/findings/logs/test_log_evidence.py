@@ -22,7 +22,12 @@ def evidence(path: Path, *texts: str) -> LogEvidence:
 def test_a_checkpoint_above_the_branch_point_is_rolled_back_to_it(tmp_path: Path) -> None:
     found = evidence(tmp_path / "stats", failovers(417, (NEW, 900), (OLD, 0))).resumed(AT_1000)
     assert found is not None
-    assert (found.to, found.cause, found.resume_uuid, found.source) == (900, "leading-consumer", NEW, str(tmp_path / "stats"))
+    assert (found.to, found.cause, found.resume_uuid, found.source) == (
+        900,
+        "leading-consumer",
+        NEW,
+        str(tmp_path / "stats"),
+    )
 
 
 def test_a_checkpoint_on_the_newest_branch_needs_the_high_seqno(tmp_path: Path) -> None:
@@ -37,11 +42,15 @@ def test_a_checkpoint_on_the_newest_branch_needs_the_high_seqno(tmp_path: Path) 
 
 def test_seqnos_of_another_branch_say_nothing(tmp_path: Path) -> None:
     with pytest.raises(UndecidedError):
-        evidence(tmp_path / "stats", failovers(417, (OLD, 0)), seqnos(417, 950, uuid=NEW)).resumed(AT_1000)
+        evidence(tmp_path / "stats", failovers(417, (OLD, 0)), seqnos(417, 950, uuid=NEW)).resumed(
+            AT_1000
+        )
 
 
 def test_purged_tombstones_roll_back_to_0(tmp_path: Path) -> None:
-    found = evidence(tmp_path / "stats", failovers(417, (OLD, 0)), seqnos(417, 2000, purge=1001)).resumed(AT_1000)
+    found = evidence(
+        tmp_path / "stats", failovers(417, (OLD, 0)), seqnos(417, 2000, purge=1001)
+    ).resumed(AT_1000)
     assert found is not None
     assert (found.to, found.cause) == (0, "purge")
 
@@ -50,7 +59,12 @@ def test_what_the_server_did_before_it_does_again(tmp_path: Path) -> None:
     found = evidence(tmp_path / "memcached.log", rollback()).resumed(AT_1000)
     assert found is not None
     assert (found.to, found.cause) == (900, "consumer-ahead")
-    for other in (replace(AT_1000, seqno=999), replace(AT_1000, uuid=NEW), replace(AT_1000, vbucket=1), replace(AT_1000, bucket="x")):
+    for other in (
+        replace(AT_1000, seqno=999),
+        replace(AT_1000, uuid=NEW),
+        replace(AT_1000, vbucket=1),
+        replace(AT_1000, bucket="x"),
+    ):
         with pytest.raises(UndecidedError):
             evidence(tmp_path / "memcached.log", rollback()).resumed(other)
 
@@ -79,7 +93,13 @@ def test_the_first_file_that_has_a_history_counts(tmp_path: Path) -> None:
     ("reason", "cause"),
     [
         ("purge seqno (45) is greater than start seqno - could miss purged deletions", "purge"),
-        ("vBucket UUID not found in failover table, consumer and producer have no common history", "unknown-uuid"),
+        (
+            (
+                "vBucket UUID not found in failover table, consumer and producer have no common "
+                "history"
+            ),
+            "unknown-uuid",
+        ),
         ("consumer ahead of producer - producer upper at 900", "consumer-ahead"),
         ("something new", "unknown"),
     ],

@@ -18,17 +18,30 @@ def read(path: Path, text: str | bytes) -> tuple[LogReading, list[LogEvent]]:
 
 
 def test_a_log_and_statistics_may_be_in_one_file(tmp_path: Path) -> None:
-    text = "\n".join([rollback(3), "", failovers(3, (0xB2, 900)), seqnos(3, 900), line("58: HELO [x]"), producer("Something new")])
+    text = "\n".join(
+        [
+            rollback(3),
+            "",
+            failovers(3, (0xB2, 900)),
+            seqnos(3, 900),
+            line("58: HELO [x]"),
+            producer("Something new"),
+        ]
+    )
     reading, found = read(tmp_path / "all.log", text)
     assert [one.event for one in found] == ["rollback", "failover-log", "vbucket-seqnos"]
     assert (reading.events, reading.unknown, reading.others, reading.foreign) == (3, 1, 1, 0)
 
 
 def test_what_could_not_be_used_is_counted(tmp_path: Path) -> None:
-    reading, found = read(tmp_path / "a\x1b.log", b"\xff\xfe\x00\n" + b"x" * 100_000 + b"\n" + producer("Something new").encode())
+    reading, found = read(
+        tmp_path / "a\x1b.log",
+        b"\xff\xfe\x00\n" + b"x" * 100_000 + b"\n" + producer("Something new").encode(),
+    )
     assert found == []
     assert reading.summary == (
-        f"{tmp_path}/a\\x1b.log: 3 lines, 0 records, 1 about DCP in no known form, 1 that are no lines of a log, 1 too long to be read"
+        f"{tmp_path}/a\\x1b.log: 3 lines, 0 records, 1 about DCP in no known form, 1 that are "
+        "no lines of a log, 1 too long to be read"
     )
 
 
@@ -40,7 +53,12 @@ def test_statistics_in_json_are_a_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [(b'{"vb_3:0:id": ', "is no JSON"), (b'{"a": 1}', "no statistics"), (b"[" * 100_000, "is no JSON"), (b'{"\xff": 1}', "is no JSON")],
+    [
+        (b'{"vb_3:0:id": ', "is no JSON"),
+        (b'{"a": 1}', "no statistics"),
+        (b"[" * 100_000, "is no JSON"),
+        (b'{"\xff": 1}', "is no JSON"),
+    ],
 )
 def test_other_documents_are_refused(tmp_path: Path, text: bytes, what: str) -> None:
     with pytest.raises(CaptureError, match=what):
@@ -51,7 +69,12 @@ def test_any_bytes_give_counts_and_no_fault(tmp_path: Path) -> None:
     from random import Random
 
     random = Random(20)
-    lines = [rollback(3), failovers(3, (1, 0)), seqnos(3, 5), producer("Handling slow stream; state_ : x")]
+    lines = [
+        rollback(3),
+        failovers(3, (1, 0)),
+        seqnos(3, 5),
+        producer("Handling slow stream; state_ : x"),
+    ]
     for _ in range(300):
         text = bytearray("\n".join(lines).encode())
         for _ in range(random.randint(1, 30)):

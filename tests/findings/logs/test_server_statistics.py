@@ -7,7 +7,14 @@ from dcpinspect.findings.logs.log_events import LogEvent
 from dcpinspect.findings.logs.server_statistics import Statistics
 from tests.findings.logs.written import failovers, seqnos
 
-STREAM = {"start_seqno": 5, "end_seqno": 2**64 - 1, "vb_uuid": 161, "snap_start_seqno": 4, "snap_end_seqno": 9, "last_sent_seqno": 30}
+STREAM = {
+    "start_seqno": 5,
+    "end_seqno": 2**64 - 1,
+    "vb_uuid": 161,
+    "snap_start_seqno": 4,
+    "snap_end_seqno": 9,
+    "last_sent_seqno": 30,
+}
 
 
 def told(text: str) -> list[LogEvent]:
@@ -19,7 +26,14 @@ def told(text: str) -> list[LogEvent]:
 
 def test_a_failover_log_is_put_together() -> None:
     assert told(failovers(3, (0xB2, 900), (0xA1, 0))) == [
-        LogEvent("stats.log", 3, "failover-log", vbucket=3, vbucket_uuid=0xB2, failover_log=[(0xB2, 900), (0xA1, 0)])
+        LogEvent(
+            "stats.log",
+            3,
+            "failover-log",
+            vbucket=3,
+            vbucket_uuid=0xB2,
+            failover_log=[(0xB2, 900), (0xA1, 0)],
+        )
     ]
 
 
@@ -31,20 +45,44 @@ def test_a_failover_log_of_which_a_line_is_missing_is_none() -> None:
 
 def test_seqnos_of_a_vbucket_are_read() -> None:
     assert told(seqnos(3, 1200, 40)) == [
-        LogEvent("stats.log", 2, "vbucket-seqnos", vbucket=3, vbucket_uuid=0xA1, high_seqno=1200, purge_seqno=40)
+        LogEvent(
+            "stats.log",
+            2,
+            "vbucket-seqnos",
+            vbucket=3,
+            vbucket_uuid=0xA1,
+            high_seqno=1200,
+            purge_seqno=40,
+        )
     ]
 
 
 def test_buckets_are_told_apart() -> None:
-    text = "\n".join(["*" * 78, "beer", "", failovers(0, (1, 0)), "*" * 78, "travel", "", failovers(0, (2, 0))])
-    assert [(one.bucket, one.failover_log) for one in told(text)] == [("beer", [(1, 0)]), ("travel", [(2, 0)])]
+    text = "\n".join(
+        ["*" * 78, "beer", "", failovers(0, (1, 0)), "*" * 78, "travel", "", failovers(0, (2, 0))]
+    )
+    assert [(one.bucket, one.failover_log) for one in told(text)] == [
+        ("beer", [(1, 0)]),
+        ("travel", [(2, 0)]),
+    ]
 
 
 @pytest.mark.parametrize("between", [":   ", " "])
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_streams_of_dcp_are_read_as_text(between: str, quote: str) -> None:
-    lines = [f"eq_dcpq:reader:1:stream_3_{key}{between}{quote}{value}{quote}" for key, value in STREAM.items()]
-    found = told("\n".join([*lines, f"eq_dcpq:reader:1:stream_3_state{between}in-memory", f"eq_dcpq:reader:1:stream_3_flags{between}0"]))
+    lines = [
+        f"eq_dcpq:reader:1:stream_3_{key}{between}{quote}{value}{quote}"
+        for key, value in STREAM.items()
+    ]
+    found = told(
+        "\n".join(
+            [
+                *lines,
+                f"eq_dcpq:reader:1:stream_3_state{between}in-memory",
+                f"eq_dcpq:reader:1:stream_3_flags{between}0",
+            ]
+        )
+    )
     assert found == [
         LogEvent(
             "stats.log",
@@ -102,5 +140,7 @@ def test_other_documents_are_refused() -> None:
 def test_statistics_of_any_size_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.findings.logs.server_statistics.MOST_ENTRIES", 4)
     monkeypatch.setattr("dcpinspect.findings.logs.server_statistics.MOST_STREAMS", 2)
-    assert [one.vbucket for one in told("\n".join(failovers(vbucket, (1, 0)) for vbucket in range(5)))] == [0, 1]
+    assert [
+        one.vbucket for one in told("\n".join(failovers(vbucket, (1, 0)) for vbucket in range(5)))
+    ] == [0, 1]
     assert len(told("\n".join(f"a:stream_{vbucket}_start_seqno 1" for vbucket in range(5)))) == 2

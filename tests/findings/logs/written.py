@@ -1,4 +1,6 @@
-"""Lines as the server writes them: each is the text of a log call in its source, with values put in by hand."""
+"""Lines as the server writes them: each is the text of a log call in its source, with values put in
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ def line(text: str, level: str = "INFO", time: str = TIME) -> str:
 
 
 def producer(
-    text: str, vbucket: int | None = 417, *, level: str = "INFO", time: str = TIME, bucket: str = "beer", old: bool = False
+    text: str,
+    vbucket: int | None = 417,
+    *,
+    level: str = "INFO",
+    time: str = TIME,
+    bucket: str = "beer",
+    old: bool = False,
 ) -> str:
     """A line of a producer up to 7.6; ``old``: up to 6.0."""
     vb = "" if vbucket is None else f"(vb {vbucket}) " if old else f"(vb:{vbucket}) "
@@ -31,7 +39,8 @@ def rollback(
 ) -> str:
     """The line of a rollback, as 6.5 to 7.6 write it."""
     return producer(
-        f"Stream request requires rollback to seqno:{to} because {reason}. Client requested seqnos:{{{start},18446744073709551615}}"
+        f"Stream request requires rollback to seqno:{to} because {reason}. Client requested "
+        f"seqnos:{{{start},18446744073709551615}}"
         f" snapshot:{{{snapshot[0]},{snapshot[1]}}} uuid:{uuid}",
         vbucket,
         level="WARNING",
@@ -47,13 +56,25 @@ def json_line(message: str, context: str, level: str = "INFO", time: str = TIME)
 
 def failovers(vbucket: int, *branches: tuple[int, int]) -> str:
     """What ``cbstats failovers`` prints of a vbucket."""
-    out = [f" vb_{vbucket}:num_entries:                  {len(branches)}", f" vb_{vbucket}:num_erroneous_entries_erased: 0"]
+    out = [
+        f" vb_{vbucket}:num_entries:                  {len(branches)}",
+        f" vb_{vbucket}:num_erroneous_entries_erased: 0",
+    ]
     for place, (uuid, seqno) in enumerate(branches):
-        out += [f" vb_{vbucket}:{place}:id:                         {uuid}", f" vb_{vbucket}:{place}:seq:                        {seqno}"]
+        out += [
+            f" vb_{vbucket}:{place}:id:                         {uuid}",
+            f" vb_{vbucket}:{place}:seq:                        {seqno}",
+        ]
     return "\n".join(out)
 
 
 def seqnos(vbucket: int, high: int, purge: int = 0, uuid: int = 0xA1) -> str:
     """What ``cbstats vbucket-seqno`` prints of a vbucket."""
-    values = {"abs_high_seqno": high, "high_seqno": high, "last_persisted_seqno": high, "purge_seqno": purge, "uuid": uuid}
+    values = {
+        "abs_high_seqno": high,
+        "high_seqno": high,
+        "last_persisted_seqno": high,
+        "purge_seqno": purge,
+        "uuid": uuid,
+    }
     return "\n".join(f" vb_{vbucket}:{key}: {value}" for key, value in values.items())

@@ -116,11 +116,22 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     ("name", "says"),
     [
         ("", ": is a directory; name a file in it"),
-        ("missing/x", "/missing/x: cannot be written (No such file or directory); name a file in a folder that can be"),
-        ("file/x", "/file/x: cannot be written (Not a directory); name a file in a folder that can be"),
+        (
+            "missing/x",
+            (
+                "/missing/x: cannot be written (No such file or directory); name a file in a "
+                "folder that can be"
+            ),
+        ),
+        (
+            "file/x",
+            "/file/x: cannot be written (Not a directory); name a file in a folder that can be",
+        ),
     ],
 )
-def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path, name: str, says: str) -> None:
+def test_a_place_that_cannot_be_written_is_refused_at_once(
+    tmp_path: Path, name: str, says: str
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError) as caught:
         AtomicFile(str(tmp_path / name))
@@ -149,7 +160,9 @@ def nobody() -> Iterator[None]:
 
 @pytest.fixture
 def closed_folder() -> Iterator[Path]:
-    """A folder in which only its owner may write, where others may go, with a file in it that nobody may write."""
+    """A folder in which only its owner may write, where others may go, with a file in it that
+    nobody may write.
+    """
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     (folder / "x").write_bytes(b"before")
     (folder / "x").chmod(0o444)
@@ -161,14 +174,19 @@ def closed_folder() -> Iterator[Path]:
 
 @pytest.mark.usefixtures("nobody")
 def test_what_may_not_be_written_is_refused_and_stays(closed_folder: Path) -> None:
-    for name, says in (("x", "/x: is write-protected; name another file"), ("new", "/new: cannot be written (Permission denied); name a ")):
+    for name, says in (
+        ("x", "/x: is write-protected; name another file"),
+        ("new", "/new: cannot be written (Permission denied); name a "),
+    ):
         with pytest.raises(UsageError) as caught:
             AtomicFile(str(closed_folder / name))
         assert says in str(caught.value)
     assert (closed_folder / "x").read_bytes() == b"before"
 
 
-def test_of_two_that_are_written_at_once_each_is_whole_and_the_last_one_stays(tmp_path: Path) -> None:
+def test_of_two_that_are_written_at_once_each_is_whole_and_the_last_one_stays(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "x"
     first, second = AtomicFile(str(path)), AtomicFile(str(path))
     for file, letter in ((first, b"1"), (second, b"2"), (first, b"1"), (second, b"2")):
@@ -180,15 +198,20 @@ def test_of_two_that_are_written_at_once_each_is_whole_and_the_last_one_stays(tm
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_one_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_by_the_next_one_and_what_is_being_written_is_not(
+    tmp_path: Path,
+) -> None:
     program = (
-        f"import os; from dcpinspect.output.export.atomic import AtomicFile; AtomicFile({str(tmp_path / 'x')!r}); os.kill(os.getpid(), 9)"
+        "import os; from dcpinspect.output.export.atomic import AtomicFile; "
+        f"AtomicFile({str(tmp_path / 'x')!r}); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
     assert len(os.listdir(tmp_path)) == 1
     (tmp_path / ".dcpinspect-mine.txt").touch()
     going = AtomicFile(str(tmp_path / "y"))
-    assert sorted(os.listdir(tmp_path)) == sorted([os.path.basename(str(going._temporary)), ".dcpinspect-mine.txt"])
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        [os.path.basename(str(going._temporary)), ".dcpinspect-mine.txt"]
+    )
     AtomicFile(str(tmp_path / "z")).commit()
     going.commit()
     assert sorted(os.listdir(tmp_path)) == [".dcpinspect-mine.txt", "y", "z"]

@@ -1,4 +1,6 @@
-"""``--max-bytes``: whole records as long as they fit, in all forms of JSON, and how many were left out."""
+"""``--max-bytes``: whole records as long as they fit, in all forms of JSON, and how many were left
+out.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,26 @@ CAPTURE = str(SAMPLES / "rollback.pcap")
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["check", CAPTURE], ["read", CAPTURE], ["streams", CAPTURE], ["vbuckets", CAPTURE], ["sql", CAPTURE, "from messages"]),
-        *(["read", "--columns", "row,name", CAPTURE], ["info", CAPTURE], ["stats", CAPTURE], ["io", CAPTURE]),
+        *(
+            ["check", CAPTURE],
+            ["read", CAPTURE],
+            ["streams", CAPTURE],
+            ["vbuckets", CAPTURE],
+            ["sql", CAPTURE, "from messages"],
+        ),
+        *(
+            ["read", "--columns", "row,name", CAPTURE],
+            ["info", CAPTURE],
+            ["stats", CAPTURE],
+            ["io", CAPTURE],
+        ),
         ["timeline", "--vbucket", "7", CAPTURE],
     ],
 )
 @pytest.mark.parametrize("form", ["json", "ndjson"])
-def test_json_has_no_more_than_so_many_bytes_and_stays_whole(arguments: list[str], form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_no_more_than_so_many_bytes_and_stays_whole(
+    arguments: list[str], form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     if arguments[0] == "timeline" and form == "ndjson":
         form = "json"  # its only form
     main([*arguments, "--format", form])

@@ -16,15 +16,23 @@ def column(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(numbers, np.int64)
 
 
-def chunk(connection: int, direction: int, start: int, end: int, packet: int, *, is_end: bool = False) -> StreamChunk:
+def chunk(
+    connection: int, direction: int, start: int, end: int, packet: int, *, is_end: bool = False
+) -> StreamChunk:
     """Bytes of one packet; at the end of a direction another packet shows it."""
     offsets, packets = ([start, end], [packet, packet + 1]) if is_end else ([start], [packet])
     numbers = column(*packets)
-    segments = Segments.of(column(*offsets), numbers, numbers + 1, 0 * numbers, 10 * numbers, numbers)
-    return StreamChunk(connection, direction, start, np.zeros(end - start, np.uint8), segments, is_end=is_end)
+    segments = Segments.of(
+        column(*offsets), numbers, numbers + 1, 0 * numbers, 10 * numbers, numbers
+    )
+    return StreamChunk(
+        connection, direction, start, np.zeros(end - start, np.uint8), segments, is_end=is_end
+    )
 
 
-def found(known: Carriers, flow: list[int], start: list[int], end: list[int]) -> set[tuple[int, int]]:
+def found(
+    known: Carriers, flow: list[int], start: list[int], end: list[int]
+) -> set[tuple[int, int]]:
     which, packets = known.packets(column(*flow), column(*start), column(*end))
     return set(zip(which.tolist(), packets.tolist(), strict=True))
 
@@ -42,14 +50,26 @@ def test_they_are_those_that_gave_any_byte_of_it(data: st.DataObject) -> None:
             truth.append((flow, at[flow], at[flow] + size, packet))
             at[flow] += size
         known.add(chunks, ())
-        asked = data.draw(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 20), st.integers(1, 9)), max_size=5))
+        asked = data.draw(
+            st.lists(
+                st.tuples(st.integers(1, 9), st.integers(0, 20), st.integers(1, 9)), max_size=5
+            )
+        )
         expected = {
             (place, packet)
             for place, (flow, start, size) in enumerate(asked)
             for other, first, behind, packet in truth
             if other == flow and first < start + size and behind > start
         }
-        assert found(known, [one[0] for one in asked], [one[1] for one in asked], [one[1] + one[2] for one in asked]) == expected
+        assert (
+            found(
+                known,
+                [one[0] for one in asked],
+                [one[1] for one in asked],
+                [one[1] + one[2] for one in asked],
+            )
+            == expected
+        )
 
 
 def test_an_end_has_no_byte_of_a_message_but_is_told() -> None:
@@ -60,13 +80,23 @@ def test_an_end_has_no_byte_of_a_message_but_is_told() -> None:
     assert list(ends(chunks, ())) == [(3, 10, 7, 70)]
 
 
-def test_what_no_message_has_any_more_is_forgotten_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_message_has_any_more_is_forgotten_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(carriers, "FEW", 8)
     known, most = Carriers(), 0
     for packet in range(100):
         held = {(1, 0): 10 * packet - 5}
         known.forget(lambda *flow, held=held: held.get(flow))
-        known.add([chunk(number, direction, 10 * packet, 10 * packet + 10, packet) for number, direction in ((1, 0), (1, 1), (2, 0))], ())
-        assert found(known, [2], [10 * packet - 5], [10 * packet + 5]) == {(0, one) for one in (packet - 1, packet) if one >= 0}
+        known.add(
+            [
+                chunk(number, direction, 10 * packet, 10 * packet + 10, packet)
+                for number, direction in ((1, 0), (1, 1), (2, 0))
+            ],
+            (),
+        )
+        assert found(known, [2], [10 * packet - 5], [10 * packet + 5]) == {
+            (0, one) for one in (packet - 1, packet) if one >= 0
+        }
         most = max(most, len(known))
     assert most <= 12

@@ -13,12 +13,18 @@ SCHEMA = pa.schema([("row", pa.int64()), ("words", pa.list_(pa.string()))])
 
 
 def batch(first: int, count: int) -> Any:
-    return pa.RecordBatch.from_pydict({"row": list(range(first, first + count)), "words": [["a", "b"]] * count}, schema=SCHEMA)
+    return pa.RecordBatch.from_pydict(
+        {"row": list(range(first, first + count)), "words": [["a", "b"]] * count}, schema=SCHEMA
+    )
 
 
 def written(name: str, *batches: Any) -> io.BytesIO:
     sink = io.BytesIO()
-    file = ParquetFile(sink, SCHEMA) if name == "parquet" else ArrowFile(sink, SCHEMA, is_stream=name == "arrows")
+    file = (
+        ParquetFile(sink, SCHEMA)
+        if name == "parquet"
+        else ArrowFile(sink, SCHEMA, is_stream=name == "arrows")
+    )
     for one in batches:
         file.write(one)
     file.close()
@@ -53,7 +59,11 @@ def test_row_groups_are_written_while_rows_come() -> None:
     file.close()
     assert sizes[0] < sizes[1] == sizes[2] < sizes[3] == sizes[4]
     groups = pa.parquet.ParquetFile(io.BytesIO(sink.getvalue()))
-    assert [groups.metadata.row_group(i).num_rows for i in range(groups.num_row_groups)] == [GROUP_ROWS, GROUP_ROWS, half]
+    assert [groups.metadata.row_group(i).num_rows for i in range(groups.num_row_groups)] == [
+        GROUP_ROWS,
+        GROUP_ROWS,
+        half,
+    ]
 
 
 def test_what_the_sink_raises_comes_through() -> None:

@@ -1,4 +1,6 @@
-"""The packets around findings: what Wireshark makes of the file, and that it does not depend on how the captures are read."""
+"""The packets around findings: what Wireshark makes of the file, and that it does not depend on how
+the captures are read.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,18 @@ def written(tmp_path: Path, paths: list[str], findings: list[Finding], around: i
 def mutations(path: str | Path) -> dict[int, tuple[int, int]]:
     """(vbucket, seqno) of every mutation, by row."""
     with Reading([str(path)]) as reading:
-        tables = [record_batch(batch, np.arange(len(batch)), ["row", "name", "vbucket", "by_seqno"]).to_pylist() for batch in reading]
-    return {one["row"]: (one["vbucket"], one["by_seqno"]) for table in tables for one in table if one["name"] == "dcp_mutation"}
+        tables = [
+            record_batch(
+                batch, np.arange(len(batch)), ["row", "name", "vbucket", "by_seqno"]
+            ).to_pylist()
+            for batch in reading
+        ]
+    return {
+        one["row"]: (one["vbucket"], one["by_seqno"])
+        for table in tables
+        for one in table
+        if one["name"] == "dcp_mutation"
+    }
 
 
 @pytest.mark.requires("tshark")
@@ -50,21 +62,35 @@ def test_wireshark_shows_the_comments_at_the_packets_of_the_findings(tmp_path: P
 
     def shown(file: str, *fields: str) -> list[list[str]]:
         chosen = [word for field in fields for word in ("-e", field)]
-        done = subprocess.run(["tshark", "-r", file, "-T", "fields", *chosen], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["tshark", "-r", file, "-T", "fields", *chosen],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return [line.split("\t") for line in done.stdout.splitlines()]
 
-    commented = {time: text for time, text in shown(str(path), "frame.time_epoch", "frame.comment") if text}
-    times = {int(frame): time for frame, time in shown(ROLLBACK, "frame.number", "frame.time_epoch")}
+    commented = {
+        time: text for time, text in shown(str(path), "frame.time_epoch", "frame.comment") if text
+    }
+    times = {
+        int(frame): time for frame, time in shown(ROLLBACK, "frame.number", "frame.time_epoch")
+    }
     expected: dict[str, list[str]] = {}
     for one in findings:
         for place, text in comments(one):
             expected.setdefault(times[place.frame], []).append(text)
     assert {time: text.split("\\n") for time, text in commented.items()} == expected
-    assert any(text.startswith("note rollback, vb 7, connection 2: asked for seqno 60, rolled back to 50") for text in commented.values())
+    assert any(
+        text.startswith("note rollback, vb 7, connection 2: asked for seqno 60, rolled back to 50")
+        for text in commented.values()
+    )
 
 
 def conversation(tmp_path: Path, count: int) -> tuple[str, list[Finding]]:
-    """Two vbuckets in turn, one of which goes backwards near the end; and what is wrong with that."""
+    """Two vbuckets in turn, one of which goes backwards near the end; and what is wrong with
+    that.
+    """
     talk = opened()
     streams = [talk.stream(7), talk.stream(8)]
     for stream in streams:
@@ -86,8 +112,16 @@ def test_messages_around_are_those_of_the_vbucket(tmp_path: Path, around: int) -
     path, (error,) = conversation(tmp_path, 20)
     kept = written(tmp_path, [path], [error], around)
     own = [(row, seqno) for row, (vbucket, seqno) in mutations(path).items() if vbucket == 7]
-    shown = [number for number, (row, _) in enumerate(own) if row in [place.row for place in error.places]]
-    expected = [seqno for number, (_, seqno) in enumerate(own) if any(abs(number - one) <= around for one in shown)]
+    shown = [
+        number
+        for number, (row, _) in enumerate(own)
+        if row in [place.row for place in error.places]
+    ]
+    expected = [
+        seqno
+        for number, (_, seqno) in enumerate(own)
+        if any(abs(number - one) <= around for one in shown)
+    ]
     assert 1 + 2 * around <= len(expected) < 10
     assert list(mutations(kept).values()) == [(7, seqno) for seqno in expected]
     with Reading([str(kept)]) as reading:
@@ -99,7 +133,9 @@ def test_batches_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path, errors = conversation(tmp_path, 40)
     whole = written(tmp_path, [path], errors, 4).read_bytes()
     for size in (300, 500, 1_111, 4_096):
-        monkeypatch.setattr("dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=size))
+        monkeypatch.setattr(
+            "dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=size)
+        )
         assert written(tmp_path, [path], errors, 4).read_bytes() == whole
 
 

@@ -39,7 +39,10 @@ def test_the_end_of_a_name_says_the_format(path: str, expected: Format) -> None:
         (".json", ".json: its name says no format; "),
         (
             "o.pcap.gz",
-            "o.pcap.gz: no format has names in .gz; 'dcpinspect read CAPTURE -w FILE' writes packets; for a table end it in .txt, ",
+            (
+                "o.pcap.gz: no format has names in .gz; 'dcpinspect read CAPTURE -w FILE' writes "
+                "packets; for a table end it in .txt, "
+            ),
         ),
         ("a.\x1b[2J", "a.\\x1b[2J: no format has names in .\\x1b[2J; "),
     ],
@@ -67,11 +70,15 @@ TABLE = pa.table(
 )
 
 
-def written(path: Path, batches: Iterable[Any] | None = None, *, guard: bool = True, table: Any = TABLE) -> Path:
+def written(
+    path: Path, batches: Iterable[Any] | None = None, *, guard: bool = True, table: Any = TABLE
+) -> Path:
     format_, file = format_of(path.name), AtomicFile(str(path))
     try:
         target = Target(file)
-        format_.write(target, table.schema, table.to_batches() if batches is None else batches, guard=guard)
+        format_.write(
+            target, table.schema, table.to_batches() if batches is None else batches, guard=guard
+        )
         file.commit()
     finally:
         file.discard()
@@ -81,9 +88,15 @@ def written(path: Path, batches: Iterable[Any] | None = None, *, guard: bool = T
 def test_text_is_aligned_and_safe(tmp_path: Path) -> None:
     assert written(tmp_path / "x.txt").read_text("utf-8").splitlines() == [
         "vbucket                 seqno  name     words         log                time",
-        "      7  18446744073709551615  =evil()  memory, disk  uuid=0x01 seqno=3  2023-11-14T22:13:20.000000001Z",
+        (
+            "      7  18446744073709551615  =evil()  memory, disk  uuid=0x01 seqno=3  "
+            "2023-11-14T22:13:20.000000001Z"
+        ),
         "   1023                     0  \\x1b[2J",
-        "                            5                                            1970-01-01T00:00:00.000000000Z",
+        (
+            "                            5                                            "
+            "1970-01-01T00:00:00.000000000Z"
+        ),
     ]
 
 
@@ -98,20 +111,35 @@ def test_json_objects_have_all_keys(tmp_path: Path) -> None:
         "log": [{"uuid": "0x01", "seqno": 3}],
         "time": "2023-11-14T22:13:20.000000001Z",
     }
-    assert (second["words"], second["log"], second["time"], third["vbucket"]) == ([], None, None, None)
+    assert (second["words"], second["log"], second["time"], third["vbucket"]) == (
+        [],
+        None,
+        None,
+        None,
+    )
 
 
 def test_ndjson_has_the_same_objects(tmp_path: Path) -> None:
     lines = written(tmp_path / "x.ndjson").read_bytes().splitlines()
-    assert [json.loads(line) for line in lines] == json.loads(written(tmp_path / "x.json").read_bytes())
+    assert [json.loads(line) for line in lines] == json.loads(
+        written(tmp_path / "x.json").read_bytes()
+    )
 
 
 def test_csv_is_flat_and_runs_nothing(tmp_path: Path) -> None:
     rows = list(csv.reader(io.StringIO(written(tmp_path / "x.csv").read_text("utf-8"), newline="")))
     assert rows[0] == TABLE.schema.names
-    assert rows[1][:5] == ["7", "18446744073709551615", "'=evil()", "memory disk", '[{"uuid":"0x01","seqno":3}]']
+    assert rows[1][:5] == [
+        "7",
+        "18446744073709551615",
+        "'=evil()",
+        "memory disk",
+        '[{"uuid":"0x01","seqno":3}]',
+    ]
     assert rows[3] == ["", "5", "", "", "[]", "1970-01-01T00:00:00.000000000Z"]
-    assert "=evil()" in written(tmp_path / "y.csv", guard=False).read_text("utf-8").split("\n")[1].split('"')
+    assert "=evil()" in written(tmp_path / "y.csv", guard=False).read_text("utf-8").split("\n")[
+        1
+    ].split('"')
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.arrows"])
@@ -125,7 +153,10 @@ def test_columnar_files_are_the_table(name: str, tmp_path: Path) -> None:
 
 
 def test_batches_may_come_one_by_one(tmp_path: Path) -> None:
-    assert written(tmp_path / "x.json", iter(TABLE.to_batches(max_chunksize=1))).read_bytes() == written(tmp_path / "y.json").read_bytes()
+    assert (
+        written(tmp_path / "x.json", iter(TABLE.to_batches(max_chunksize=1))).read_bytes()
+        == written(tmp_path / "y.json").read_bytes()
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +173,9 @@ def test_a_table_without_rows_is_still_one(name: str, expected: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.ndjson", "x.parquet", "x.arrow"])
-def test_two_columns_of_one_name_are_refused_where_one_would_be_lost(name: str, tmp_path: Path) -> None:
+def test_two_columns_of_one_name_are_refused_where_one_would_be_lost(
+    name: str, tmp_path: Path
+) -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(UsageError, match="two columns are called a; give one of them"):
         written(tmp_path / name, table=table)
@@ -163,8 +196,15 @@ def test_a_format_that_does_not_say_how_it_writes_cannot_be_made() -> None:
 
 
 def test_a_format_is_known_to_every_command_by_its_class_alone() -> None:
-    for command, formats in (("read", [*FORMATS]), ("streams", [*FORMATS]), ("sql", [*FORMATS]), ("check", [*FORMATS, "sarif"])):
-        (option,) = (one for one in DeferredCommand(command, "").load().params if "--format" in one.opts)
+    for command, formats in (
+        ("read", [*FORMATS]),
+        ("streams", [*FORMATS]),
+        ("sql", [*FORMATS]),
+        ("check", [*FORMATS, "sarif"]),
+    ):
+        (option,) = (
+            one for one in DeferredCommand(command, "").load().params if "--format" in one.opts
+        )
         assert list(getattr(option.type, "choices")) == formats  # noqa: B009 - the type is typer's own affair
 
 

@@ -14,12 +14,16 @@ from tests import builders
 from tests.builders import ACK, SYN, Conversation, Recorded, Segment
 
 
-def handshakes(tmp_path: Path, segments: list[Segment], connections: set[int], batch_bytes: int = 1 << 20) -> list[int]:
+def handshakes(
+    tmp_path: Path, segments: list[Segment], connections: set[int], batch_bytes: int = 1 << 20
+) -> list[int]:
     """Numbers of the packets found."""
     return handshakes_among(tmp_path, builders.recorded(segments), connections, batch_bytes)
 
 
-def handshakes_among(tmp_path: Path, packets: list[Recorded], connections: set[int], batch_bytes: int = 1 << 20) -> list[int]:
+def handshakes_among(
+    tmp_path: Path, packets: list[Recorded], connections: set[int], batch_bytes: int = 1 << 20
+) -> list[int]:
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(packets))
     transport = Reassembler()
@@ -27,7 +31,9 @@ def handshakes_among(tmp_path: Path, packets: list[Recorded], connections: set[i
         for batch in capture:
             transport.feed(batch)
     found: list[int] = []
-    finder = Handshakes(transport, np.array(sorted(connections), np.int64), bare=np.empty(0, np.int64))
+    finder = Handshakes(
+        transport, np.array(sorted(connections), np.int64), bare=np.empty(0, np.int64)
+    )
     with open_capture(path, batch_bytes=batch_bytes) as capture:
         for batch in capture:
             found += (batch.first_packet + finder.packets(batch)).tolist()
@@ -69,7 +75,9 @@ def test_repeated_packets_of_a_handshake_are_part_of_it(tmp_path: Path) -> None:
 
 def test_a_handshake_that_is_not_there_is_not_made_up(tmp_path: Path) -> None:
     assert handshakes(tmp_path, conversation()[3:], {1}) == []
-    without_answer = [segment for segment in conversation()[:2] if segment.flags in (SYN, SYN | ACK)]
+    without_answer = [
+        segment for segment in conversation()[:2] if segment.flags in (SYN, SYN | ACK)
+    ]
     assert handshakes(tmp_path, without_answer, {1}) == [0, 1]
 
 

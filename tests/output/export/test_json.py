@@ -13,7 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.output.export.json import JsonArray, ValueLimit, dump, message_object, rfc3339, text_or_hex
+from dcpinspect.output.export.json import (
+    JsonArray,
+    ValueLimit,
+    dump,
+    message_object,
+    rfc3339,
+    text_or_hex,
+)
 from dcpinspect.output.export.message_schema import message_schema
 from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.header import decode_header
@@ -24,9 +31,22 @@ from tests.protocol.vectors import ALL, BY_ID, Vector
 from tests.tables.build import STEP_NS, batch
 
 ON = encode("hello", "response", features=[{"feature": 0x12}])
-VALUE, DATATYPE = encode_document(b'{"id": 10}' + b" " * 40, xattrs={"_sync": '{"rev":1}', "plain": "not json"}, json=True, snappy=True)
+VALUE, DATATYPE = encode_document(
+    b'{"id": 10}' + b" " * 40,
+    xattrs={"_sync": '{"rev":1}', "plain": "not json"},
+    json=True,
+    snappy=True,
+)
 DOCUMENT = encode(
-    "dcp_mutation", vbucket=417, opaque=17, cas=2**63, by_seqno=2**64 - 1, collection=8, key="airline_10", value=VALUE, datatype=DATATYPE
+    "dcp_mutation",
+    vbucket=417,
+    opaque=17,
+    cas=2**63,
+    by_seqno=2**64 - 1,
+    collection=8,
+    key="airline_10",
+    value=VALUE,
+    datatype=DATATYPE,
 )
 
 
@@ -35,10 +55,14 @@ def validator() -> Any:  # jsonschema's own type
     return jsonschema.Draft202012Validator(message_schema())
 
 
-def record(*messages: bytes, fields: bool = True, values: ValueLimit = "full", **options: Any) -> dict[str, Any]:
+def record(
+    *messages: bytes, fields: bool = True, values: ValueLimit = "full", **options: Any
+) -> dict[str, Any]:
     """The last message as a reader of the JSON sees it; valid against the schema."""
     made = batch(*messages, **options)
-    found: dict[str, Any] = json.loads(dump(message_object(made, len(made) - 1, fields=fields, values=values)))
+    found: dict[str, Any] = json.loads(
+        dump(message_object(made, len(made) - 1, fields=fields, values=values))
+    )
     validator().validate(found)
     return found
 
@@ -52,14 +76,23 @@ def tiles(fields: list[dict[str, Any]], start: int, end: int) -> None:
 
 
 def test_golden_document(golden: Callable[[str, str], None]) -> None:
-    golden("json/mutation.json", json.dumps(record(ON, DOCUMENT), indent=1, ensure_ascii=False) + "\n")
+    golden(
+        "json/mutation.json", json.dumps(record(ON, DOCUMENT), indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 def test_golden_response(golden: Callable[[str, str], None]) -> None:
     request = encode("dcp_stream_req", vbucket=417, opaque=1, start_seqno=7)
     golden(
         "json/rollback.json",
-        json.dumps(record(request, encode("dcp_stream_req", "response", status=0x23, opaque=1, rollback_seqno=5)), indent=1) + "\n",
+        json.dumps(
+            record(
+                request,
+                encode("dcp_stream_req", "response", status=0x23, opaque=1, rollback_seqno=5),
+            ),
+            indent=1,
+        )
+        + "\n",
     )
 
 
@@ -76,7 +109,9 @@ def test_every_vector_is_valid_and_its_fields_tile_it(vector: Vector) -> None:
 
 
 @given(strategies.plausible(), st.booleans(), st.sampled_from(["full", "none", 0, 5]))
-def test_any_message_is_valid_tiled_and_cannot_steer_a_terminal(data: bytes, handshake: bool, values: ValueLimit) -> None:
+def test_any_message_is_valid_tiled_and_cannot_steer_a_terminal(
+    data: bytes, handshake: bool, values: ValueLimit
+) -> None:
     made = batch(data, handshake=handshake)
     line = dump(message_object(made, 0, values=values))
     assert "Cc" not in {unicodedata.category(character) for character in line.decode()}
@@ -85,14 +120,21 @@ def test_any_message_is_valid_tiled_and_cannot_steer_a_terminal(data: bytes, han
     tiles(found["fields"], 0, len(data))
 
 
-@given(strategies.plausible(), st.lists(st.tuples(st.integers(12, 200), st.integers(1, 50)), min_size=1, max_size=3))
-def test_holes_are_missing_ranges_and_nothing_is_made_of_them(data: bytes, gaps: list[tuple[int, int]]) -> None:
+@given(
+    strategies.plausible(),
+    st.lists(st.tuples(st.integers(12, 200), st.integers(1, 50)), min_size=1, max_size=3),
+)
+def test_holes_are_missing_ranges_and_nothing_is_made_of_them(
+    data: bytes, gaps: list[tuple[int, int]]
+) -> None:
     spans = sorted({(low, min(low + size, len(data))) for low, size in gaps if low < len(data)})
     found = record(data, missing={0: spans})
     assert found["missing"] == [list(span) for span in spans]
     tiles(found["fields"], 0, len(data))
     for field in found["fields"]:
-        if any(low < field["offset"] + field["size"] and field["offset"] < high for low, high in spans):
+        if any(
+            low < field["offset"] + field["size"] and field["offset"] < high for low, high in spans
+        ):
             assert field.get("missing") or field.get("hidden")
             assert field["value"] is None
 
@@ -119,8 +161,15 @@ def test_a_key_that_is_no_text_is_hex() -> None:
 
 def test_a_response_has_its_requests_row_offset_time_and_vbucket() -> None:
     request = encode("dcp_stream_req", vbucket=417, opaque=1)
-    found = record(ON, request, encode("dcp_stream_req", "response", opaque=1, failover_log=[{"uuid": 1, "seqno": 2}]))
-    assert {name: found[name] for name in ("vbucket", "vbucket_from", "request_row", "request_stream_offset", "rtt_ns")} == {
+    found = record(
+        ON,
+        request,
+        encode("dcp_stream_req", "response", opaque=1, failover_log=[{"uuid": 1, "seqno": 2}]),
+    )
+    assert {
+        name: found[name]
+        for name in ("vbucket", "vbucket_from", "request_row", "request_stream_offset", "rtt_ns")
+    } == {
         "vbucket": 417,
         "vbucket_from": "request",
         "request_row": 2,
@@ -142,19 +191,33 @@ def test_a_request_has_no_status_and_names_no_response() -> None:
 
 def test_a_status_has_code_name_and_meaning() -> None:
     found = record(BY_ID["seed004-09"].data)
-    assert (found["status"]["code"], found["status"]["name"], found["rollback_seqno"]) == (0x23, "rollback", 0)
+    assert (found["status"]["code"], found["status"]["name"], found["rollback_seqno"]) == (
+        0x23,
+        "rollback",
+        0,
+    )
 
 
 def test_a_request_of_the_server_has_no_vbucket() -> None:
-    assert record(encode("clustermap_change_notification", server=True, generation="v1"))["vbucket"] is None
+    assert (
+        record(encode("clustermap_change_notification", server=True, generation="v1"))["vbucket"]
+        is None
+    )
 
 
 def test_datatype_bits_are_names_and_unknown_ones_numbers() -> None:
-    assert record(encode("dcp_mutation", key="k", datatype=0x0F))["datatype"] == ["json", "snappy", "xattr", "0x08"]
+    assert record(encode("dcp_mutation", key="k", datatype=0x0F))["datatype"] == [
+        "json",
+        "snappy",
+        "xattr",
+        "0x08",
+    ]
 
 
 def test_flags_are_names_and_unknown_bits_numbers() -> None:
-    assert record(encode_parts(0x80, 0x50, extras=bytes.fromhex("0000000080000005"), key=b"n"))["flags"] == [
+    assert record(encode_parts(0x80, 0x50, extras=bytes.fromhex("0000000080000005"), key=b"n"))[
+        "flags"
+    ] == [
         "producer",
         "include-xattrs",
         "0x80000000",
@@ -181,7 +244,14 @@ def test_a_value_is_unwrapped() -> None:
 
 
 def test_json_of_the_wire_stays_on_one_line_digit_for_digit() -> None:
-    made = batch(encode("dcp_mutation", key="k", value=b'{"n":\n1.10,\r\n"big":123456789012345678901234567890}', datatype=1))
+    made = batch(
+        encode(
+            "dcp_mutation",
+            key="k",
+            value=b'{"n":\n1.10,\r\n"big":123456789012345678901234567890}',
+            datatype=1,
+        )
+    )
     line = dump(message_object(made, 0, fields=False))
     assert b'{"n": 1.10,  "big":123456789012345678901234567890}' in line
     assert b"\n" not in line
@@ -198,7 +268,9 @@ def test_json_of_the_wire_cannot_steer_a_terminal() -> None:
 
 @pytest.mark.parametrize("compressed", [True, False])
 def test_values_none_shows_no_byte_of_them(compressed: bool) -> None:
-    value, datatype = encode_document(b'{"id":"hideme"}', xattrs={"_sync": '{"rev":"hideme"}'}, json=True, snappy=compressed)
+    value, datatype = encode_document(
+        b'{"id":"hideme"}', xattrs={"_sync": '{"rev":"hideme"}'}, json=True, snappy=compressed
+    )
     found = record(encode("dcp_mutation", key="k", value=value, datatype=datatype), values="none")
     text = json.dumps(found)
     assert "hideme" not in text
@@ -208,7 +280,13 @@ def test_values_none_shows_no_byte_of_them(compressed: bool) -> None:
 
 def test_values_n_shows_that_many_bytes_and_says_that_there_are_more() -> None:
     found = record(encode("dcp_mutation", key="k", value=b"0123456789"), values=4)
-    assert found["value"] == {"encoding": "text", "compressed": None, "size": 10, "truncated": True, "text": "0123"}
+    assert found["value"] == {
+        "encoding": "text",
+        "compressed": None,
+        "size": 10,
+        "truncated": True,
+        "text": "0123",
+    }
     assert found["fields"][-1]["hex"] == b"0123".hex()
 
 
@@ -246,7 +324,11 @@ def test_problems_have_their_place() -> None:
 def test_no_key_of_a_layout_hides_a_key_that_every_message_has() -> None:
     made = batch(ON)
     base = set(message_object(made, 0)) - {"features"}
-    names = {item.name for layout in LAYOUTS for item in (*layout.extras, *layout.value)} - {"key", "value", "body"}
+    names = {item.name for layout in LAYOUTS for item in (*layout.extras, *layout.value)} - {
+        "key",
+        "value",
+        "body",
+    }
     assert names & base == {"collection_id"}  # that the message speaks of; it has no key
 
 
@@ -262,7 +344,9 @@ def test_times_have_all_nine_digits(time_ns: int, text: str) -> None:
     assert rfc3339(time_ns) == text
 
 
-@pytest.mark.parametrize(("raw", "shown"), [(b"", ""), ("é".encode(), "é"), (b"\xc3", {"hex": "c3"})])
+@pytest.mark.parametrize(
+    ("raw", "shown"), [(b"", ""), ("é".encode(), "é"), (b"\xc3", {"hex": "c3"})]
+)
 def test_text_is_text_and_bytes_are_hex(raw: bytes, shown: str | dict[str, str]) -> None:
     assert text_or_hex(raw) == shown
 
@@ -270,5 +354,10 @@ def test_text_is_text_and_bytes_are_hex(raw: bytes, shown: str | dict[str, str])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_an_array_is_valid_json_however_many_elements_it_has(count: int) -> None:
     array = JsonArray()
-    text = b"".join([*(array.add(JsonArray.BEFORE + dump({"n": number})) for number in range(count)), array.end()])
+    text = b"".join(
+        [
+            *(array.add(JsonArray.BEFORE + dump({"n": number})) for number in range(count)),
+            array.end(),
+        ]
+    )
     assert json.loads(text) == [{"n": number} for number in range(count)]

@@ -1,4 +1,6 @@
-"""The fast way of writing JSON gives the same bytes as the ordinary way, whatever the messages are."""
+"""The fast way of writing JSON gives the same bytes as the ordinary way, whatever the messages
+are.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,22 @@ REDACTOR = Redactor(b"salt")
 def conversation(path: Path, messages: list[bytes]) -> list[MessageBatch]:
     """Batches of a connection with collections whose server says these messages."""
     hello = encode("hello", "response", features=[{"feature": code} for code in (6, 10, 11, 18)])
-    builders.capture(path, client=encode("hello", features=[{"feature": 18}]), server=b"".join([hello, *messages]))
+    builders.capture(
+        path,
+        client=encode("hello", features=[{"feature": 18}]),
+        server=b"".join([hello, *messages]),
+    )
     return batches(path)
 
 
 def both_ways(batch: MessageBatch, *, fields: bool) -> tuple[list[bytes], list[bytes]]:
     rows = np.arange(len(batch))
-    fast = in_both_forms(lambda: b"".join(JsonRows(fields=fields, values="full", after=b"\n").pieces(batch, rows)))
-    return fast.splitlines(), [dump(message_object(batch, index, fields=fields)) for index in rows.tolist()]
+    fast = in_both_forms(
+        lambda: b"".join(JsonRows(fields=fields, values="full", after=b"\n").pieces(batch, rows))
+    )
+    return fast.splitlines(), [
+        dump(message_object(batch, index, fields=fields)) for index in rows.tolist()
+    ]
 
 
 @pytest.mark.slow
@@ -42,11 +52,25 @@ def test_samples_are_written_alike(path: Path, fields: bool) -> None:
         assert fast == ordinary
 
 
-TEXTS = st.one_of(st.text(max_size=20), st.sampled_from(["", "\x7f", "\u2028", "\x1b[31m", '"\\', "\n\t\x01", "é✓𝄞"]))
-KEYS = st.one_of(TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=12))
+TEXTS = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(["", "\x7f", "\u2028", "\x1b[31m", '"\\', "\n\t\x01", "é✓𝄞"]),
+)
+KEYS = st.one_of(
+    TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=12)
+)
 DOCUMENTS = st.one_of(
     st.sampled_from(
-        [b'{"a": 1}', b'{\n "b": [1, 2]\r\n}', b"[1e400]", b"nonsense", b'"\xff"', b"", b'{"a":"\xe2\x80\xae"}', b'{"c":"\\n"}']
+        [
+            b'{"a": 1}',
+            b'{\n "b": [1, 2]\r\n}',
+            b"[1e400]",
+            b"nonsense",
+            b'"\xff"',
+            b"",
+            b'{"a":"\xe2\x80\xae"}',
+            b'{"c":"\\n"}',
+        ]
     ),
     KEYS,
 )
@@ -55,7 +79,9 @@ DOCUMENTS = st.one_of(
 @st.composite
 def messages_of_events(draw: st.DrawFn) -> bytes:
     xattrs = draw(st.one_of(st.none(), st.just({"_sync": '{"x":1}', "t": '"\x7f"'})))
-    value, datatype = encode_document(draw(DOCUMENTS), json=draw(st.booleans()), snappy=draw(st.booleans()), xattrs=xattrs)
+    value, datatype = encode_document(
+        draw(DOCUMENTS), json=draw(st.booleans()), snappy=draw(st.booleans()), xattrs=xattrs
+    )
     return encode(
         draw(st.sampled_from(["dcp_mutation", "dcp_prepare", "dcp_deletion", "dcp_expiration"])),
         vbucket=draw(st.integers(0, 65535)),
@@ -71,9 +97,14 @@ def messages_of_events(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=40,
+)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12))
-def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], tmp_path: Path) -> None:
+def test_documents_and_keys_of_any_kind_are_written_alike(
+    messages: list[bytes], tmp_path: Path
+) -> None:
     for batch in conversation(tmp_path / "any.pcap", messages):
         fast, ordinary = both_ways(batch, fields=True)
         assert fast == ordinary
@@ -97,7 +128,9 @@ def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes],
         "[1" + "0" * 50 + "]",
     ],
 )
-def test_documents_with_xattrs_are_written_alike(body: str, json: bool, snappy: bool, tmp_path: Path) -> None:
+def test_documents_with_xattrs_are_written_alike(
+    body: str, json: bool, snappy: bool, tmp_path: Path
+) -> None:
     sections: list[dict[str, str]] = [
         {"_sync": '{"rev":\n"1"}'},
         {"a": "1", "é": '"\u202e"', 'b"\\': "{}"},
@@ -117,11 +150,15 @@ def test_documents_with_xattrs_are_written_alike(body: str, json: bool, snappy: 
             assert fast == ordinary
 
 
-def test_documents_with_xattrs_go_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_with_xattrs_go_the_fast_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     messages = []
     for snappy in (True, False):
         value, datatype = encode_document("{}", xattrs={"_sync": "{}"}, json=True, snappy=snappy)
-        messages.append(encode("dcp_mutation", collection=8, key="k", value=value, datatype=datatype))
+        messages.append(
+            encode("dcp_mutation", collection=8, key="k", value=value, datatype=datatype)
+        )
     (batch,) = conversation(tmp_path / "x.pcap", messages)
     slow: list[int] = []
 
@@ -130,36 +167,66 @@ def test_documents_with_xattrs_go_the_fast_way(tmp_path: Path, monkeypatch: pyte
         return dump(message_object(batch, index))
 
     monkeypatch.setattr(JsonRows, "_ordinary", ordinary)
-    assert in_both_forms(lambda: b"".join(JsonRows(fields=True, values="full").pieces(batch, np.arange(len(batch)))))
+    assert in_both_forms(
+        lambda: b"".join(JsonRows(fields=True, values="full").pieces(batch, np.arange(len(batch))))
+    )
     assert len(slow) <= 2 * 2  # of hello
 
 
 def test_only_some_rows_are_written_in_their_order(tmp_path: Path) -> None:
-    (batch,) = conversation(tmp_path / "some.pcap", [encode("dcp_mutation", collection=0, key=f"k{n}") for n in range(9)])
+    (batch,) = conversation(
+        tmp_path / "some.pcap",
+        [encode("dcp_mutation", collection=0, key=f"k{n}") for n in range(9)],
+    )
     chosen = np.array([2, 3, 7])
-    fast = in_both_forms(lambda: b"".join(JsonRows(fields=False, values="full", after=b"\n").pieces(batch, chosen)))
-    assert fast.splitlines() == [dump(message_object(batch, index, fields=False)) for index in chosen.tolist()]
+    fast = in_both_forms(
+        lambda: b"".join(JsonRows(fields=False, values="full", after=b"\n").pieces(batch, chosen))
+    )
+    assert fast.splitlines() == [
+        dump(message_object(batch, index, fields=False)) for index in chosen.tolist()
+    ]
 
 
 @pytest.mark.parametrize("values", ["none", 4])
 def test_shortened_values_are_written_alike(tmp_path: Path, values: int) -> None:
-    (batch,) = conversation(tmp_path / "short.pcap", [encode("dcp_mutation", collection=0, key="k", value="0123456789")])
-    fast = in_both_forms(lambda: b"".join(JsonRows(fields=True, values=values, after=b"\n").pieces(batch, np.arange(len(batch)))))
-    assert fast.splitlines() == [dump(message_object(batch, index, values=values)) for index in range(len(batch))]
+    (batch,) = conversation(
+        tmp_path / "short.pcap", [encode("dcp_mutation", collection=0, key="k", value="0123456789")]
+    )
+    fast = in_both_forms(
+        lambda: b"".join(
+            JsonRows(fields=True, values=values, after=b"\n").pieces(batch, np.arange(len(batch)))
+        )
+    )
+    assert fast.splitlines() == [
+        dump(message_object(batch, index, values=values)) for index in range(len(batch))
+    ]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(sizes=st.lists(st.integers(0, 30), min_size=1, max_size=5), seqno=st.integers(0, 2**64 - 1), uuid=st.integers(0, 2**64 - 1))
-def test_stream_requests_and_failover_logs_are_written_alike(sizes: list[int], seqno: int, uuid: int, tmp_path: Path) -> None:
-    logs = [encode("dcp_stream_req", "response", failover_log=[{"uuid": uuid, "seqno": seqno}] * size) for size in sizes]
-    asked = [encode("dcp_stream_req", start_seqno=seqno, end_seqno=end, vbucket_uuid=uuid) for end in (seqno, 2**64 - 1)]
+@given(
+    sizes=st.lists(st.integers(0, 30), min_size=1, max_size=5),
+    seqno=st.integers(0, 2**64 - 1),
+    uuid=st.integers(0, 2**64 - 1),
+)
+def test_stream_requests_and_failover_logs_are_written_alike(
+    sizes: list[int], seqno: int, uuid: int, tmp_path: Path
+) -> None:
+    logs = [
+        encode("dcp_stream_req", "response", failover_log=[{"uuid": uuid, "seqno": seqno}] * size)
+        for size in sizes
+    ]
+    asked = [
+        encode("dcp_stream_req", start_seqno=seqno, end_seqno=end, vbucket_uuid=uuid)
+        for end in (seqno, 2**64 - 1)
+    ]
     for batch in conversation(tmp_path / "logs.pcap", [*logs, *asked, logs[0][:-3]]):
         for fields in (True, False):
             fast, ordinary = both_ways(batch, fields=fields)
             assert fast == ordinary
 
 
-# -- redacted -----------------------------------------------------------------------------------------
+# -- redacted
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -172,22 +239,31 @@ def test_redacted_samples_are_written_alike(path: Path, fields: bool) -> None:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12))
-def test_redacted_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], tmp_path: Path) -> None:
+def test_redacted_documents_and_keys_of_any_kind_are_written_alike(
+    messages: list[bytes], tmp_path: Path
+) -> None:
     for batch in conversation(tmp_path / "any.pcap", messages):
         fast, ordinary = both_ways(batch.redacted(REDACTOR), fields=True)
         assert fast == ordinary
 
 
 def test_redacted_commands_around_dcp_are_written_alike(tmp_path: Path) -> None:
-    messages = [encode(name, key="k") for name in ("get", "increment", "select_bucket", "dcp_control")]
+    messages = [
+        encode(name, key="k") for name in ("get", "increment", "select_bucket", "dcp_control")
+    ]
     for batch in conversation(tmp_path / "x.pcap", [*messages, encode("dcp_noop")]):
         fast, ordinary = both_ways(batch.redacted(REDACTOR), fields=True)
         assert fast == ordinary
 
 
-def test_redacted_plain_ones_go_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redacted_plain_ones_go_the_fast_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     messages = [encode("dcp_mutation", collection=0, key=f"k{n}", value="plain") for n in range(50)]
     (batch,) = conversation(tmp_path / "x.pcap", messages)
     slow: list[int] = []
@@ -198,5 +274,9 @@ def test_redacted_plain_ones_go_the_fast_way(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(JsonRows, "_ordinary", ordinary)
     redacted = batch.redacted(REDACTOR)
-    assert in_both_forms(lambda: b"".join(JsonRows(fields=True, values="full").pieces(redacted, np.arange(len(batch)))))
+    assert in_both_forms(
+        lambda: b"".join(
+            JsonRows(fields=True, values="full").pieces(redacted, np.arange(len(batch)))
+        )
+    )
     assert len(slow) <= 2 * 2

@@ -21,14 +21,20 @@ def test_times_have_the_digits_of_their_unit() -> None:
 
 def test_numbers_stay_whole_however_long() -> None:
     batch = pa.RecordBatch.from_pydict(
-        {"u": pa.array([2**64 - 1], pa.uint64()), "sum": pa.array([Decimal(2**64 * 3)], pa.decimal128(38, 0))}
+        {
+            "u": pa.array([2**64 - 1], pa.uint64()),
+            "sum": pa.array([Decimal(2**64 * 3)], pa.decimal128(38, 0)),
+        }
     )
     (line,) = json_objects(batch)
     assert line == b'{"u":18446744073709551615,"sum":55340232221128654848}'
 
 
 def test_what_json_has_no_type_for_has_a_text() -> None:
-    assert plain_json({"raw": b"\xff", "part": Decimal("1.25"), 1: None}) == b'{"raw":"ff","part":1.25,"1":null}'
+    assert (
+        plain_json({"raw": b"\xff", "part": Decimal("1.25"), 1: None})
+        == b'{"raw":"ff","part":1.25,"1":null}'
+    )
 
 
 def test_nothing_in_it_steers_a_terminal() -> None:

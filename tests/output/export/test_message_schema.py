@@ -23,7 +23,9 @@ def test_its_version_is_that_of_the_messages() -> None:
 
 
 def test_what_is_required_is_always_written() -> None:
-    assert set(message_schema()["required"]) <= set(message_object(batch(ALL[0].annotate().data), 0, fields=False))
+    assert set(message_schema()["required"]) <= set(
+        message_object(batch(ALL[0].annotate().data), 0, fields=False)
+    )
 
 
 def test_every_specific_key_is_described() -> None:

@@ -26,12 +26,19 @@ def test_the_first_ones_of_each_connection(tmp_path: Path, batch_bytes: int) -> 
         for _ in range(count):
             talk.stream(True, CONTROL + GET)
     path = tmp_path / "x.pcap"
-    path.write_bytes(builders.pcap(builders.recorded([segment for talk in talks for segment in talk.segments])))
+    path.write_bytes(
+        builders.pcap(builders.recorded([segment for talk in talks for segment in talk.segments]))
+    )
     openings = Openings()
     with Reading(open_capture(path, batch_bytes=batch_bytes)) as reading:
         for batch in reading:
             rows = openings.fresh(batch)
-            openings.add(batch.connection[rows], 1000 + batch.row[rows], batch.connection[rows], batch.row[rows])
+            openings.add(
+                batch.connection[rows],
+                1000 + batch.row[rows],
+                batch.connection[rows],
+                batch.row[rows],
+            )
     for connection, expected in ((1, [1, 3, 5]), (2, list(range(7, 7 + 2 * MAX_OPENING, 2)))):
         wanted = LineMarks()
         wanted.add(np.array([connection]))

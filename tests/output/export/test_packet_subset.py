@@ -42,7 +42,10 @@ def rows_named(*numbers: int) -> Choice:
 
 def subset(paths: Sequence[Path], target: Path, choice: Choice, **wishes: Any) -> list[bytes]:
     """The packets that are written for the chosen messages."""
-    with Subset(PacketWishes(**wishes)) as chosen, Reading([str(path) for path in paths], keeper=chosen) as reading:
+    with (
+        Subset(PacketWishes(**wishes)) as chosen,
+        Reading([str(path) for path in paths], keeper=chosen) as reading,
+    ):
         chosen.follow(reading)
         for batch in reading:
             chosen.choose(batch, choice(batch))
@@ -53,18 +56,25 @@ def subset(paths: Sequence[Path], target: Path, choice: Choice, **wishes: Any) -
     return found
 
 
-# -- which packets ------------------------------------------------------------------------------------
+# -- which packets
+# ------------------------------------------------------------------------------------
 
 
 def owners(packets: Sequence[Recorded], isn: dict[int, int]) -> dict[int, list[int]]:
-    """For each server port or client port that sends: the packet that gave each byte of its stream, the first copy winning."""
+    """For each server port or client port that sends: the packet that gave each byte of its stream,
+    the first copy winning.
+    """
     streams: dict[int, dict[int, int]] = {}
     for number, packet in enumerate(packets):
         tcp = Ether(packet.data)[TCP]
         payload = bytes(tcp.payload)
         for at in range(len(payload)):
-            streams.setdefault(tcp.sport, {}).setdefault((tcp.seq - isn[tcp.sport] - 1 + at) % 2**32, number)
-    return {port: [owner for _, owner in sorted(stream.items())] for port, stream in streams.items()}
+            streams.setdefault(tcp.sport, {}).setdefault(
+                (tcp.seq - isn[tcp.sport] - 1 + at) % 2**32, number
+            )
+    return {
+        port: [owner for _, owner in sorted(stream.items())] for port, stream in streams.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -73,7 +83,9 @@ def owners(packets: Sequence[Recorded], isn: dict[int, int]) -> dict[int, list[i
     ids=["in order", "swapped", "duplicated", "late"],
 )
 @pytest.mark.parametrize("chosen", [[1], [2, 3], [5], [1, 9, 17], list(range(1, 30))], ids=str)
-def test_they_are_those_that_gave_bytes_of_the_messages(damage: dict[str, object], chosen: list[int], tmp_path: Path) -> None:
+def test_they_are_those_that_gave_bytes_of_the_messages(
+    damage: dict[str, object], chosen: list[int], tmp_path: Path
+) -> None:
     messages = builders.mutations(30)
     one = Conversation(mss=150)
     one.handshake()
@@ -84,14 +96,31 @@ def test_they_are_those_that_gave_bytes_of_the_messages(damage: dict[str, object
     path.write_bytes(builders.pcap(packets))
     owner = owners(packets, {11_210: one.server_isn, 50_000: one.client_isn})[11_210]
     ends = np.cumsum([len(message) for message in messages])
-    expected = sorted({number for row in chosen for number in owner[ends[row - 1] - len(messages[row - 1]) : ends[row - 1]]})
-    assert subset([path], tmp_path / "y", rows_named(*chosen)) == [packets[number].data for number in expected]
+    expected = sorted(
+        {
+            number
+            for row in chosen
+            for number in owner[ends[row - 1] - len(messages[row - 1]) : ends[row - 1]]
+        }
+    )
+    assert subset([path], tmp_path / "y", rows_named(*chosen)) == [
+        packets[number].data for number in expected
+    ]
 
 
 @pytest.mark.parametrize("batch_bytes", [300, 5_000])
-def test_a_message_may_come_in_many_batches(batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.reading.reading.open_capture", lambda paths: open_capture(paths, batch_bytes=batch_bytes))
-    messages = [builders.mutation(1), builders.mutation(2, value=b"v" * 30_000), builders.mutation(3)]
+def test_a_message_may_come_in_many_batches(
+    batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "dcpinspect.reading.reading.open_capture",
+        lambda paths: open_capture(paths, batch_bytes=batch_bytes),
+    )
+    messages = [
+        builders.mutation(1),
+        builders.mutation(2, value=b"v" * 30_000),
+        builders.mutation(3),
+    ]
     path = builders.capture(tmp_path / "x.pcap", server=b"".join(messages))
     found = subset([path], tmp_path / "y", rows_named(2))
     payload = b"".join(bytes(Ether(data)[TCP].payload) for data in found)
@@ -99,11 +128,19 @@ def test_a_message_may_come_in_many_batches(batch_bytes: int, tmp_path: Path, mo
     assert len(payload) < len(b"".join(messages)) + 1
 
 
-def test_what_no_message_needs_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.reading.reading.open_capture", lambda paths: open_capture(paths, batch_bytes=4096))
+def test_what_no_message_needs_any_more_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "dcpinspect.reading.reading.open_capture",
+        lambda paths: open_capture(paths, batch_bytes=4096),
+    )
     monkeypatch.setattr(carriers, "FEW", 8)
     one, web = Conversation(), Conversation(server=("10.0.0.2", 11_207))
-    for conversation, data in ((one, b"".join(builders.mutations(2000))), (web, b"\x16\x03\x01" + bytes(200_000))):
+    for conversation, data in (
+        (one, b"".join(builders.mutations(2000))),
+        (web, b"\x16\x03\x01" + bytes(200_000)),
+    ):
         conversation.handshake()
         conversation.stream(False, data)
     path = tmp_path / "x.pcap"
@@ -165,7 +202,9 @@ def test_fragments_of_a_datagram_come_together(tmp_path: Path) -> None:
     packets: list[Recorded] = []
     for packet in builders.recorded(one.segments):
         pieces = fragment(Ether(packet.data)[IP], fragsize=256)  # type: ignore[no-untyped-call]
-        packets += [Recorded(data := bytes(Ether() / piece), len(data), packet.time_ns) for piece in pieces]
+        packets += [
+            Recorded(data := bytes(Ether() / piece), len(data), packet.time_ns) for piece in pieces
+        ]
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(packets))
     whole = subset([path], tmp_path / "y", everything)
@@ -175,24 +214,36 @@ def test_fragments_of_a_datagram_come_together(tmp_path: Path) -> None:
     )
 
 
-# -- where from ---------------------------------------------------------------------------------------
+# -- where from
+# ---------------------------------------------------------------------------------------
 
 
 def test_several_files_are_one_subset_in_order_of_time(tmp_path: Path) -> None:
     paths = []
     for number in range(2):
-        one = Conversation(client=("10.0.0.1", 50_000 + number), time_ns=builders.START_NS + (1 - number) * 10**9)
+        one = Conversation(
+            client=("10.0.0.1", 50_000 + number), time_ns=builders.START_NS + (1 - number) * 10**9
+        )
         one.handshake()
         one.stream(False, builders.mutation(number + 1))
         paths.append(tmp_path / f"{number}.pcap")
         paths[-1].write_bytes(builders.pcap(builders.recorded(one.segments)))
     for choice, expected in ((everything, [50_001, 50_000]), (rows_named(2), [50_000])):
-        found = [ether[TCP].dport for ether in map(Ether, subset(paths, tmp_path / "y", choice)) if len(ether[TCP].payload)]
+        found = [
+            ether[TCP].dport
+            for ether in map(Ether, subset(paths, tmp_path / "y", choice))
+            if len(ether[TCP].payload)
+        ]
         assert found == expected
 
 
 def test_times_lengths_and_link_types_stay(tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "x.pcap", server=builders.mutation(value=b"v" * 500), link_type=builders.COOKED_2, snaplen=200)
+    path = builders.capture(
+        tmp_path / "x.pcap",
+        server=builders.mutation(value=b"v" * 500),
+        link_type=builders.COOKED_2,
+        snaplen=200,
+    )
     subset([path], tmp_path / "y", everything)
     (cut,) = (packet for packet in packets_in(path) if packet[1] > 200)
     assert cut in packets_in(tmp_path / "y")
@@ -206,17 +257,25 @@ def test_a_file_that_lost_packets_meanwhile_is_told(tmp_path: Path) -> None:
         for batch in reading:
             chosen.choose(batch, everything(batch))
         path.write_bytes(path.read_bytes()[:50_000])
-        with (tmp_path / "y").open("wb") as file, pytest.raises(OutputError, match=r"x\.pcapng: changed while it was read"):
+        with (
+            (tmp_path / "y").open("wb") as file,
+            pytest.raises(OutputError, match=r"x\.pcapng: changed while it was read"),
+        ):
             chosen.write(file)
 
 
 def test_what_comes_through_a_pipe_is_kept_until_it_is_written(tmp_path: Path) -> None:
     program = (
-        "import sys, tempfile, os; from pathlib import Path; from tests.output.export.test_packet_subset import *\n"
-        "found = subset([Path('-')], Path(sys.argv[1]), rows_named(3, 400)); print(len(found), os.listdir(tempfile.gettempdir()))"
+        "import sys, tempfile, os; from pathlib import Path; from "
+        "tests.output.export.test_packet_subset import *\n"
+        "found = subset([Path('-')], Path(sys.argv[1]), rows_named(3, 400)); print(len(found), "
+        "os.listdir(tempfile.gettempdir()))"
     )
     (tmp_path / "tmp").mkdir()
-    with (SAMPLES / "tour.pcapng").open("rb") as capture, subprocess.Popen(["cat"], stdin=capture, stdout=subprocess.PIPE) as pipe:
+    with (
+        (SAMPLES / "tour.pcapng").open("rb") as capture,
+        subprocess.Popen(["cat"], stdin=capture, stdout=subprocess.PIPE) as pipe,
+    ):
         done = subprocess.run(
             [sys.executable, "-c", program, tmp_path / "y"],
             stdin=pipe.stdout,
@@ -230,7 +289,8 @@ def test_what_comes_through_a_pipe_is_kept_until_it_is_written(tmp_path: Path) -
     assert packets_in(tmp_path / "y") == packets_in(tmp_path / "z")
 
 
-# -- how connections began ------------------------------------------------------------------------------
+# -- how connections began
+# ------------------------------------------------------------------------------
 
 
 def test_handshakes_are_those_of_the_connections_of_the_messages(tmp_path: Path) -> None:
@@ -245,14 +305,27 @@ def test_handshakes_are_those_of_the_connections_of_the_messages(tmp_path: Path)
         one.stream(False, b"".join(builders.mutations(3)))
         segments += one.segments
     path = tmp_path / "x.pcap"
-    path.write_bytes(builders.pcap(builders.recorded(sorted(segments, key=lambda segment: segment.time_ns))))
-    found = subset([path], tmp_path / "y", lambda batch: np.flatnonzero((batch.connection == 2) & (batch.decoded.opcode == 0x57)))
+    path.write_bytes(
+        builders.pcap(builders.recorded(sorted(segments, key=lambda segment: segment.time_ns)))
+    )
+    found = subset(
+        [path],
+        tmp_path / "y",
+        lambda batch: np.flatnonzero((batch.connection == 2) & (batch.decoded.opcode == 0x57)),
+    )
     assert {len(Ether(data)[TCP].payload) > 0 for data in found} == {True}
-    packets = [Ether(data)[TCP] for data in subset([path], tmp_path / "y", rows_named(13), with_handshakes=True)]
+    packets = [
+        Ether(data)[TCP]
+        for data in subset([path], tmp_path / "y", rows_named(13), with_handshakes=True)
+    ]
     (client,) = {packet.sport + packet.dport - 11_210 for packet in packets}
     assert 50_000 <= client <= 50_002
     assert [str(packet.flags) for packet in packets[:3]] == ["S", "SA", "A"]
     payload = b"".join(bytes(packet.payload) for packet in packets)
     assert b"secret" not in payload
-    for part in (encode("hello", opaque=1), encode("hello", "response", opaque=1), encode("dcp_open", key="name")):
+    for part in (
+        encode("hello", opaque=1),
+        encode("hello", "response", opaque=1),
+        encode("dcp_open", key="name"),
+    ):
         assert part in payload

@@ -1,4 +1,6 @@
-"""Packets that are made of messages: here of those that are redacted, which are made whether there is TLS or not."""
+"""Packets that are made of messages: here of those that are redacted, which are made whether there
+is TLS or not.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,27 @@ from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
 from tests.capture.test_pcapng_writer import packets_in
-from tests.scenarios.test_redaction import SECRET_KEY, SECRET_PATH, SECRET_USER, SECRET_VALUE, everything
+from tests.scenarios.test_redaction import (
+    SECRET_KEY,
+    SECRET_PATH,
+    SECRET_USER,
+    SECRET_VALUE,
+    everything,
+)
 
 COLUMNS = ("connection", "direction", "length", "stream_offset")
 
 
-def written(path: Path, target: Path, *, from_row: int = 1, batch_bytes: int = 1 << 20) -> list[tuple[int, ...]]:
+def written(
+    path: Path, target: Path, *, from_row: int = 1, batch_bytes: int = 1 << 20
+) -> list[tuple[int, ...]]:
     """The messages from a row on are written; what they are."""
     found = []
     capture = open_capture([str(path)], batch_bytes=batch_bytes)
-    with Subset(PacketWishes(decrypted=True, redactor=Redactor(b"salt"))) as subset, Reading(capture, keeper=subset) as reading:
+    with (
+        Subset(PacketWishes(decrypted=True, redactor=Redactor(b"salt"))) as subset,
+        Reading(capture, keeper=subset) as reading,
+    ):
         subset.follow(reading)
         for batch in reading:
             rows = np.flatnonzero(batch.row >= from_row)
@@ -52,25 +65,47 @@ def read(path: Path) -> list[tuple[int, ...]]:
 
 
 def capture(path: Path, conversations: list[Conversation]) -> Path:
-    segments = sorted((segment for one in conversations for segment in one.segments), key=lambda segment: segment.time_ns)
+    segments = sorted(
+        (segment for one in conversations for segment in one.segments),
+        key=lambda segment: segment.time_ns,
+    )
     path.write_bytes(builders.pcap(builders.recorded(segments)))
     return path
 
 
-def talk(number: int = 0, *, mss: int = 1448, client: str = "10.0.0.1", server: str = "10.0.0.2", size: int = 300) -> Conversation:
+def talk(
+    number: int = 0,
+    *,
+    mss: int = 1448,
+    client: str = "10.0.0.1",
+    server: str = "10.0.0.2",
+    size: int = 300,
+) -> Conversation:
     """A client that asks now and then, and a server that streams."""
-    one = Conversation(client=(client, 50_000 + number), server=(server, 11_210), mss=mss, time_ns=builders.START_NS + number)
+    one = Conversation(
+        client=(client, 50_000 + number),
+        server=(server, 11_210),
+        mss=mss,
+        time_ns=builders.START_NS + number,
+    )
     one.handshake()
     one.stream(True, encode("dcp_open", key="name"))
     for start in range(1, 60, 20):
-        one.stream(False, b"".join(builders.mutation(seqno, value=b"v" * size) for seqno in range(start, start + 20)))
+        one.stream(
+            False,
+            b"".join(
+                builders.mutation(seqno, value=b"v" * size) for seqno in range(start, start + 20)
+            ),
+        )
         one.stream(True, encode("dcp_noop", opaque=start))
     one.close()
     return one
 
 
 @pytest.mark.parametrize(("client", "server"), [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
-def test_they_are_packets_with_right_lengths_checksums_and_numbers(client: str, server: str, tmp_path: Path) -> None:
+def test_they_are_packets_with_right_lengths_checksums_and_numbers(
+    client: str, server: str, tmp_path: Path
+) -> None:
     path = capture(tmp_path / "x.pcap", [talk(client=client, server=server)])
     written(path, tmp_path / "y.pcapng")
     packets = [Ether(data) for data, *_ in packets_in(tmp_path / "y.pcapng")]
@@ -103,7 +138,9 @@ def with_new_sums(packet: Packet) -> bytes:
 
 
 @pytest.mark.parametrize("batch_bytes", [2000, 1 << 20])
-def test_messages_are_the_same_however_the_packets_were_cut(batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_are_the_same_however_the_packets_were_cut(
+    batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plain_packets, "TOGETHER", 7)
     monkeypatch.setattr(plain_packets, "WINDOW", 200)
     path = capture(tmp_path / "x.pcap", [talk(number) for number in range(3)])
@@ -119,7 +156,10 @@ def test_a_segment_is_never_too_long_for_a_packet(mss: int, tmp_path: Path) -> N
     path = capture(tmp_path / "x.pcap", [talk(mss=mss, size=50_000)])
     found = written(path, tmp_path / "y.pcapng")
     assert read(tmp_path / "y.pcapng") == found
-    assert max(wire for _, wire, *_ in packets_in(tmp_path / "y.pcapng")) <= 54 + 2 * plain_packets.MOST
+    assert (
+        max(wire for _, wire, *_ in packets_in(tmp_path / "y.pcapng"))
+        <= 54 + 2 * plain_packets.MOST
+    )
 
 
 def test_what_was_left_out_or_lost_leaves_a_gap(tmp_path: Path) -> None:
@@ -127,7 +167,10 @@ def test_what_was_left_out_or_lost_leaves_a_gap(tmp_path: Path) -> None:
     del one.segments[20:22]
     found = written(capture(tmp_path / "x.pcap", [one]), tmp_path / "y.pcapng", from_row=10)
     with Reading([str(tmp_path / "y.pcapng")]) as reading:
-        assert sorted(row for batch in reading for row in rows_of(batch, np.arange(len(batch)))) == found
+        assert (
+            sorted(row for batch in reading for row in rows_of(batch, np.arange(len(batch))))
+            == found
+        )
         assert sum(reading.engine.links[0].missing) > 2 * 1448
 
 
@@ -135,14 +178,19 @@ def test_nothing_private_is_in_them_and_the_messages_keep_their_lengths(tmp_path
     path = everything(tmp_path / "x.pcap")
     found = written(path, tmp_path / "y.pcapng")
     data = (tmp_path / "y.pcapng").read_bytes()
-    assert all(secret in path.read_bytes() for secret in (SECRET_USER, SECRET_KEY, SECRET_PATH, SECRET_VALUE))
+    assert all(
+        secret in path.read_bytes()
+        for secret in (SECRET_USER, SECRET_KEY, SECRET_PATH, SECRET_VALUE)
+    )
     for secret in (SECRET_USER, SECRET_KEY, SECRET_PATH, SECRET_VALUE, b"alice", b"seven"):
         assert secret not in data
     assert read(tmp_path / "y.pcapng") == found
 
 
 def test_credentials_are_not_in_them(tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "x.pcap", client=encode("sasl_auth", key="PLAIN", value=b"\0user\0secret"))
+    path = builders.capture(
+        tmp_path / "x.pcap", client=encode("sasl_auth", key="PLAIN", value=b"\0user\0secret")
+    )
     written(path, tmp_path / "y.pcapng")
     assert b"secret" in path.read_bytes()
     assert b"secret" not in (tmp_path / "y.pcapng").read_bytes()
@@ -151,7 +199,10 @@ def test_credentials_are_not_in_them(tmp_path: Path) -> None:
 def test_what_waits_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     path = capture(tmp_path / "x.pcap", [talk()])
-    with Subset(PacketWishes(decrypted=True, redactor=Redactor())) as subset, Reading([str(path)], keeper=subset) as reading:
+    with (
+        Subset(PacketWishes(decrypted=True, redactor=Redactor())) as subset,
+        Reading([str(path)], keeper=subset) as reading,
+    ):
         subset.follow(reading)
         for batch in reading:
             subset.choose(batch, np.arange(len(batch)))

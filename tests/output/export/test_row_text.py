@@ -58,9 +58,16 @@ def test_columns_are_written_in_decimal(compiled: bool, number: int) -> None:
 
 
 @both
-@given(number=st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 10**9 - 1, 10**9, 2**63, 2**64 - 1])))
+@given(
+    number=st.one_of(
+        st.integers(0, 2**64 - 1), st.sampled_from([0, 10**9 - 1, 10**9, 2**63, 2**64 - 1])
+    )
+)
 def test_numbers_of_the_wire_are_unsigned(compiled: bool, number: int) -> None:
-    assert written(rt.NUMBER, 0, 8, data=number.to_bytes(8, "big"), compiled=compiled) == str(number).encode()
+    assert (
+        written(rt.NUMBER, 0, 8, data=number.to_bytes(8, "big"), compiled=compiled)
+        == str(number).encode()
+    )
 
 
 @both
@@ -73,16 +80,27 @@ def test_capture_times_have_nine_digits(compiled: bool, time: int) -> None:
 @both
 @given(seconds=st.integers(0, 2**32 - 1))
 def test_seconds_are_a_date_or_none(compiled: bool, seconds: int) -> None:
-    expected = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC" if seconds else "none"
-    assert written(rt.SECONDS, 0, 0, data=seconds.to_bytes(4, "big"), compiled=compiled) == expected.encode()
+    expected = (
+        f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC" if seconds else "none"
+    )
+    assert (
+        written(rt.SECONDS, 0, 0, data=seconds.to_bytes(4, "big"), compiled=compiled)
+        == expected.encode()
+    )
 
 
 @both
-@given(cas=st.one_of(st.integers(0, 2**64 - 1), st.integers(1_199_999_999 * 10**9, 4_102_444_801 * 10**9)))
+@given(
+    cas=st.one_of(
+        st.integers(0, 2**64 - 1), st.integers(1_199_999_999 * 10**9, 4_102_444_801 * 10**9)
+    )
+)
 def test_the_time_of_a_cas_is_that_of_the_annotation(compiled: bool, cas: int) -> None:
     expected = cas_time(cas)
     text = "null" if expected is None else f'"{expected}"'
-    assert written(rt.CAS_TIME, 0, 0, data=cas.to_bytes(8, "big"), compiled=compiled) == text.encode()
+    assert (
+        written(rt.CAS_TIME, 0, 0, data=cas.to_bytes(8, "big"), compiled=compiled) == text.encode()
+    )
 
 
 @both
@@ -91,7 +109,23 @@ def test_digits_are_hexadecimal(compiled: bool, data: bytes) -> None:
     assert written(rt.SPAN_HEX, 0, 0, data=data, compiled=compiled) == data.hex().encode()
 
 
-SIZES = [0, 1, 9, 10, 999_999_999, 10**9, 10**18, 2**31, 2**32 - 1, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 10**9, 2**64 - 1]
+SIZES = [
+    0,
+    1,
+    9,
+    10,
+    999_999_999,
+    10**9,
+    10**18,
+    2**31,
+    2**32 - 1,
+    2**53 + 1,
+    2**63 - 1,
+    2**63,
+    2**63 + 1,
+    2**64 - 10**9,
+    2**64 - 1,
+]
 
 
 @both
@@ -101,7 +135,10 @@ def test_numbers_of_all_sizes_are_written(compiled: bool, number: int) -> None:
     assert written(rt.COLUMN, 0, column=signed, compiled=compiled) == str(signed).encode()
     assert written(rt.HEX64, 0, column=signed, compiled=compiled) == f'"0x{number:016x}"'.encode()
     for width in (0, 1, 9, 18):
-        assert written(rt.UNSIGNED, 0, width, column=signed, compiled=compiled) == f"{number:{width or 1}}".encode()
+        assert (
+            written(rt.UNSIGNED, 0, width, column=signed, compiled=compiled)
+            == f"{number:{width or 1}}".encode()
+        )
 
 
 @both

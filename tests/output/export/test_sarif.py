@@ -1,4 +1,6 @@
-"""Findings as CI systems take them: valid by the standard's own schema, and the same finding known again in another reading."""
+"""Findings as CI systems take them: valid by the standard's own schema, and the same finding known
+again in another reading.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def log(paths: Sequence[str], rules: Sequence[str] = ORDINARY) -> dict[str, Any]
         reading.check(rules)
         for _ in reading:
             pass
-        found: dict[str, Any] = sarif_log(reading.findings(), [RULES[rule] for rule in rules], paths, reading.engine.links)
+        found: dict[str, Any] = sarif_log(
+            reading.findings(), [RULES[rule] for rule in rules], paths, reading.engine.links
+        )
     jsonschema.Draft4Validator(SCHEMA).validate(found)
     return found
 
@@ -39,7 +43,10 @@ def results(paths: Sequence[str]) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.deep] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))],
+    [
+        pytest.param(path, marks=[pytest.mark.deep] if "large" in path.name else [])
+        for path in sorted(SAMPLES.glob("*.pcap*"))
+    ],
     ids=lambda path: path.name,
 )
 def test_every_sample_is_valid_by_the_schema(path: Path) -> None:
@@ -55,8 +62,13 @@ def test_every_sample_is_valid_by_the_schema(path: Path) -> None:
         for number in one.connections
     ]
     run = found["runs"][0]
-    assert [(one["ruleId"], one["level"], one["occurrenceCount"]) for one in run["results"]] == expected
-    assert all(run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"])
+    assert [
+        (one["ruleId"], one["level"], one["occurrenceCount"]) for one in run["results"]
+    ] == expected
+    assert all(
+        run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"]
+        for one in run["results"]
+    )
     assert run["artifacts"][0]["location"]["uri"].endswith(path.name)
 
 
@@ -79,16 +91,32 @@ def test_an_effect_names_the_result_that_is_its_cause() -> None:
 def test_a_result_names_capture_message_and_what_to_do() -> None:
     path = str(SAMPLES / "rollback.pcap")
     first = next(one for one in results([path]) if one["ruleId"] == "rollback")
-    assert first["message"]["text"].startswith("vb 7, connection 2: asked for seqno 60, rolled back to 50")
+    assert first["message"]["text"].startswith(
+        "vb 7, connection 2: asked for seqno 60, rolled back to 50"
+    )
     assert "Next: nothing is left to do" in first["message"]["text"]
     (location,) = first["locations"]
-    assert location["properties"] == {"row": 99, "frame": 93, "connection": 2, "direction": "c2s", "streamOffset": 257}
+    assert location["properties"] == {
+        "row": 99,
+        "frame": 93,
+        "connection": 2,
+        "direction": "c2s",
+        "streamOffset": 257,
+    }
     assert location["physicalLocation"]["artifactLocation"] == {"uri": f"file://{path}", "index": 0}
-    assert [one["properties"]["row"] for one in first["relatedLocations"]] == first["properties"]["rows"][1:] != []
+    assert (
+        [one["properties"]["row"] for one in first["relatedLocations"]]
+        == first["properties"]["rows"][1:]
+        != []
+    )
 
 
 def test_what_no_message_shows_is_at_its_connection() -> None:
-    (found,) = [one for one in results([str(SAMPLES / "midstream.pcap")]) if one["ruleId"] == "mid-stream-start"]
+    (found,) = [
+        one
+        for one in results([str(SAMPLES / "midstream.pcap")])
+        if one["ruleId"] == "mid-stream-start"
+    ]
     assert found["locations"][0]["logicalLocations"][0]["name"] == "connection 1"
 
 
@@ -109,7 +137,10 @@ def test_a_rule_is_explained_where_its_results_are_shown() -> None:
             if text
         ]
         shown = re.sub(r"\\(.)", r"\1", told["help"]["markdown"])
-        assert all(text in shown for text in (rule.fires, rule.unless, rule.next, *rule.causes, *rule.reports))
+        assert all(
+            text in shown
+            for text in (rule.fires, rule.unless, rule.next, *rule.causes, *rule.reports)
+        )
         assert not re.search(r"(?<!\\)[<|`\[]", "".join(paragraphs))
         assert all(text in told["help"]["text"] for text in (rule.fires, rule.unless, rule.next))
 
@@ -121,7 +152,9 @@ def test_every_rule_has_its_anchor() -> None:
         assert f'<a id="{rule["id"]}"></a>' in page
 
 
-def test_a_finding_is_known_again_beside_other_files_and_behind_other_messages(tmp_path: Path) -> None:
+def test_a_finding_is_known_again_beside_other_files_and_behind_other_messages(
+    tmp_path: Path,
+) -> None:
     """Rows, frames and numbers of connections change; what was found does not."""
     talk, other = opened(), opened("other:1", port=50_001)
     for one in (talk, other):

@@ -18,7 +18,9 @@ SAMPLES = Path(__file__).parents[3] / "sample_captures"
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_printed_schema_is_the_contract(name: str, golden: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_schema_is_the_contract(
+    name: str, golden: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["schema", name]) == 0
     golden(f"schemas/{name}.json", capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])

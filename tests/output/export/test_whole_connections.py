@@ -35,9 +35,18 @@ def rows(reading: Reading, chosen: Subset | None = None) -> Counter[Row]:
         if chosen is not None:
             chosen.choose(batch, np.arange(len(batch)))
         for index in range(len(batch)):
-            ends = (texts[int(batch.connection[index]) - 1] for texts in (batch.endpoints.client, batch.endpoints.server))
+            ends = (
+                texts[int(batch.connection[index]) - 1]
+                for texts in (batch.endpoints.client, batch.endpoints.server)
+            )
             client, server = ends
-            found[client, server, int(batch.direction[index]), batch.bytes_of(index), batch.missing.of(index)] += 1
+            found[
+                client,
+                server,
+                int(batch.direction[index]),
+                batch.bytes_of(index),
+                batch.missing.of(index),
+            ] += 1
     return found
 
 
@@ -55,7 +64,9 @@ def written_again(path: Path, target: Path) -> tuple[Counter[Row], Counter[Row]]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGE)
 @pytest.mark.parametrize("sample", ["tour", "rollback", "snapshots", "upr"])
-def test_a_damaged_conversation_reads_the_same_again(sample: str, name: str, tmp_path: Path) -> None:
+def test_a_damaged_conversation_reads_the_same_again(
+    sample: str, name: str, tmp_path: Path
+) -> None:
     for seed in range(2):
         path = save(tmp_path / "x.pcap", DAMAGE[name](damage.sample(sample).packets, seed))
         first, again = written_again(path, tmp_path / "y.pcapng")
@@ -74,7 +85,9 @@ def test_forged_packets_read_the_same_again(tmp_path: Path) -> None:
     assert total > 1000
 
 
-@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 1 << 20))
+@pytest.mark.parametrize(
+    "sample", sorted(path.name for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 1 << 20)
+)
 def test_a_sample_reads_the_same_again(sample: str, tmp_path: Path) -> None:
     first, again = written_again(SAMPLES / sample, tmp_path / "y.pcapng")
     assert again == first

@@ -1,4 +1,6 @@
-"""The seed documents' examples as printed, and messages that show what the documents have no example of."""
+"""The seed documents' examples as printed, and messages that show what the documents have no
+example of.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def _printed() -> list[Printed]:
     found = []
     for part in _FILE.read_text("utf-8").split("=== ")[1:]:
         name, *lines = part.splitlines()
-        at = next(number for number, line in enumerate(lines) if line.endswith((" command", " response")))
+        at = next(
+            number for number, line in enumerate(lines) if line.endswith((" command", " response"))
+        )
         found.append(Printed(name, lines[:at], lines[at].strip(), lines[at + 2 :]))
     return found
 
@@ -66,7 +70,14 @@ SHOWN: dict[str, Message] = {
         context=Context("on"),
     ),
     "flex-frames": annotate(
-        encode("dcp_mutation", vbucket=5, frames=[(2, b"\x00\x2a"), (1, b"\x03\x03\xe8"), (9, b"?")], key="k", value=b"v", by_seqno=1),
+        encode(
+            "dcp_mutation",
+            vbucket=5,
+            frames=[(2, b"\x00\x2a"), (1, b"\x03\x03\xe8"), (9, b"?")],
+            key="k",
+            value=b"v",
+            by_seqno=1,
+        ),
         context=Context("off"),
     ),
     "cache-transfer": annotate(
@@ -74,7 +85,13 @@ SHOWN: dict[str, Message] = {
             "dcp_cache_transfer",
             vbucket=5,
             items=[
-                {"cas": 0x17C39A1022010007, "rev_seqno": 2, "by_seqno": 9, "key": b"\x08hello", "value": b"world"},
+                {
+                    "cas": 0x17C39A1022010007,
+                    "rev_seqno": 2,
+                    "by_seqno": 9,
+                    "key": b"\x08hello",
+                    "value": b"world",
+                },
                 {"by_seqno": 10, "key": b"\x00bye"},
             ],
         ),
@@ -82,9 +99,16 @@ SHOWN: dict[str, Message] = {
     ),
     "sasl": annotate(encode("sasl_auth", opaque=2, key="PLAIN", value=b"\0user\0secret")),
     "hole": annotate(
-        encode("dcp_mutation", vbucket=1, key="key", value=b"begin\0\0\0\0end", by_seqno=2), context=Context("off"), missing=[(63, 67)]
+        encode("dcp_mutation", vbucket=1, key="key", value=b"begin\0\0\0\0end", by_seqno=2),
+        context=Context("off"),
+        missing=[(63, 67)],
     ),
-    "cut": annotate(encode("dcp_mutation", vbucket=1, key="key", value=b"a value that goes on", by_seqno=2)[:66], context=Context("off")),
+    "cut": annotate(
+        encode("dcp_mutation", vbucket=1, key="key", value=b"a value that goes on", by_seqno=2)[
+            :66
+        ],
+        context=Context("off"),
+    ),
     "flatbuffer-event": annotate(
         encode(
             "dcp_system_event",

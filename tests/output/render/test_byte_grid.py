@@ -18,7 +18,9 @@ from tests.protocol.vectors import BY_ID, Vector
 
 
 def _corrected(grid: list[str], vector: Vector) -> list[str]:
-    """A document's grid with the bytes that its own field table gives where the two contradict each other."""
+    """A document's grid with the bytes that its own field table gives where the two contradict each
+    other.
+    """
     out = list(grid)
     for at, (printed, meant) in enumerate(zip(vector.literal, vector.data, strict=True)):
         if printed != meant:
@@ -74,8 +76,12 @@ def test_a_message_cut_short_shows_a_bounded_number_of_missing_bytes() -> None:
 
 
 @given(strategies.messages, strategies.contexts, strategies.gaps)
-def test_no_bytes_make_a_character_that_cannot_be_seen(data: bytes, context: Context, missing: list[tuple[int, int]]) -> None:
-    assert all(line.isprintable() for line in byte_grid(annotate(data, context=context, missing=missing)))
+def test_no_bytes_make_a_character_that_cannot_be_seen(
+    data: bytes, context: Context, missing: list[tuple[int, int]]
+) -> None:
+    assert all(
+        line.isprintable() for line in byte_grid(annotate(data, context=context, missing=missing))
+    )
 
 
 def test_the_dump_has_the_bytes_of_the_grid() -> None:

@@ -19,7 +19,10 @@ def told(*messages: bytes, folds: bool = True, cuts: tuple[int, ...] = ()) -> li
     return [*out, *talk.end()]
 
 
-MUTATIONS = [encode("dcp_mutation", vbucket=number % 2, key=f"k{number}", by_seqno=10 + number) for number in range(9)]
+MUTATIONS = [
+    encode("dcp_mutation", vbucket=number % 2, key=f"k{number}", by_seqno=10 + number)
+    for number in range(9)
+]
 
 
 def test_a_long_run_is_one_line_with_its_vbuckets_and_seqnos() -> None:

@@ -19,9 +19,15 @@ def test_a_summary_fits_a_screen_and_says_whether_the_sides_differ() -> None:
     found = compared(SAMPLES / "tour.pcapng", SAMPLES / "midstream.pcap")
     lines = list(summary(found, (), ("tour.pcapng", "midstream.pcap"), plain))
     assert len(lines) <= 24
-    assert "A and B do not differ, as far as both captures tell." in lines or "A and B differ." in lines
+    assert (
+        "A and B do not differ, as far as both captures tell." in lines
+        or "A and B differ." in lines
+    )
     assert "Ahead:" in lines
-    assert any(line.startswith("The capture of B does not tell the history of 4 vbuckets") for line in lines)
+    assert any(
+        line.startswith("The capture of B does not tell the history of 4 vbuckets")
+        for line in lines
+    )
 
 
 def test_every_kind_has_words() -> None:

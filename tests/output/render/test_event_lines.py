@@ -6,12 +6,17 @@ from dcpinspect.output.render.event_lines import EventLines, Noted, VbucketEvent
 from tests.streams.test_story import told, twice
 from tests.streams.told import Told, opened
 
-DISK = "within the marker 0-9 in row 7, from disk: de-duplicated, purged by compaction, or hidden from this client"
+DISK = (
+    "within the marker 0-9 in row 7, from disk: de-duplicated, purged by compaction, or hidden "
+    "from this client"
+)
 
 
 def texts(*talks: Told, fold: bool = False) -> list[str]:
     found = events(told(*talks), {}, {1: "server"}, {1: 99})
-    return [f"{event.row} {event.kind}: {event.text}" for event in (folded(found) if fold else found)]
+    return [
+        f"{event.row} {event.kind}: {event.text}" for event in (folded(found) if fold else found)
+    ]
 
 
 def test_a_story_is_told_in_order_of_rows() -> None:
@@ -22,7 +27,10 @@ def test_a_story_is_told_in_order_of_rows() -> None:
         f"8 gap: seqno 1 did not come, deduplicated: {DISK}",
         f"10 gap: seqnos 4 to 8 did not come, deduplicated: {DISK}",
         "11 snapshot: memory snapshot 10-20, checkpoint: cut, 1 item, 12 to 12",
-        "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10-20 in row 11: de-duplicated, or hidden from this client",
+        (
+            "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10-20 in row "
+            "11: de-duplicated, or hidden from this client"
+        ),
         "99 connection-closed: connection closed by the server, after seqno 12",
     ]
 
@@ -37,13 +45,18 @@ def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
 def test_what_was_asked_and_what_was_answered() -> None:
     talk = opened()
     talk.stream_answer(
-        talk.stream_request(7, 30, start=30, uuid=5, snapshot=(20, 40), end=90, value={"uid": "\x1b[31m"}), status=0x23, rollback=10
+        talk.stream_request(
+            7, 30, start=30, uuid=5, snapshot=(20, 40), end=90, value={"uid": "\x1b[31m"}
+        ),
+        status=0x23,
+        rollback=10,
     )
     talk.stream_answer(talk.stream_request(7, 31), status=0x22)
     talk.stream_request(7, 32)
     request, gap, refused, unanswered, never = texts(talk)
     assert request == (
-        '5 request: request from 30, to 90, uuid 0x0000000000000005, snapshot 20-40, {"uid":"\\\\u001b[31m"}: rollback to 10'
+        "5 request: request from 30, to 90, uuid 0x0000000000000005, snapshot 20-40, "
+        '{"uid":"\\\\u001b[31m"}: rollback to 10'
     )
     assert gap.startswith("6 gap: seqnos 11 to 30 did not come, rollback: ")
     assert refused == "7 request: request from 0, no end: refused: erange"
@@ -71,12 +84,18 @@ def test_messages_that_are_events_have_their_place() -> None:
     event = next(event for event in found if event.kind == "system-event")
     assert (event.row, event.record()["text"]) == (8, "system event: x")
     assert EventLines([event], 4_000_000_000, None).heading == "Row     Time Con Stream Event"
-    assert EventLines([event], 4_000_000_000, None).of(event) == ["  8 1.000000   1 #1     system event: x"]
+    assert EventLines([event], 4_000_000_000, None).of(event) == [
+        "  8 1.000000   1 #1     system event: x"
+    ]
 
 
 def test_nothing_that_an_event_says_is_cut() -> None:
-    event = VbucketEvent(8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30)
+    event = VbucketEvent(
+        8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30
+    )
     lines = EventLines([event], None, 60).of(event)
     assert all(len(line) <= 60 for line in lines)
-    assert {line[: len("Row Time Con Stream   ")] for line in lines[1:]} == {" " * len("Row Time Con Stream   ")}
+    assert {line[: len("Row Time Con Stream   ")] for line in lines[1:]} == {
+        " " * len("Row Time Con Stream   ")
+    }
     assert " ".join(lines).split()[3:] == event.text.split()

@@ -30,20 +30,34 @@ def titles(text: str) -> list[str]:
     """The first line of each answer."""
     lines = explain(text)
     assert lines is not None, text
-    return [line for before, line in zip(["", *lines], lines, strict=False) if not before and ": " in line]
+    return [
+        line
+        for before, line in zip(["", *lines], lines, strict=False)
+        if not before and ": " in line
+    ]
 
 
 def test_every_command_is_found_by_its_name_its_short_name_and_its_number() -> None:
     for op in COMMANDS:
         name = op.name.lower()
         start = f"{name}: opcode 0x{int(op):02x}"
-        for text in (name, name.upper(), name.replace("_", "-"), short_name(name), f"0x{int(op):x}", f"0X{int(op):02X}", str(int(op))):
+        for text in (
+            name,
+            name.upper(),
+            name.replace("_", "-"),
+            short_name(name),
+            f"0x{int(op):x}",
+            f"0X{int(op):02X}",
+            str(int(op)),
+        ):
             assert any(title.startswith(start) for title in titles(text)), text
 
 
 def test_every_layout_of_a_command_is_shown() -> None:
     for layout in LAYOUTS:
-        assert layout_title(layout) in (explain(opcode_name(layout.opcode, server=layout.server)) or [])
+        assert layout_title(layout) in (
+            explain(opcode_name(layout.opcode, server=layout.server)) or []
+        )
 
 
 @each("status", Status)
@@ -76,7 +90,12 @@ def test_a_number_of_several_things_has_all_its_readings() -> None:
 
 
 def test_noop_is_both_commands_and_a_family_of_rules() -> None:
-    assert titles("noop") == ["dcp_noop: opcode 0x5c", "noop: opcode 0x0a", "noop: family of a rule", "noop: word of DCP"]
+    assert titles("noop") == [
+        "dcp_noop: opcode 0x5c",
+        "noop: opcode 0x0a",
+        "noop: family of a rule",
+        "noop: word of DCP",
+    ]
 
 
 @pytest.mark.parametrize("number", DEVELOPMENT)
@@ -96,10 +115,23 @@ def test_a_misspelt_name_has_suggestions() -> None:
 
 
 def test_golden_command(golden: Callable[[str, str], None]) -> None:
-    golden("explain/dcp_snapshot_marker.txt", "\n".join(explain("dcp_snapshot_marker") or []) + "\n")
+    golden(
+        "explain/dcp_snapshot_marker.txt", "\n".join(explain("dcp_snapshot_marker") or []) + "\n"
+    )
 
 
-@pytest.mark.parametrize("name", ["seed000-01", "seed001-01", "seed002-01", "seed002-02", "seed003-01", "seed003-02", "seed004-11"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "seed000-01",
+        "seed001-01",
+        "seed002-01",
+        "seed002-02",
+        "seed003-01",
+        "seed003-02",
+        "seed004-11",
+    ],
+)
 def test_a_printed_example_without_a_body_length_is_read_as_its_table_says(name: str) -> None:
     vector = BY_ID[name]
     lines = explain(vector.literal.hex()) or []
@@ -116,15 +148,23 @@ def test_the_printed_v2_marker_is_read_with_1_byte_of_extras_and_36_of_value(nam
     assert lines.count("If the body is the 37 bytes that follow, 1 of extras and 36 of value:") == 1
     (told,) = [line for line in lines if line.startswith("These bytes contradict themselves")]
     assert told == (
-        "These bytes contradict themselves: total body 0, and 37 bytes follow; extras length 20, and a dcp_snapshot_marker in the v2.0"
+        "These bytes contradict themselves: total body 0, and 37 bytes follow; extras length "
+        "20, and a dcp_snapshot_marker in the v2.0"
         " layout has 1; version byte says 2.1, the length of the value says 2.0."
     )
     assert not any("in the v1 layout" in line for line in lines)
     at = lines.index("If the body is the 37 bytes that follow, 1 of extras and 36 of value:")
     rows = [squeezed(row) for row in lines[at:]]
-    for row in ("Version (24) : 0x01 (v2.1)", "Start Seqno (25-32): 0x0000000000000001", "End Seqno (33-40): 0x0000000000000008"):
+    for row in (
+        "Version (24) : 0x01 (v2.1)",
+        "Start Seqno (25-32): 0x0000000000000001",
+        "End Seqno (33-40): 0x0000000000000008",
+    ):
         assert row in rows
-    for row in ("Snapshot Type (41-44): 0x00000002 (disk)", "High Completed Seqno (53-60): 0x0000000000000007"):
+    for row in (
+        "Snapshot Type (41-44): 0x00000002 (disk)",
+        "High Completed Seqno (53-60): 0x0000000000000007",
+    ):
         assert row in rows
 
 
@@ -138,7 +178,11 @@ def test_extras_that_are_counted_wrong_alone_are_supposed_too() -> None:
     table = BY_ID["seed003-02"].data
     lines = explain((table[:4] + b"\x14" + table[5:]).hex()) or []
     assert any(
-        line.startswith("These bytes contradict themselves: extras length 20, and a dcp_snapshot_marker in the v2.0") for line in lines
+        line.startswith(
+            "These bytes contradict themselves: extras length 20, and a dcp_snapshot_marker in "
+            "the v2.0"
+        )
+        for line in lines
     )
 
 
@@ -149,11 +193,16 @@ def test_a_message_that_fits_no_layout_supposes_nothing() -> None:
 
 def test_the_literal_reading_comes_first_and_names_the_contradiction() -> None:
     lines = explain(BY_ID["seed000-01"].literal.hex()) or []
-    assert any(line.startswith("✖ total_body_length at byte 8: extras 20 + key 0 exceed body 0") for line in lines)
+    assert any(
+        line.startswith("✖ total_body_length at byte 8: extras 20 + key 0 exceed body 0")
+        for line in lines
+    )
 
 
 def test_golden_supposition(golden: Callable[[str, str], None]) -> None:
-    golden("explain/seed001-01.txt", "\n".join(explain(BY_ID["seed001-01"].literal.hex()) or []) + "\n")
+    golden(
+        "explain/seed001-01.txt", "\n".join(explain(BY_ID["seed001-01"].literal.hex()) or []) + "\n"
+    )
 
 
 def test_several_messages_of_one_paste_are_all_explained() -> None:
@@ -187,7 +236,11 @@ def test_a_packet_without_payload_says_so() -> None:
     from tests import builders
 
     empty = builders.frame(builders.Conversation().send(True))
-    assert explain_packets([empty]) == ["54 bytes of packet headers skipped", "", "no message after them"]
+    assert explain_packets([empty]) == [
+        "54 bytes of packet headers skipped",
+        "",
+        "no message after them",
+    ]
 
 
 def test_credentials_stay_hidden() -> None:

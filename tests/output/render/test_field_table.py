@@ -34,7 +34,9 @@ def _cells(line: str) -> tuple[str, str, str]:
 def _value(text: str) -> tuple[int | str, str]:
     """(number or text, meaning)."""
     shown, _, meaning = text.partition(" (")
-    return int(shown, 16) if shown.startswith("0x") else text.removesuffix(" (text)"), meaning.removesuffix(")").lower()
+    return int(shown, 16) if shown.startswith("0x") else text.removesuffix(
+        " (text)"
+    ), meaning.removesuffix(")").lower()
 
 
 @each("printed", PRINTED)
@@ -48,14 +50,17 @@ def test_every_row_of_a_documents_field_table_is_in_ours(printed: Printed) -> No
         label, offsets, text = _cells(row)
         value, meaning = _value(text)
         assert any(
-            (label, offsets, value) == (our_label, our_offsets, our_value) and meaning in our_meaning
+            (label, offsets, value) == (our_label, our_offsets, our_value)
+            and meaning in our_meaning
             for our_label, our_offsets, (our_value, our_meaning) in ours
         ), row
 
 
 @each("printed", PRINTED)
 def test_the_title_is_the_documents_with_its_later_prefix(printed: Printed) -> None:
-    assert message_title(BY_ID[printed.id].annotate()).startswith(printed.title.replace("UPR_", "DCP_"))
+    assert message_title(BY_ID[printed.id].annotate()).startswith(
+        printed.title.replace("UPR_", "DCP_")
+    )
 
 
 def test_columns_are_as_wide_as_in_the_documents() -> None:
@@ -86,13 +91,24 @@ def test_a_long_value_is_clipped_with_its_size_unless_all_is_asked_for() -> None
 
 
 def test_a_long_value_with_a_hole_is_clipped_too() -> None:
-    message = annotate(encode("dcp_mutation", key="k", value=b"v" * 1000), context=Context("off"), missing=[(1000, 1001)])
+    message = annotate(
+        encode("dcp_mutation", key="k", value=b"v" * 1000),
+        context=Context("off"),
+        missing=[(1000, 1001)],
+    )
     row = next(line for line in field_table(message, limit=10) if line.startswith("Value"))
-    assert row.partition(": ")[2] == "0x76767676767676767676…································ (1000 bytes, not complete in the capture)"
+    assert row.partition(": ")[2] == (
+        "0x76767676767676767676…································ (1000 bytes, not complete in "
+        "the capture)"
+    )
 
 
 def test_every_problem_and_every_missing_range_has_a_line() -> None:
-    message = annotate(encode("dcp_mutation", key="k", datatype=0x80), context=Context("off"), missing=[(30, 34), (50, 51)])
+    message = annotate(
+        encode("dcp_mutation", key="k", datatype=0x80),
+        context=Context("off"),
+        missing=[(30, 34), (50, 51)],
+    )
     assert field_table(message)[-3:] == [
         "✖ datatype at byte 5: datatype 0x80 has undefined bits",
         "! bytes 30-33 are not in the capture",
@@ -101,5 +117,10 @@ def test_every_problem_and_every_missing_range_has_a_line() -> None:
 
 
 @given(strategies.messages, strategies.contexts, strategies.gaps)
-def test_no_bytes_make_a_character_that_cannot_be_seen(data: bytes, context: Context, missing: list[tuple[int, int]]) -> None:
-    assert all(line.isprintable() for line in field_table(annotate(data, context=context, missing=missing), limit=None))
+def test_no_bytes_make_a_character_that_cannot_be_seen(
+    data: bytes, context: Context, missing: list[tuple[int, int]]
+) -> None:
+    assert all(
+        line.isprintable()
+        for line in field_table(annotate(data, context=context, missing=missing), limit=None)
+    )

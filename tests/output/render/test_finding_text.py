@@ -33,24 +33,46 @@ def finding(**changes: object) -> Finding:
     return Finding(**{**values, **changes})  # type: ignore[arg-type] # built from keywords
 
 
-def lines(*findings: Finding, files: tuple[str, ...] = ("a.pcap",), everything: bool = False, width: int | None = 100) -> list[str]:
-    return list(report_lines(findings, files, lambda text, _: text, with_effects=everything, width=width))
+def lines(
+    *findings: Finding,
+    files: tuple[str, ...] = ("a.pcap",),
+    everything: bool = False,
+    width: int | None = 100,
+) -> list[str]:
+    return list(
+        report_lines(findings, files, lambda text, _: text, with_effects=everything, width=width)
+    )
 
 
 def of_many(count: int, **changes: object) -> Finding:
     """The same of as many vbuckets, which were told something else each."""
-    cases = tuple(finding(vbuckets=(number,), facts={"told": 10 * number}, **changes) for number in range(count))
-    return finding(vbuckets=tuple(range(count)), cases=cases, what="told … after 23", count=count, **changes)
+    cases = tuple(
+        finding(vbuckets=(number,), facts={"told": 10 * number}, **changes)
+        for number in range(count)
+    )
+    return finding(
+        vbuckets=tuple(range(count)), cases=cases, what="told … after 23", count=count, **changes
+    )
 
 
 def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
-    whole = finding(who="client a:1 (10.0.0.1:5)", server="server 10.0.0.2:6", clients=("a",), whose="server", over="open", count=2)
+    whole = finding(
+        who="client a:1 (10.0.0.1:5)",
+        server="server 10.0.0.2:6",
+        clients=("a",),
+        whose="server",
+        over="open",
+        count=2,
+    )
     assert lines(replace(whole, first_time_ns=10**18, last_time_ns=10**18 + 10**9)) == [
         "1 vbucket has messages that break the protocol",
         "",
         "✖ seqno-not-increasing: 22 after 23",
         "    client a:1 (10.0.0.1:5), server 10.0.0.2:6; connection 1, vb 417",
-        "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; the server has to act; not over by the end",
+        (
+            "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; the server has to act; not "
+            "over by the end"
+        ),
         "    rows 1046, 1047; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",
         "",
@@ -69,11 +91,23 @@ def test_a_note_has_no_packets_and_all_of_it_with_all() -> None:
     assert any("Wireshark" in line for line in lines(note, everything=True))
 
 
-LONG = "a stream of forty vbuckets was asked for with a seqno that the server of this bucket has never had"
+LONG = (
+    "a stream of forty vbuckets was asked for with a seqno that the server of this bucket has "
+    "never had"
+)
 
 
 def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
-    found = [finding(rule=f"rule-{number}", severity="warning", message=LONG, next=LONG, connections=(number,)) for number in range(9)]
+    found = [
+        finding(
+            rule=f"rule-{number}",
+            severity="warning",
+            message=LONG,
+            next=LONG,
+            connections=(number,),
+        )
+        for number in range(9)
+    ]
     told = lines(*found, width=60)
     assert len(told) <= 25
     assert told[2:5] == [
@@ -85,9 +119,16 @@ def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
 
 
 def test_without_a_screen_nothing_is_cut_and_no_line_is_folded() -> None:
-    found = [finding(rule=f"rule-{number}", severity="warning", message=LONG, next=LONG) for number in range(9)]
+    found = [
+        finding(rule=f"rule-{number}", severity="warning", message=LONG, next=LONG)
+        for number in range(9)
+    ]
     told = lines(*found, width=None)
-    assert told.count(f"    next: {LONG}") == len(found) == sum(line.endswith(f": {LONG}") and line[0] == "!" for line in told if line)
+    assert (
+        told.count(f"    next: {LONG}")
+        == len(found)
+        == sum(line.endswith(f": {LONG}") and line[0] == "!" for line in told if line)
+    )
 
 
 def test_what_differs_is_below_each_other_three_times_and_always_with_all() -> None:
@@ -99,7 +140,9 @@ def test_what_differs_is_below_each_other_three_times_and_always_with_all() -> N
         ["and", "6", "more", "(--all)"],
     ]
     told = lines(of_many(9), everything=True)
-    assert [line.split() for line in told[6:15]] == [[str(number), str(10 * number)] for number in range(9)]
+    assert [line.split() for line in told[6:15]] == [
+        [str(number), str(10 * number)] for number in range(9)
+    ]
 
 
 def test_what_does_not_differ_is_no_table() -> None:
@@ -110,7 +153,11 @@ def test_what_does_not_differ_is_no_table() -> None:
 @pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("count", [1, 4, 9, 40])
 def test_a_report_is_a_screen_and_the_worst_is_on_it(count: int, width: int) -> None:
-    found = [of_many(9, rule=f"rule-{number}", severity=severity) for severity in ("error", "warning", "note") for number in range(count)]
+    found = [
+        of_many(9, rule=f"rule-{number}", severity=severity)
+        for severity in ("error", "warning", "note")
+        for number in range(count)
+    ]
     told = lines(*found, width=width)
     assert len(told) <= 25
     assert max(map(len, told)) <= width
@@ -124,7 +171,9 @@ def test_nothing_found_is_said_with_how_much_was_looked_at() -> None:
     looked = LookedAt(1200, 4, 900, 900)
     (line,) = report_lines([], ["a"], lambda text, _: text, looked=looked)
     assert line == "nothing wrong: 1,200 messages, 4 streams, 100 % of bytes decoded"
-    (line,) = report_lines([], ["a"], lambda text, _: text, looked=LookedAt(1, 0, 899, 900, "1 rule asked"))
+    (line,) = report_lines(
+        [], ["a"], lambda text, _: text, looked=LookedAt(1, 0, 899, 900, "1 rule asked")
+    )
     assert line == "nothing wrong: 1 message, 0 streams, 99.8 % of bytes decoded, 1 rule asked"
     (line,) = report_lines([], ["a"], lambda text, _: text, looked=LookedAt(2, 1, 900, 900, lost=1))
     assert line == "nothing wrong: 2 messages, 1 stream, 100 % of bytes decoded, 1 byte lost"
@@ -133,7 +182,9 @@ def test_nothing_found_is_said_with_how_much_was_looked_at() -> None:
 def beside(*findings: Finding, everything: bool = False) -> list[str]:
     """The report where connections 2 to 4 carry no DCP, and others do."""
     looked = LookedAt(9, 1, 9, 9, without_dcp=frozenset((2, 3, 4)))
-    told = report_lines(findings, ["a"], lambda text, _: text, with_effects=everything, width=100, looked=looked)
+    told = report_lines(
+        findings, ["a"], lambda text, _: text, with_effects=everything, width=100, looked=looked
+    )
     return [line for line in told if line and line[0] in "✖!·"]
 
 
@@ -143,36 +194,68 @@ def note(rule: str, *connections: int) -> Finding:
 
 def test_notes_about_connections_without_dcp_are_one_line() -> None:
     own, clear = note("connection-closed", 1, 2), note("credentials-in-clear", 2, 4)
-    bad, probes, old = finding(connections=(2,)), note("health-probe", 3, 4), note("legacy-layout", 2)
+    bad, probes, old = (
+        finding(connections=(2,)),
+        note("health-probe", 3, 4),
+        note("legacy-layout", 2),
+    )
     assert beside(bad, own, probes, old, clear) == [
         "✖ seqno-not-increasing: 22 after 23",
         "· connection-closed: m",
         "· credentials-in-clear: m",
-        "· 2 notes about connections without DCP: health-probe, legacy-layout (connections 2–4; --all)",
+        (
+            "· 2 notes about connections without DCP: health-probe, legacy-layout (connections "
+            "2–4; --all)"
+        ),
     ]
-    assert beside(own, probes, clear) == ["· connection-closed: m", "· health-probe: m", "· credentials-in-clear: m"]
+    assert beside(own, probes, clear) == [
+        "· connection-closed: m",
+        "· health-probe: m",
+        "· credentials-in-clear: m",
+    ]
     assert len(beside(bad, own, probes, old, clear, everything=True)) == 5
 
 
 def test_packets_of_several_files_are_told_apart() -> None:
-    shown = lines(finding(places=(place(1, frame=5), place(2, file=1, frame=6))), files=("a.pcap", "b.pcap"))
-    assert shown[5] == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
+    shown = lines(
+        finding(places=(place(1, frame=5), place(2, file=1, frame=6))), files=("a.pcap", "b.pcap")
+    )
+    assert (
+        shown[5]
+        == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
+    )
 
 
 @pytest.mark.parametrize(
-    ("file", "named"), [(0, "since packets 5, 7 or 9 of a.pcap"), (1, "since packet 5 of a.pcap, packet 7 of a.pcap or packet 9 of b.pcap")]
+    ("file", "named"),
+    [
+        (0, "since packets 5, 7 or 9 of a.pcap"),
+        (1, "since packet 5 of a.pcap, packet 7 of a.pcap or packet 9 of b.pcap"),
+    ],
 )
 def test_several_numbers_of_packets_are_all_named(file: int, named: str) -> None:
-    places = (place(60_000_001, frame=5), place(80_000_000, frame=7), place(100_000_000, frame=9, file=file))
+    places = (
+        place(60_000_001, frame=5),
+        place(80_000_000, frame=7),
+        place(100_000_000, frame=9, file=file),
+    )
     message = "requested again while open since row 60000001, 80000000 or 100000000"
-    text = "\n".join(lines(finding(message=message, places=places), files=("a.pcap", "b.pcap"), width=None))
+    text = "\n".join(
+        lines(finding(message=message, places=places), files=("a.pcap", "b.pcap"), width=None)
+    )
     assert named in text
     assert "0000" not in text
 
 
 def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:
     row = 248 * 10**7
-    told = finding(message=f"followed in row {row}", places=(place(row, frame=5),), over="recovered", over_row=row + 1, who="client a")
+    told = finding(
+        message=f"followed in row {row}",
+        places=(place(row, frame=5),),
+        over="recovered",
+        over_row=row + 1,
+        who="client a",
+    )
     text = "\n".join(lines(told))
     assert str(row) not in text
     assert "followed in packet 5 of a.pcap" in text
@@ -181,13 +264,36 @@ def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:
 
 
 def test_nothing_of_the_wire_steers_the_terminal() -> None:
-    assert not any("\x1b" in line for line in lines(finding(message="a\x1b[31m", next="b\x1b]0;x\x07"), files=("\x1b.pcap",)))
+    assert not any(
+        "\x1b" in line
+        for line in lines(finding(message="a\x1b[31m", next="b\x1b]0;x\x07"), files=("\x1b.pcap",))
+    )
 
 
 def with_effects(count: int = 3) -> list[Finding]:
-    cause = finding(rule="rollback-loop", severity="warning", message="rolled back 3 times", next="stop")
-    effect = finding(rule="rollback", severity="warning", message="asked 9", next="", count=count, effect_of=cause.id)
-    return [cause, effect, finding(rule="stream-refused", severity="note", message="refused", next="", places=(), effect_of=cause.id)]
+    cause = finding(
+        rule="rollback-loop", severity="warning", message="rolled back 3 times", next="stop"
+    )
+    effect = finding(
+        rule="rollback",
+        severity="warning",
+        message="asked 9",
+        next="",
+        count=count,
+        effect_of=cause.id,
+    )
+    return [
+        cause,
+        effect,
+        finding(
+            rule="stream-refused",
+            severity="note",
+            message="refused",
+            next="",
+            places=(),
+            effect_of=cause.id,
+        ),
+    ]
 
 
 def test_effects_are_counted_under_their_cause() -> None:
@@ -214,4 +320,7 @@ def test_effects_whose_cause_is_not_among_the_findings_stand_for_themselves() ->
 def test_nothing_of_the_wire_steers_the_terminal_from_an_effect() -> None:
     cause, effect, _ = with_effects()
     effect.message = "a\x1b[31m"
-    assert not any("\x1b" in line for line in report_lines([cause, effect], ["a"], lambda text, _: text, with_effects=True))
+    assert not any(
+        "\x1b" in line
+        for line in report_lines([cause, effect], ["a"], lambda text, _: text, with_effects=True)
+    )

@@ -55,17 +55,27 @@ def test_the_documents_say_the_same() -> None:
     text = (Path(__file__).parents[3] / "docs" / "streams.md").read_text("utf-8")
     documented = {}
     for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
-        rows = re.findall(r"^\| `([^`]+)` \|(?: `[^`]` \|)? (.+?) \|$", part.partition("\n## ")[0], re.MULTILINE)
+        rows = re.findall(
+            r"^\| `([^`]+)` \|(?: `[^`]` \|)? (.+?) \|$", part.partition("\n## ")[0], re.MULTILINE
+        )
         if rows:
-            documented[part.partition("\n")[0].replace("`", "")] = {word: meaning.replace("`", "") for word, meaning in rows}
+            documented[part.partition("\n")[0].replace("`", "")] = {
+                word: meaning.replace("`", "") for word, meaning in rows
+            }
     assert documented
     assert documented == {topic: GLOSSARY[topic] for topic in documented}
 
 
 def test_every_column_is_explained() -> None:
-    for name in [*(column.name for column in COLUMNS), *(column.name for table in ALL for column in table.columns)]:
+    for name in [
+        *(column.name for column in COLUMNS),
+        *(column.name for table in ALL for column in table.columns),
+    ]:
         assert explain(name) is not None, name
-    assert explain("rtt_ns") == ["rtt_ns: column of messages", "  time from that request to the response"]
+    assert explain("rtt_ns") == [
+        "rtt_ns: column of messages",
+        "  time from that request to the response",
+    ]
 
 
 def spoken(word: str) -> set[str]:
@@ -75,7 +85,11 @@ def spoken(word: str) -> set[str]:
 
 def test_every_word_of_the_glossary_is_explained_however_it_is_joined() -> None:
     page = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text("utf-8")
-    known = [word for word, _ in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE) if word not in ("word", "---")]
+    known = [
+        word
+        for word, _ in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+        if word not in ("word", "---")
+    ]
     assert len(known) > 15
     for word in (*known, *(word for meanings in GLOSSARY.values() for word in meanings)):
         answers = {tuple(explain(form) or ()) for form in spoken(word)}
@@ -84,13 +98,26 @@ def test_every_word_of_the_glossary_is_explained_however_it_is_joined() -> None:
 
 
 def outputs(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
-    """The words of headings, legends and labels, and those of words in tables, of what commands print about a capture."""
+    """The words of headings, legends and labels, and those of words in tables, of what commands
+    print about a capture.
+    """
     path = str(SAMPLES / "tour.pcapng")
     for command in ("streams", "vbuckets", "snapshots", "gaps", "rollbacks", "connections"):
         assert main([command, path, "--format", "ndjson"]) == 0
         for record in map(json.loads, capsys.readouterr().out.splitlines()):
             yield from record
-            words = ("answer", "verdict", "end_reason", "state", "type", "layout", "convention", "cause", "role", "closed_by")
+            words = (
+                "answer",
+                "verdict",
+                "end_reason",
+                "state",
+                "type",
+                "layout",
+                "convention",
+                "cause",
+                "role",
+                "closed_by",
+            )
             yield from (record[name] for name in words if record.get(name))
             for name in ("flags", "request_flags"):
                 yield from record.get(name) or ()
@@ -103,11 +130,19 @@ def outputs(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
     assert main(["stats", path]) == 0
     yield from re.findall(
         r"[a-z_]{3,}|p\d\d",
-        " ".join(re.findall(r"^(?:command|collection|status|snapshots|connection) .*$", capsys.readouterr().out, re.MULTILINE)),
+        " ".join(
+            re.findall(
+                r"^(?:command|collection|status|snapshots|connection) .*$",
+                capsys.readouterr().out,
+                re.MULTILINE,
+            )
+        ),
     )
 
 
-def test_every_word_of_every_output_is_explained_and_not_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_word_of_every_output_is_explained_and_not_by_itself(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     unknown = sorted({word for word in outputs(capsys) if explain(word) is None})
     assert unknown == [], " ".join(unknown)
     for meanings in GLOSSARY.values():

@@ -26,24 +26,39 @@ def test_many_clients_are_a_few_lines_and_a_number(found: dict[str, Any]) -> Non
     found["clients"] = [{**client, "address": f"10.0.0.{number}"} for number in range(64)]
     lines = list(info_lines(found))
     assert len([line for line in lines if "mirror" in line]) == MOST
-    assert any(line.strip() == f"and {64 - MOST} more clients; --format json has all" for line in lines)
+    assert any(
+        line.strip() == f"and {64 - MOST} more clients; --format json has all" for line in lines
+    )
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(59.9, "59.900 s long"), (61, "1 min 1 s long"), (3 * 3600 + 125, "3 h 2 min 5 s long")])
-def test_lengths_of_time_are_told_in_the_units_of_a_clock(seconds: float, told: str, found: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(59.9, "59.900 s long"), (61, "1 min 1 s long"), (3 * 3600 + 125, "3 h 2 min 5 s long")],
+)
+def test_lengths_of_time_are_told_in_the_units_of_a_clock(
+    seconds: float, told: str, found: dict[str, Any]
+) -> None:
     found["last_time"] = found["first_time"] + int(seconds * 1e9)
     assert next(line for line in info_lines(found) if line.startswith("time")).endswith(told)
 
 
 def test_bytes_that_came_late_are_not_called_lost(tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(400)), delay={4: 90})
+    path = builders.capture(
+        tmp_path / "a.pcap", server=b"".join(builders.mutations(400)), delay={4: 90}
+    )
     with Reading([str(path)], track=True) as reading:
         list(reading)
         found = overview(reading)
     told = " ".join(map(str.strip, info_lines(found)))
-    assert "no: 1,448 bytes not there when needed (1 hole), 144 bytes in no message, 1,448 bytes came too late to be read; of" in told
+    assert (
+        "no: 1,448 bytes not there when needed (1 hole), 144 bytes in no message, 1,448 bytes "
+        "came too late to be read; of"
+    ) in told
 
 
 def test_a_share_is_100_percent_only_where_nothing_is_left_out(found: dict[str, Any]) -> None:
     found["captured_bytes"], found["decoded_bytes"], found["skipped_bytes"] = 10**9, 10**9 - 1, 1
-    assert any("no: 1 byte in no message; of what is there, 99.9 % of" in line for line in info_lines(found))
+    assert any(
+        "no: 1 byte in no message; of what is there, 99.9 % of" in line
+        for line in info_lines(found)
+    )

@@ -1,4 +1,6 @@
-"""Lanes of a vbucket's streams: every cell stands for its seqnos, the worst cause wins, any range costs the same."""
+"""Lanes of a vbucket's streams: every cell stands for its seqnos, the worst cause wins, any range
+costs the same.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,20 @@ def made(
     items: list[tuple[int, int, int]] = [],  # noqa: B006
     **stream: object,
 ) -> StreamStory:
-    """A stream with these snapshots (first, last, received, type), gaps (after, before, cause) and items (first, last, count)."""
+    """A stream with these snapshots (first, last, received, type), gaps (after, before, cause) and
+    items (first, last, count).
+    """
 
-    def column(rows: list[tuple[int, ...]], place: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    def column(
+        rows: list[tuple[int, ...]], place: int
+    ) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         return np.array([row[place] for row in rows], dtype=np.uint64)
 
     plain = [(first, last, received) for first, last, received, _ in snapshots]
-    types = np.array([w.SNAPSHOT_TYPES.index("memory" if kind == "history" else kind) for *_, kind in snapshots], dtype=np.int64)
+    types = np.array(
+        [w.SNAPSHOT_TYPES.index("memory" if kind == "history" else kind) for *_, kind in snapshots],
+        dtype=np.int64,
+    )
     history = np.array([kind == "history" for *_, kind in snapshots], dtype=np.bool_)
     runs = [(after, before) for after, before, _ in gaps]
     table: dict[str, list[object]] = {column.name: [None] * len(gaps) for column in GAPS.columns}
@@ -40,7 +49,15 @@ def made(
         stream={**everything, "connection": 1, "stream": 1, "items": len(items), **stream},
         snapshots=NO_SNAPSHOTS,
         gaps=Records(GAPS, {**table, "rows": [[1]] * len(gaps)}, len(gaps)),
-        bars=Bars(column(list(plain), 0), column(list(plain), 1), column(list(plain), 2), types, history, types, types),
+        bars=Bars(
+            column(list(plain), 0),
+            column(list(plain), 1),
+            column(list(plain), 2),
+            types,
+            history,
+            types,
+            types,
+        ),
         after=column(list(runs), 0),
         before=column(list(runs), 1),
         cause=np.array([w.CAUSES.index(cause) for *_, cause in gaps], dtype=np.int64),
@@ -53,7 +70,9 @@ def made(
     )
 
 
-def drawn(story: StreamStory, first: int = 0, last: int = 9, cells: int = 10, glyphs: Glyphs = UNICODE) -> Lanes:
+def drawn(
+    story: StreamStory, first: int = 0, last: int = 9, cells: int = 10, glyphs: Glyphs = UNICODE
+) -> Lanes:
     return lanes(by_seqno(story), Scale.of(first, last, cells), glyphs=glyphs)
 
 
@@ -65,7 +84,9 @@ def test_a_scale_holds_its_range_in_round_steps(one: int, other: int, cells: int
     assert last <= scale.last
     assert scale.cells <= cells
     assert str(scale.step).rstrip("0") in ("1", "2", "5")
-    assert scale.cell(np.array([first, last], np.uint64)).tolist() == [(one - scale.first) // scale.step for one in (first, last)]
+    assert scale.cell(np.array([first, last], np.uint64)).tolist() == [
+        (one - scale.first) // scale.step for one in (first, last)
+    ]
 
 
 def test_what_a_stream_asked_for_and_how_far_it_came() -> None:
@@ -73,12 +94,23 @@ def test_what_a_stream_asked_for_and_how_far_it_came() -> None:
     assert drawn(made(requested_start=8, rollback_seqno=3)).axis == "   R◂───Q "
     assert drawn(made(first_seqno=4, last_seqno=6)).axis == "    ──┤   "
     assert drawn(made(requested_start=5)).axis == "     Q    "
-    assert lanes(by_seqno(made(requested_start=0, last_seqno=50)), Scale.of(20, 39, 20)).axis == "┼─────────┼────────┤"
+    assert (
+        lanes(by_seqno(made(requested_start=0, last_seqno=50)), Scale.of(20, 39, 20)).axis
+        == "┼─────────┼────────┤"
+    )
 
 
 def test_snapshots_alternate_and_show_what_did_not_come() -> None:
-    assert drawn(made(snapshots=[(0, 3, 3, "disk"), (4, 6, 6, "disk"), (7, 9, 7, "memory")])).snapshots == "▓▓▓▓███░··"
-    assert drawn(made(snapshots=[(0, 3, 3, "memory"), (4, 6, 6, "memory"), (7, 9, 9, "history")])).snapshots == "░░░░▒▒▒hhh"
+    assert (
+        drawn(made(snapshots=[(0, 3, 3, "disk"), (4, 6, 6, "disk"), (7, 9, 7, "memory")])).snapshots
+        == "▓▓▓▓███░··"
+    )
+    assert (
+        drawn(
+            made(snapshots=[(0, 3, 3, "memory"), (4, 6, 6, "memory"), (7, 9, 9, "history")])
+        ).snapshots
+        == "░░░░▒▒▒hhh"
+    )
     assert drawn(made(snapshots=[(1, 5, 5, "oso"), (8, 8, 7, "memory")])).snapshots == " ≈≈≈≈≈  · "
 
 
@@ -89,12 +121,21 @@ def test_density_is_the_share_of_a_cells_seqnos() -> None:
     assert drawn(made(items=items), 0, 99, glyphs=ASCII).items == "814       "
 
 
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 60), st.integers(1, 9)), max_size=40), st.integers(10, 80))
-def test_every_event_is_in_a_cell_and_no_cell_is_drawn_without_one(spans: list[tuple[int, int, int]], cells: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 60), st.integers(1, 9)), max_size=40),
+    st.integers(10, 80),
+)
+def test_every_event_is_in_a_cell_and_no_cell_is_drawn_without_one(
+    spans: list[tuple[int, int, int]], cells: int
+) -> None:
     items = [(first, first + more, count) for first, more, count in spans]
     scale = Scale.of(0, 560, cells)
     found = lanes(by_seqno(made(items=items)), scale).items
-    covered = {cell for first, last, _ in items for cell in range(first // scale.step, last // scale.step + 1)}
+    covered = {
+        cell
+        for first, last, _ in items
+        for cell in range(first // scale.step, last // scale.step + 1)
+    }
     assert {cell for cell, glyph in enumerate(found) if glyph != " "} == covered
 
 
@@ -109,7 +150,10 @@ def test_the_worst_cause_wins_a_cell() -> None:
 
 def test_events_stand_at_their_seqnos() -> None:
     story = made(gaps=[(2, 5, "seqno-advanced")], last_seqno=8, end_reason="ok")
-    assert lanes(by_seqno(story, [Mark(1, "S"), Mark(99, "V")]), Scale.of(0, 9, 10)).events == " S  ^   E "
+    assert (
+        lanes(by_seqno(story, [Mark(1, "S"), Mark(99, "V")]), Scale.of(0, 9, 10)).events
+        == " S  ^   E "
+    )
     assert drawn(made(last_seqno=8, end_reason="connection-closed")).events == "        C "
 
 
@@ -119,11 +163,15 @@ def test_ticks_are_round_and_have_room(first: int, step: int, cells: int, apart:
     ticks = scale.ticks(apart)
     assert ticks.step >= step * apart
     assert str(ticks.step).rstrip("0") in ("1", "2", "5")
-    assert all(at % ticks.step == 0 and first <= at <= scale.last for at in (*ticks[:1], *ticks[-1:]))
+    assert all(
+        at % ticks.step == 0 and first <= at <= scale.last for at in (*ticks[:1], *ticks[-1:])
+    )
 
 
 @given(st.integers(0, 2**63), st.integers(0, 10**12), st.integers(10, 300))
-def test_a_filled_scale_has_all_and_leaves_less_than_a_step(first: int, more: int, cells: int) -> None:
+def test_a_filled_scale_has_all_and_leaves_less_than_a_step(
+    first: int, more: int, cells: int
+) -> None:
     scale = Scale.filling(first, first + more, cells)
     assert scale.cells <= cells
     assert scale.last >= first + more
@@ -131,7 +179,9 @@ def test_a_filled_scale_has_all_and_leaves_less_than_a_step(first: int, more: in
 
 
 def test_the_lines_of_tall_items_are_one_height() -> None:
-    drawn = lanes(by_seqno(made(items=[(0, 9, 10), (10, 19, 5), (20, 29, 1)])), Scale(0, 10, 3), high=4)
+    drawn = lanes(
+        by_seqno(made(items=[(0, 9, 10), (10, 19, 5), (20, 29, 1)])), Scale(0, 10, 3), high=4
+    )
     assert drawn.items.splitlines() == ["█  ", "█  ", "██ ", "██▃"]
 
 

@@ -1,4 +1,6 @@
-"""Layouts are explained from the table that decodes them: no field is left out, and offsets are those of a message."""
+"""Layouts are explained from the table that decodes them: no field is left out, and offsets are
+those of a message.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from dcpinspect.protocol.opcodes import Opcode, opcode_name
 
 
 def _layout(opcode: Opcode, generation: str, side: str = "request") -> Layout:
-    return next(layout for layout in LAYOUTS if (layout.opcode, layout.generation, layout.side) == (opcode, generation, side))
+    return next(
+        layout
+        for layout in LAYOUTS
+        if (layout.opcode, layout.generation, layout.side) == (opcode, generation, side)
+    )
 
 
 def _name(layout: Layout) -> str:
@@ -28,13 +34,22 @@ def test_every_field_of_a_layout_has_a_row() -> None:
 
 
 def test_every_row_says_what_the_field_is() -> None:
-    assert [_name(layout) for layout in LAYOUTS if not all(doc for _, _, _, _, doc in field_rows(layout))] == []
+    assert [
+        _name(layout)
+        for layout in LAYOUTS
+        if not all(doc for _, _, _, _, doc in field_rows(layout))
+    ] == []
 
 
 def test_extras_begin_after_the_header() -> None:
     for layout in LAYOUTS:
-        rows = [(label, where.strip("()").replace(",", "-").partition("-")[0]) for _, label, where, _, _ in field_rows(layout)]
-        assert all((field.title, f"{24 + field.offset}") in rows for field in layout.extras), _name(layout)
+        rows = [
+            (label, where.strip("()").replace(",", "-").partition("-")[0])
+            for _, label, where, _, _ in field_rows(layout)
+        ]
+        assert all((field.title, f"{24 + field.offset}") in rows for field in layout.extras), _name(
+            layout
+        )
 
 
 def test_titles_name_side_generation_and_status() -> None:
@@ -49,7 +64,10 @@ def test_titles_name_side_generation_and_status() -> None:
     ("layout", "shape"),
     [
         (_layout(Opcode.DCP_MUTATION, "v1"), "31 bytes of extras, a key, a value or none"),
-        (_layout(Opcode.DCP_SNAPSHOT_MARKER, "v2.0"), "1 byte of extras, no key, 36 bytes of value"),
+        (
+            _layout(Opcode.DCP_SNAPSHOT_MARKER, "v2.0"),
+            "1 byte of extras, no key, 36 bytes of value",
+        ),
         (_layout(Opcode.DCP_NOOP, "v1"), "no extras, no key, no value"),
     ],
 )
@@ -58,4 +76,7 @@ def test_the_shape_is_told_in_one_line(layout: Layout, shape: str) -> None:
 
 
 def test_layout_lines_end_with_their_source() -> None:
-    assert layout_lines(_layout(Opcode.DCP_STREAM_END, "v1"))[-1] == "  source: dcp/documentation/commands/stream-end.md"
+    assert (
+        layout_lines(_layout(Opcode.DCP_STREAM_END, "v1"))[-1]
+        == "  source: dcp/documentation/commands/stream-end.md"
+    )

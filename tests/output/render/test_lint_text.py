@@ -11,11 +11,37 @@ from tests.streams.told import opened
 
 def link(number: int) -> Link:
     nothing = (None, None)
-    return Link(number, f"10.0.0.9:{number}", "node", True, (1, 1), 0, 0, 0, "", -1, 0, 0, 0, 0, 0, (0, 0), (0, 0), (0, 0), nothing)
+    return Link(
+        number,
+        f"10.0.0.9:{number}",
+        "node",
+        True,
+        (1, 1),
+        0,
+        0,
+        0,
+        "",
+        -1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        (0, 0),
+        (0, 0),
+        (0, 0),
+        nothing,
+    )
 
 
 def lines(*verdicts: Verdict) -> list[str]:
-    return list(lint_lines(verdicts, [link(1), link(2)], lambda text, style: f"<{text}>" if style == "bold yellow" else text))
+    return list(
+        lint_lines(
+            verdicts,
+            [link(1), link(2)],
+            lambda text, style: f"<{text}>" if style == "bold yellow" else text,
+        )
+    )
 
 
 def test_a_connection_has_a_heading_and_a_line_for_every_rule() -> None:
@@ -35,4 +61,7 @@ def test_no_escape_of_a_name_gets_through() -> None:
 
 
 def test_that_there_is_no_connection_is_said() -> None:
-    assert lines() == ["", "lint: no connection to check, because no accepted DCP open was captured"]
+    assert lines() == [
+        "",
+        "lint: no connection to check, because no accepted DCP open was captured",
+    ]

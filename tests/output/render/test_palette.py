@@ -2,7 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.output.render.palette import CAUSES, KINDS, PAINTS, SNAPSHOTS, VERDICTS, message_kinds
+from dcpinspect.output.render.palette import (
+    CAUSES,
+    KINDS,
+    PAINTS,
+    SNAPSHOTS,
+    VERDICTS,
+    message_kinds,
+)
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.words import CAUSES as ALL_CAUSES
 from dcpinspect.streams.words import SNAPSHOT_TYPES, STREAM_VERDICTS, VBUCKET_VERDICTS
@@ -20,7 +27,9 @@ def test_each_verdict_cause_and_type_has_a_colour() -> None:
 def _light(colour: str) -> float:
     """Relative luminance, as WCAG 2 defines it."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 

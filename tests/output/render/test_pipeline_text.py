@@ -36,7 +36,10 @@ def test_a_run_says_what_was_read_and_how_fast() -> None:
     assert summary(known=1)[0] == f"{read} 1 that an earlier run has read"
     assert summary(known=1, copies=1)[0] == f"{read} 1 copy"
     assert summary(known=5, copies=2)[0] == f"{read} 3 that an earlier run has read and 2 copies"
-    assert summary(quarantined=1, damaged=2)[2] == "1 capture could not be read, 2 captures are damaged"
+    assert (
+        summary(quarantined=1, damaged=2)[2]
+        == "1 capture could not be read, 2 captures are damaged"
+    )
 
 
 def test_a_run_that_found_nothing_says_so() -> None:
@@ -46,25 +49,54 @@ def test_a_run_that_found_nothing_says_so() -> None:
 
 
 def test_many_points_and_problems_are_counted() -> None:
-    point = {"point": "a", "captures": 1, "bytes": 12, "packets": 3, "first_time": None, "last_time": None}
+    point = {
+        "point": "a",
+        "captures": 1,
+        "bytes": 12,
+        "packets": 3,
+        "first_time": None,
+        "last_time": None,
+    }
     problem = {"severity": "error", "file": "x", "offset": 7, "what": "is bad"}
-    consumer = {"client": "10.0.0.9 \x1b", "vbuckets": 1, "connections": [1, 4], "servers": ["a", "b", "c", "d", "e"]}
+    consumer = {
+        "client": "10.0.0.9 \x1b",
+        "vbuckets": 1,
+        "connections": [1, 4],
+        "servers": ["a", "b", "c", "d", "e"],
+    }
     finding = {"severity": "error", "rule": "x", "cause": "y", "findings": 2, "count": 9}
     lines = list(
         info_lines(
             {
-                **{"runs": 2, "program": "1", "captures": {"ok": 12, "bad": 0}, "points": [point] * 12},
-                **{"tables": ROWS, "problems": [problem] * 11, "consumers": [consumer] * 11, "findings": [finding] * 12},
+                **{
+                    "runs": 2,
+                    "program": "1",
+                    "captures": {"ok": 12, "bad": 0},
+                    "points": [point] * 12,
+                },
+                **{
+                    "tables": ROWS,
+                    "problems": [problem] * 11,
+                    "consumers": [consumer] * 11,
+                    "findings": [finding] * 12,
+                },
             }
         )
     )
-    assert lines[:3] == ["2 runs, the newest by dcpinspect 1", "captures: 12 ok", "  a: 1 capture, 12 B, 3 packets"]
+    assert lines[:3] == [
+        "2 runs, the newest by dcpinspect 1",
+        "captures: 12 ok",
+        "  a: 1 capture, 12 B, 3 packets",
+    ]
     assert "  and 2 more points; the table captures has all" in lines
     assert "  10.0.0.9 \\x1b: 1 vbucket over 2 connections to a, b, c, d, …" in lines
     assert "  and 1 more; the table vbuckets has all" in lines
     assert "  error x (y): 2 findings, seen 9 times" in lines
     assert "  and 2 more kinds; 'dcpinspect pipeline check' has all" in lines
     assert lines[-2:] == [
-        "error: x, offset 7: is bad; it is left out: take it away, or put a pcap or pcapng file in its place",
+        (
+            "error: x, offset 7: is bad; it is left out: take it away, or put a pcap or pcapng "
+            "file in its place"
+        ),
         "1 more problem; the table bad has all",
     ]

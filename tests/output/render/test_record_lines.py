@@ -1,4 +1,6 @@
-"""What a table of records shows at a width: what matters most first, the rest below each row if asked for."""
+"""What a table of records shows at a width: what matters most first, the rest below each row if
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,21 @@ TABLE = pa.table(
         "requested_end": pa.array([2**64 - 1, 60], pa.uint64()),
         "uuid": ["0xb8b8000000000007", None],
         "cause": ["purge", "unknown-uuid"],
-        "explanation": ["tombstones up to the purge seqno are gone; the server has this branch up to 90", "no history in common"],
+        "explanation": [
+            "tombstones up to the purge seqno are gone; the server has this branch up to 90",
+            "no history in common",
+        ],
     }
 )
 
 
-def shown(first: Sequence[str] = (), *, width: int | None = None, is_folded: bool = False, table: Any = TABLE) -> list[str]:
+def shown(
+    first: Sequence[str] = (),
+    *,
+    width: int | None = None,
+    is_folded: bool = False,
+    table: Any = TABLE,
+) -> list[str]:
     return [line for line, _ in record_lines(table, first, width=width, is_folded=is_folded)]
 
 
@@ -31,7 +42,9 @@ def test_without_a_width_every_column_is_in_the_line() -> None:
 
 
 def test_what_matters_most_is_shown_and_what_is_left_out_is_counted() -> None:
-    assert shown(["cause", "requested_end"], width=30, table=TABLE.drop_columns(["explanation"])) == [
+    assert shown(
+        ["cause", "requested_end"], width=30, table=TABLE.drop_columns(["explanation"])
+    ) == [
         "requested_end  cause",
         "       no end  purge",
         "           60  unknown-uuid",
@@ -72,8 +85,15 @@ def test_a_long_text_leaves_room_for_other_columns() -> None:
 
 
 def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
-    table = pa.table({"verdict": ["behind", "ended"], "findings": ["error 1, note 2", ""], "rollbacks": [3, 0]})
-    lines = [line for line, _ in record_lines(table, [], width=80, paint=lambda text, style: f"<{style}>{text}" if style else text)]
+    table = pa.table(
+        {"verdict": ["behind", "ended"], "findings": ["error 1, note 2", ""], "rollbacks": [3, 0]}
+    )
+    lines = [
+        line
+        for line, _ in record_lines(
+            table, [], width=80, paint=lambda text, style: f"<{style}>{text}" if style else text
+        )
+    ]
     assert lines[1] == "<yellow>behind   <bright_red>error 1, note 2          3"
     assert lines[2] == "<dim>ended                     <dim>        0"
 
@@ -81,17 +101,24 @@ def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
 @pytest.mark.parametrize("width", range(20, 120, 7))
 def test_no_line_is_wider_than_the_width_where_words_can_be_parted(width: int) -> None:
     for is_folded in (False, True):
-        assert max(cells(line) for line in shown(["cause"], width=width, is_folded=is_folded)) <= max(width, 27)
+        assert max(
+            cells(line) for line in shown(["cause"], width=width, is_folded=is_folded)
+        ) <= max(width, 27)
 
 
 def test_every_value_is_in_the_lines_or_below_them() -> None:
     for width in (30, 40, 60, 200):
         text = " ".join(" ".join(shown(["cause"], width=width, is_folded=True)).split())
-        assert all(value in text for value in ("0xb8b8000000000007", "no end", "unknown-uuid", "no history in common")), width
+        assert all(
+            value in text
+            for value in ("0xb8b8000000000007", "no end", "unknown-uuid", "no history in common")
+        ), width
 
 
 def test_an_empty_table_is_its_heading() -> None:
-    assert shown(["cause"], width=200, table=TABLE.slice(0, 0)) == ["connection  requested_end  uuid  cause  explanation"]
+    assert shown(["cause"], width=200, table=TABLE.slice(0, 0)) == [
+        "connection  requested_end  uuid  cause  explanation"
+    ]
 
 
 def test_nothing_steers_the_terminal_below_a_row_either() -> None:

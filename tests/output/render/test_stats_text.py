@@ -14,7 +14,13 @@ def test_sections_follow_one_another_under_their_headings() -> None:
         {"section": "capture", "name": "missing", "bytes": 0},
         {"section": "answers", "name": "dcp_noop", "count": 7, "unit": "ns", **NUMBERS},
         {"section": "flow", "name": "window", "connection": 3, "bytes": 1_000},
-        {"section": "flow", "name": "most outstanding", "connection": 3, "bytes": 250, "share": 0.25},
+        {
+            "section": "flow",
+            "name": "most outstanding",
+            "connection": 3,
+            "bytes": 250,
+            "share": 0.25,
+        },
     ]
     assert list(stats_text(rows, width=None)) == [
         ("command   answers  least ms  p50 ms  p95 ms  p99 ms  greatest ms", "bold"),
@@ -30,7 +36,16 @@ def test_sections_follow_one_another_under_their_headings() -> None:
 
 
 def test_many_spans_are_one_line_of_blocks() -> None:
-    rows = [{"section": "throughput", "time": place, "seconds": 0.5, "count": place, "bytes": 10 * place} for place in range(100)]
+    rows = [
+        {
+            "section": "throughput",
+            "time": place,
+            "seconds": 0.5,
+            "count": place,
+            "bytes": 10 * place,
+        }
+        for place in range(100)
+    ]
     heading, messages, size = (text for text, _ in stats_text(rows, width=None))
     assert heading == "throughput  from 1970-01-01T00:00:00.000000000Z, a block is 1 s"
     assert messages.endswith("█  at most 197 a second")

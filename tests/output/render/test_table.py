@@ -13,7 +13,13 @@ def lines(table: Any, *, width: int | None = None) -> list[str]:
 
 
 def test_numbers_stand_right_and_texts_left_under_their_names() -> None:
-    table = pa.table({"vbucket": [1, 1023], "name": ["a", "long name"], "n": pa.array([2**64 - 1, None], pa.uint64())})
+    table = pa.table(
+        {
+            "vbucket": [1, 1023],
+            "name": ["a", "long name"],
+            "n": pa.array([2**64 - 1, None], pa.uint64()),
+        }
+    )
     assert lines(table) == [
         "vbucket  name                          n",
         "      1  a          18446744073709551615",
@@ -22,18 +28,28 @@ def test_numbers_stand_right_and_texts_left_under_their_names() -> None:
 
 
 def test_every_kind_of_value_has_a_text() -> None:
-    table = pa.table({"l": [["a", None]], "s": [{"x": 1, "y": None}], "b": [True], "raw": [b"\xff"], "f": [0.5]})
+    table = pa.table(
+        {"l": [["a", None]], "s": [{"x": 1, "y": None}], "b": [True], "raw": [b"\xff"], "f": [0.5]}
+    )
     assert lines(table)[1] == "a,   x=1 y=  true  0xff  0.5"
 
 
 def test_nothing_from_a_value_or_a_name_steers_the_terminal() -> None:
-    table = pa.table({"na\x1bme": ["\x1b[2J\n", "[bold]"], "l": [["\x07"], None], "s": [{"k\x9b": "\u202e"}, None]})
+    table = pa.table(
+        {
+            "na\x1bme": ["\x1b[2J\n", "[bold]"],
+            "l": [["\x07"], None],
+            "s": [{"k\x9b": "\u202e"}, None],
+        }
+    )
     assert all(line.isprintable() for line in lines(table))
     assert lines(table)[1].startswith("\\x1b[2J\\x0a")
 
 
 def test_the_lines_of_a_plan_are_lines_and_nothing_else_of_it_is_let_through() -> None:
-    plans = pa.table({"explain_key": ["one", "two"], "explain_value": ["╭──╮\n╰\x1b[2J╯\n", "a\r\x07\n b"]})
+    plans = pa.table(
+        {"explain_key": ["one", "two"], "explain_value": ["╭──╮\n╰\x1b[2J╯\n", "a\r\x07\n b"]}
+    )
     assert lines(plans) == [
         "explain_key  explain_value",
         "one          ╭──╮",
@@ -42,7 +58,9 @@ def test_the_lines_of_a_plan_are_lines_and_nothing_else_of_it_is_let_through() -
         "              b",
     ]
     assert lines(pa.table({"plan": [1, None]})) == ["plan", "   1", ""]
-    assert lines(pa.table({"key": ["a\nb"]})) == ["key", "a\\x0ab"], "what a capture has makes no lines"
+    assert lines(pa.table({"key": ["a\nb"]})) == ["key", "a\\x0ab"], (
+        "what a capture has makes no lines"
+    )
 
 
 def test_wide_characters_keep_the_columns_straight() -> None:
@@ -76,12 +94,22 @@ def test_no_rows_leave_the_heading() -> None:
 
 
 def test_a_row_is_the_same_alone_and_among_others_that_need_more_care() -> None:
-    rows = {"key": ["plain", "日本", "\x07", None, "back\\slash"], "n": [1, -22, None, 4, 5], "note": ["x", None, "y  ", "é", ""]}
+    rows = {
+        "key": ["plain", "日本", "\x07", None, "back\\slash"],
+        "n": [1, -22, None, 4, 5],
+        "note": ["x", None, "y  ", "é", ""],
+    }
     table = pa.table(rows)
     width = len(lines(table)[0]) + 2
     for clipped in (None, width, 8):
         whole = lines(table, width=clipped)
         alone = TextTable(table.schema, width=clipped)
-        heading = [line for batch in table.to_batches() for line in alone.lines(batch)] + list(alone.end())[:1]
-        again = [line for row in range(table.num_rows) for line in [*alone.lines(table.slice(row, 1).to_batches()[0]), *alone.end()]]
+        heading = [line for batch in table.to_batches() for line in alone.lines(batch)] + list(
+            alone.end()
+        )[:1]
+        again = [
+            line
+            for row in range(table.num_rows)
+            for line in [*alone.lines(table.slice(row, 1).to_batches()[0]), *alone.end()]
+        ]
         assert (heading, again) == (whole[:1], whole[1:])

@@ -21,5 +21,8 @@ def test_every_column_is_there_in_order() -> None:
 
 def test_saved_sets_come_last_and_before_those_of_the_same_name() -> None:
     lines = columns_list({"mine": "row,key", "keys": "key\x1b[2J"})
-    assert lines[-2:] == ["@mine                  saved: row,key", "@keys                  saved: key\\x1b[2J"]
+    assert lines[-2:] == [
+        "@mine                  saved: row,key",
+        "@keys                  saved: key\\x1b[2J",
+    ]
     assert sum(line.startswith("@keys") for line in lines) == 1

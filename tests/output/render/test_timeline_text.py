@@ -22,7 +22,9 @@ def test_a_picture_keeps_to_its_width_and_says_everything_in_words(width: int) -
     scale = scale_of(streams, width=width)
     lines = [text_of(line) for line in picture(streams[:1], scale, [[]], width=width)]
     assert all(len(line) <= width for line in lines)
-    whole = "\n".join(text_of(line) for line in picture(streams[:1], scale, [[(2, "S")]], width=None))
+    whole = "\n".join(
+        text_of(line) for line in picture(streams[:1], scale, [[(2, "S")]], width=None)
+    )
     for part in (
         "row 5: from 0, accepted",
         "0–9 disk, 10–20 cut memory",
@@ -47,13 +49,20 @@ def test_ascii_has_nothing_else() -> None:
     stream.mutation(5, "ключ")
     streams = told(talk)
     told_of = [line for signs in legend(ASCII) for line in legend_lines(signs)]
-    for line in (*picture(streams, scale_of(streams, width=80), [[]], width=80, glyphs=ASCII), *told_of):
+    for line in (
+        *picture(streams, scale_of(streams, width=80), [[]], width=80, glyphs=ASCII),
+        *told_of,
+    ):
         assert ascii_only(text_of(line)).isascii()
     assert ascii_only("a → b … ключ") == "a > b . " + r"\u043a\u043b\u044e\u0447"
 
 
 def test_an_axis_of_time_has_as_many_digits_as_its_ticks_differ_in() -> None:
-    for step, shown in ((50_000_000, "0.0       0.5       1.0"), (200_000, "0.000     0.002     0.004"), (10**9, "0         10        20")):
+    for step, shown in (
+        (50_000_000, "0.0       0.5       1.0"),
+        (200_000, "0.000     0.002     0.004"),
+        (10**9, "0         10        20"),
+    ):
         scale = Scale(0, step, 30)
         assert numbers(scale, lambda at, scale=scale: seconds(scale, at)) == shown  # type: ignore[misc] # bound for each
 

@@ -11,7 +11,9 @@ from dcpinspect.reading.reading import Reading
 from tests.peers.truth import SAMPLES
 
 
-def told(path: Path, history: VbucketHistory, bounds: tuple[int, int] | None = None) -> VbucketHistory:
+def told(
+    path: Path, history: VbucketHistory, bounds: tuple[int, int] | None = None
+) -> VbucketHistory:
     with Reading([str(path)], track=True) as reading:
         for batch in reading:
             history.feed(batch)
@@ -39,4 +41,7 @@ def test_events_outside_of_a_span_of_time_are_left_out() -> None:
 def test_system_events_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.output.render.vbucket_history.MOST_NOTED", 0)
     history = told(SAMPLES / "tour.pcapng", VbucketHistory(33))
-    assert (history.left_out, [event for event in history.events if event.kind == "system-event"]) == (1, [])
+    assert (
+        history.left_out,
+        [event for event in history.events if event.kind == "system-event"],
+    ) == (1, [])

@@ -11,7 +11,11 @@ AT = 1_700_000_000 * 10**9
 
 
 def test_rules_that_cost_the_same_are_counted_together() -> None:
-    found = [finding(rule="item-missing", vbuckets=(1,)), finding(rule="oso-resume-point", vbuckets=(2,)), finding(rule="item-missing")]
+    found = [
+        finding(rule="item-missing", vbuckets=(1,)),
+        finding(rule="oso-resume-point", vbuckets=(2,)),
+        finding(rule="item-missing"),
+    ]
     assert verdict(found) == "3 vbuckets lost data"
 
 
@@ -28,8 +32,18 @@ def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
 
 
 def test_since_when_is_the_start_of_the_first_case_that_is_not_over() -> None:
-    cases = [finding(rule="orphaned-vbucket", vbuckets=(number,), first_time_ns=AT + number * 10**9, over="open") for number in range(3)]
-    one = replace(cases[0], vbuckets=(0, 1, 2), cases=(replace(cases[0], over="recovered"), *cases[1:]))
+    cases = [
+        finding(
+            rule="orphaned-vbucket",
+            vbuckets=(number,),
+            first_time_ns=AT + number * 10**9,
+            over="open",
+        )
+        for number in range(3)
+    ]
+    one = replace(
+        cases[0], vbuckets=(0, 1, 2), cases=(replace(cases[0], over="recovered"), *cases[1:])
+    )
     assert verdict([one]) == "3 vbuckets receive nothing since 22:13:21 UTC"
 
 
@@ -41,26 +55,41 @@ def test_files_that_are_cut_or_damaged_are_said_before_notes() -> None:
     assert told == "2 files are cut off · 1 file is damaged"
     looked = LookedAt(1, 1, 1, 1, damage=told)
     note = finding(rule="slow-stream", severity="note")
-    assert verdict([finding(rule="item-missing"), note], looked) == f"1 vbucket lost data · {told} · 1 note"
+    assert (
+        verdict([finding(rule="item-missing"), note], looked)
+        == f"1 vbucket lost data · {told} · 1 note"
+    )
 
 
 def test_what_has_no_words_is_counted_by_severity() -> None:
     unknown = finding(rule="cas-zero")
     assert verdict([unknown]) == "1 error"
     assert verdict([unknown, replace(unknown, severity="warning")]) == "1 error · 1 warning"
-    assert verdict([finding(rule="item-missing"), unknown, unknown]) == "1 vbucket lost data · 2 other errors"
+    assert (
+        verdict([finding(rule="item-missing"), unknown, unknown])
+        == "1 vbucket lost data · 2 other errors"
+    )
 
 
 def test_notes_are_counted_and_nothing_is_wrong_with_them() -> None:
     note = finding(rule="slow-stream", severity="note")
     assert verdict([note]) == "nothing wrong · 1 note"
     back = [finding(rule="rollback", severity="note", vbuckets=(number,)) for number in range(3)]
-    assert verdict([*back, note]) == "no errors or warnings: 3 vbuckets were rolled back · 1 other note"
-    assert verdict([finding(rule="item-missing"), *[finding(severity="note")] * 2]) == "1 vbucket lost data · 2 notes"
+    assert (
+        verdict([*back, note])
+        == "no errors or warnings: 3 vbuckets were rolled back · 1 other note"
+    )
+    assert (
+        verdict([finding(rule="item-missing"), *[finding(severity="note")] * 2])
+        == "1 vbucket lost data · 2 notes"
+    )
 
 
 def test_a_note_does_not_say_that_the_protocol_is_broken() -> None:
-    assert verdict([finding(rule="duplicate-key-in-snapshot", severity="note")]) == "nothing wrong · 1 note"
+    assert (
+        verdict([finding(rule="duplicate-key-in-snapshot", severity="note")])
+        == "nothing wrong · 1 note"
+    )
 
 
 def test_a_finding_of_a_whole_connection_counts_the_connection() -> None:
@@ -72,6 +101,12 @@ def test_a_finding_of_many_counts_each() -> None:
 
 
 def test_much_trouble_is_cut_short() -> None:
-    rules = ("item-missing", "rollback-loop", "diverging-history", "stream-refused", "flow-control-stall")
+    rules = (
+        "item-missing",
+        "rollback-loop",
+        "diverging-history",
+        "stream-refused",
+        "flow-control-stall",
+    )
     line = verdict([finding(rule=rule) for rule in rules])
     assert line.endswith(" · 1 vbucket has two histories · 2 more kinds of trouble")

@@ -1,4 +1,6 @@
-"""Contents of reports for the tests: of samples, and of a conversation whose every name is markup."""
+"""Contents of reports for the tests: of samples, and of a conversation whose every name is
+markup.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from dcpinspect.reading.store.store import Store
 from tests.builders import capture, message, mutation
 
 MARKUP = (
-    b"</pre></script></title></style><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\"'><b id=taken>"
+    b"</pre></script></title></style><script>document.title='taken'</script><img src=x "
+    b"onerror=\"document.title='taken'\">\"'><b id=taken>"
 )
 """Ends whatever it stands in, and then runs a script, if anything takes it for markup."""
 
@@ -38,20 +41,39 @@ def gathered(path: Path | str, *, limits: Limits | None = None) -> Contents:
 
 
 def hostile(path: Path, markup: bytes = MARKUP) -> Path:
-    """A conversation in which agent, DCP name, bucket, keys, values and refusals are ``markup``, and things go wrong."""
+    """A conversation in which agent, DCP name, bucket, keys, values and refusals are ``markup``,
+    and things go wrong.
+    """
     agent = b'{"a":"%s"}' % markup.replace(b'"', b'\\"')
     client = [
         message(opcode=0x1F, key=agent, value=b"\x00\x06\x00\x0b", opaque=1),
         message(opcode=0x50, key=markup, extras=struct.pack(">II", 0, 1), opaque=2),
         message(opcode=0x89, key=markup, opaque=3),
         message(opcode=0x5E, key=markup, value=markup, opaque=4),
-        message(opcode=0x53, extras=struct.pack(">IIQQQQQ", 0, 0, 0, (1 << 64) - 1, 0, 0, 0), specific=7, opaque=0x11),
-        message(opcode=0x53, extras=struct.pack(">IIQQQQQ", 0, 0, 9, (1 << 64) - 1, 5, 9, 9), specific=8, value=markup, opaque=0x12),
+        message(
+            opcode=0x53,
+            extras=struct.pack(">IIQQQQQ", 0, 0, 0, (1 << 64) - 1, 0, 0, 0),
+            specific=7,
+            opaque=0x11,
+        ),
+        message(
+            opcode=0x53,
+            extras=struct.pack(">IIQQQQQ", 0, 0, 9, (1 << 64) - 1, 5, 9, 9),
+            specific=8,
+            value=markup,
+            opaque=0x12,
+        ),
     ]
     server = [
         message(magic=0x81, opcode=0x1F, value=b"\x00\x06\x00\x0b", opaque=1),
         message(magic=0x81, opcode=0x50, opaque=2),
-        message(magic=0x81, opcode=0x89, opaque=3, specific=1, value=b'{"error":{"context":"%s"}}' % markup.replace(b'"', b'\\"')),
+        message(
+            magic=0x81,
+            opcode=0x89,
+            opaque=3,
+            specific=1,
+            value=b'{"error":{"context":"%s"}}' % markup.replace(b'"', b'\\"'),
+        ),
         message(magic=0x81, opcode=0x5E, opaque=4, specific=4, value=markup),
         message(magic=0x81, opcode=0x53, opaque=0x11, value=struct.pack(">QQ", 5, 0)),
         message(magic=0x81, opcode=0x53, opaque=0x12, specific=0x23, value=struct.pack(">Q", 4)),

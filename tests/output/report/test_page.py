@@ -1,4 +1,6 @@
-"""The page in a real browser: what a capture says is never markup, and the page is whole without scripts and without a network."""
+"""The page in a real browser: what a capture says is never markup, and the page is whole without
+scripts and without a network.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,20 @@ from tests.peers.truth import SAMPLES
 
 def in_browser(path: Path, *options: str) -> str:
     """The document after its scripts have run, as the browser has it."""
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}", *options]
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={path.parent / 'profile'}",
+        *options,
+    ]
     done = subprocess.run(
-        [*command, "--virtual-time-budget=2000", "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=100, check=True
+        [*command, "--virtual-time-budget=2000", "--dump-dom", path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
     )
     return done.stdout
 
@@ -50,7 +63,9 @@ def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
     text = in_browser(path)
     found = Elements(text)
     assert "document.title=" in text, "the names are shown"
-    assert re.search(r"<title>a\.pcap · dcpinspect report</title>", text), "no script of the capture ran"
+    assert re.search(r"<title>a\.pcap · dcpinspect report</title>", text), (
+        "no script of the capture ran"
+    )
     assert found.tags["script"] == 1
     assert "img" not in found.tags
     assert "taken" not in found.ids

@@ -1,4 +1,6 @@
-"""What a report has: the findings of ``check`` with their messages, and no more of anything than its limits allow."""
+"""What a report has: the findings of ``check`` with their messages, and no more of anything than
+its limits allow.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_timelines_are_of_vbuckets_with_errors_warnings_and_rollbacks_or_the_fir
 
 
 def test_what_is_beyond_the_limits_is_said() -> None:
-    told = gathered(SAMPLES / "orphans.pcap", limits=Limits(findings=1, evidence=2, timelines=1, rows=2))
+    told = gathered(
+        SAMPLES / "orphans.pcap", limits=Limits(findings=1, evidence=2, timelines=1, rows=2)
+    )
     assert len(told.causes) == 1
     assert len(told.shown) == 2
     assert len(told.timelines) == 1

@@ -13,9 +13,15 @@ from tests.peers.truth import SAMPLES
 
 def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
-    drawn = report_pictures.vbucket_map(told.vbuckets, told.vbuckets.values("client")[0], frozenset({42}))
+    drawn = report_pictures.vbucket_map(
+        told.vbuckets, told.vbuckets.values("client")[0], frozenset({42})
+    )
     kinds = [one.get("class", "") for one in drawn.iter("rect")]
-    assert kinds.count("fill-severity-error") == sum(bool((found or {}).get("error")) for found in told.vbuckets.values("findings")) == 3
+    assert (
+        kinds.count("fill-severity-error")
+        == sum(bool((found or {}).get("error")) for found in told.vbuckets.values("findings"))
+        == 3
+    )
     assert len(kinds) == len(told.vbuckets)
     assert [one.get("href") for one in drawn.iter("a")] == ["#vb-42"]
 
@@ -34,7 +40,9 @@ def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
 def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> None:
     told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 7)
     titles = [one.text or "" for one in report_pictures.timeline(told).iter("title")]
-    deduplicated = sum(int(one.split()[1].replace(",", "")) for one in titles if one.startswith("deduplicated:"))
+    deduplicated = sum(
+        int(one.split()[1].replace(",", "")) for one in titles if one.startswith("deduplicated:")
+    )
     of_streams = [story.gaps.values("width") for story in told.streams]
     causes = [story.gaps.values("cause") for story in told.streams]
     assert deduplicated == sum(
@@ -53,7 +61,9 @@ def test_charts_say_what_their_layers_are_and_none_is_drawn_of_nothing() -> None
     assert len(drawn[1]) == len(list(drawn[0].iter("path")))
     assert report_pictures.over_time(Charts(), of_bytes=True) is None
     assert report_pictures.round_trips(Charts()) is None
-    assert [number for number, _ in report_pictures.windows(told.charts)] == [one[0] for one in told.charts.windows]
+    assert [number for number, _ in report_pictures.windows(told.charts)] == [
+        one[0] for one in told.charts.windows
+    ]
 
 
 def test_the_legend_has_what_is_drawn_and_no_more() -> None:
@@ -70,7 +80,9 @@ def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off(
     drawn = report_pictures.timeline(told)
     tops = [float(group.get("transform", "").split()[1].rstrip(")")) for group in drawn.iter("g")]
     assert {below - top for top, below in pairwise(tops)} == {78, 42}
-    assert all(float(one.get("x", "")) >= 8 for one in drawn.iter("text") if "mark" in one.get("class", ""))
+    assert all(
+        float(one.get("x", "")) >= 8 for one in drawn.iter("text") if "mark" in one.get("class", "")
+    )
 
 
 def test_a_command_has_one_colour_in_both_charts() -> None:

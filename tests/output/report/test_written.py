@@ -11,7 +11,9 @@ from tests.output.report.gathered import source
 from tests.peers.truth import SAMPLES
 
 
-def test_a_page_that_is_too_large_has_less_of_everything_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_is_too_large_has_less_of_everything_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with source(SAMPLES / "orphans.pcap") as found:
         whole = written("html", found)
         monkeypatch.setattr(module, "MOST_BYTES", len(whole.encode()) * 4 // 5)
@@ -20,7 +22,9 @@ def test_a_page_that_is_too_large_has_less_of_everything_and_says_so(monkeypatch
     assert "so that this page is smaller than" in text
 
 
-@pytest.mark.parametrize(("name", "format_"), [("a.html", "html"), ("a.HTM", "html"), ("a.md", "markdown")])
+@pytest.mark.parametrize(
+    ("name", "format_"), [("a.html", "html"), ("a.HTM", "html"), ("a.md", "markdown")]
+)
 def test_the_name_chooses_the_format(name: str, format_: str) -> None:
     assert format_of(name) == format_
 

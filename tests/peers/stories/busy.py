@@ -1,4 +1,6 @@
-"""A client that reads four vbuckets of a busy bucket: nothing special is said, special is what happens to the packets."""
+"""A client that reads four vbuckets of a busy bucket: nothing special is said, special is what
+happens to the packets.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,24 @@ def busy(rounds: int = 24, *, mtu: int = 576) -> Story:
 
 
 def midstream(rounds: int = 30) -> Story:
-    """The same, with a recording that starts inside one message's value and stops inside another's header."""
+    """The same, with a recording that starts inside one message's value and stops inside another's
+    header.
+    """
     return [_reader(rounds, 576, starts=9 * 4 + 2, stops=25 * 4 + 1)]
 
 
 def _reader(rounds: int, mtu: int, starts: int = -1, stops: int = -1) -> Conversation:
     talk = Conversation("reader", mss=mtu - 40, writes=(1, 2, 5), ack_after=20_000)
-    talk.hello("reader/7.6", "TcpNoDelay", "XATTR", "XERROR", "SELECT_BUCKET", "SNAPPY", "JSON", "Collections")
+    talk.hello(
+        "reader/7.6",
+        "TcpNoDelay",
+        "XATTR",
+        "XERROR",
+        "SELECT_BUCKET",
+        "SNAPPY",
+        "JSON",
+        "Collections",
+    )
     talk.sasl_plain("reader", login("reader"))
     talk.select_bucket(BUCKET)
     talk.open("reader:1", "producer", "include-xattrs", "include-delete-times")
@@ -38,16 +51,26 @@ def _reader(rounds: int, mtu: int, starts: int = -1, stops: int = -1) -> Convers
     for seqno in range(1, rounds + 1):
         for place, stream in enumerate(streams):
             if seqno % _SNAPSHOT == 1:
-                stream.snapshot(seqno if seqno > 1 else 0, seqno + _SNAPSHOT - 1, "memory", "checkpoint")
+                stream.snapshot(
+                    seqno if seqno > 1 else 0, seqno + _SNAPSHOT - 1, "memory", "checkpoint"
+                )
             hold = {starts: (1200, RECORDING_STARTS), stops: (10, RECORDING_STOPS)}.get(number)
-            # Most documents are small; some take several segments, and those must not be cut short by compression.
+            # Most documents are small; some take several segments, and those must not be cut short
+            # by compression.
             items = 40 if hold else (1, 3, 2, 18, 1, 5, 4)[number % 7]
             if number % 19 == 11:
                 stream.deletion(seqno, f"stale::{place}-{seqno}", collection=FRUIT)
             else:
                 collection = FRUIT if place % 2 else VEGETABLE
                 body, packed = order(number, items), number % 5 == 3 and not hold
-                stream.mutation(seqno, f"order::{place}-{seqno}", body, collection=collection, snappy=packed, hold=hold)
+                stream.mutation(
+                    seqno,
+                    f"order::{place}-{seqno}",
+                    body,
+                    collection=collection,
+                    snappy=packed,
+                    hold=hold,
+                )
             number += 1
         if seqno % 10 == 0:
             talk.noop()

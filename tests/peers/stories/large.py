@@ -1,4 +1,6 @@
-"""About 100,000 messages: two nodes with 1024 vbuckets, a client that reads them all, and an application beside it."""
+"""About 100,000 messages: two nodes with 1024 vbuckets, a client that reads them all, and an
+application beside it.
+"""
 
 from __future__ import annotations
 
@@ -52,18 +54,32 @@ def _reader(node: str, half: int) -> Conversation:
 
 def _backfill(streams: list[Stream]) -> None:
     for stream in streams:
-        stream.snapshot(0, 3 * _BACKFILL, "disk", "checkpoint", version="v2.2", max_visible_seqno=3 * _BACKFILL)
+        stream.snapshot(
+            0, 3 * _BACKFILL, "disk", "checkpoint", version="v2.2", max_visible_seqno=3 * _BACKFILL
+        )
     for seqno in range(3, 3 * _BACKFILL + 1, 3):
         for stream in streams:
             number = stream.vbucket * 1000 + seqno
-            stream.mutation(seqno, f"order::{number:07d}", _document(number), collection=FRUIT, snappy=seqno % 8 == 0)
+            stream.mutation(
+                seqno,
+                f"order::{number:07d}",
+                _document(number),
+                collection=FRUIT,
+                snappy=seqno % 8 == 0,
+            )
 
 
 def _memory(stream: Stream, start: int) -> None:
     stream.snapshot(start, start + 4, "memory", "checkpoint")
     number = stream.vbucket * 1000 + start
     for seqno in (start, start + 1, start + 3):
-        stream.mutation(seqno, f"basket::{number + seqno:07d}", _document(number + seqno), collection=VEGETABLE, rev=2)
+        stream.mutation(
+            seqno,
+            f"basket::{number + seqno:07d}",
+            _document(number + seqno),
+            collection=VEGETABLE,
+            rev=2,
+        )
     stream.deletion(start + 4, f"basket::{number - 9:07d}", collection=VEGETABLE)
 
 
@@ -89,8 +105,17 @@ def _application() -> Conversation:
         vbucket, key = number * 37 % (VBUCKETS // 2), f"basket::{number:07d}"
         value, datatype = document(_document(number))
         where: dict[str, Any] = {"vbucket": vbucket, "collection": VEGETABLE, "key": key}
-        stored = {"generation": "mutation-seqno", "vbucket_uuid": UUID + vbucket, "seqno": 300 + number, "cas": hlc(number)}
+        stored = {
+            "generation": "mutation-seqno",
+            "vbucket_uuid": UUID + vbucket,
+            "seqno": 300 + number,
+            "cas": hlc(number),
+        }
         talk.ask("set", stored, value=value, datatype=datatype, **where)
         if number % 3 == 0:
-            talk.ask("get", {"item_flags": 0, "value": value, "datatype": datatype, "cas": hlc(number)}, **where)
+            talk.ask(
+                "get",
+                {"item_flags": 0, "value": value, "datatype": datatype, "cas": hlc(number)},
+                **where,
+            )
     return talk

@@ -1,12 +1,14 @@
-"""A node dies, its replica is promoted, and the client finds out vbucket by vbucket what it has to give back.
+"""A node dies, its replica is promoted, and the client finds out vbucket by vbucket what it has to
+give back.
 
-``before`` ends with a reset. ``after`` goes to the promoted node, whose failover logs say since when its
-history is its own:
+``before`` ends with a reset. ``after`` goes to the promoted node, whose failover logs say since
+when its history is its own:
 
 - vbucket 7: the client is ahead. Roll back to 50, ask again from 50 on the new branch, stream on.
 - vbucket 8: the replica had everything. No rollback.
 - vbucket 9: the replica was built anew, no branch in common. Roll back to 0, everything again.
-- vbucket 10: the client is in the middle of a snapshot that the new branch does not have: back to its start.
+- vbucket 10: the client is in the middle of a snapshot that the new branch does not have: back to
+  its start.
 """
 
 from __future__ import annotations
@@ -14,8 +16,18 @@ from __future__ import annotations
 from tests.peers.script import Conversation, Story
 from tests.peers.stories.world import BUCKET, FRUIT, login, order
 
-OLD = {7: 0xA7A7_0000_0000_0007, 8: 0xA7A7_0000_0000_0008, 9: 0xA7A7_0000_0000_0009, 10: 0xA7A7_0000_0000_0010}
-NEW = {7: 0xB8B8_0000_0000_0007, 8: 0xB8B8_0000_0000_0008, 9: 0xB8B8_0000_0000_0009, 10: 0xB8B8_0000_0000_0010}
+OLD = {
+    7: 0xA7A7_0000_0000_0007,
+    8: 0xA7A7_0000_0000_0008,
+    9: 0xA7A7_0000_0000_0009,
+    10: 0xA7A7_0000_0000_0010,
+}
+NEW = {
+    7: 0xB8B8_0000_0000_0007,
+    8: 0xB8B8_0000_0000_0008,
+    9: 0xB8B8_0000_0000_0009,
+    10: 0xB8B8_0000_0000_0010,
+}
 
 
 def rollback() -> Story:
@@ -36,7 +48,9 @@ def _opened(name: str, server: str) -> Conversation:
 
 def _before() -> Conversation:
     talk = _opened("before", "node1")
-    seven, eight, nine, ten = (talk.stream(vbucket, log=[(uuid, 0)]) for vbucket, uuid in OLD.items())
+    seven, eight, nine, ten = (
+        talk.stream(vbucket, log=[(uuid, 0)]) for vbucket, uuid in OLD.items()
+    )
     for stream, end in ((seven, 40), (eight, 30), (nine, 25)):
         stream.snapshot(0, end, "memory", "checkpoint")
     for seqno in range(2, 41, 2):

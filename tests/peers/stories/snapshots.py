@@ -1,7 +1,8 @@
-"""Snapshots as a producer makes them: de-duplicated in memory, from disk, from disk with history, resumed, completed by nothing.
+"""Snapshots as a producer makes them: de-duplicated in memory, from disk, from disk with history,
+resumed, completed by nothing.
 
-Two connections. The connector is slow and reads six vbuckets at once, so that their messages are mixed; the
-legacy mirror reads one vbucket without collections and has only v1 markers.
+Two connections. The connector is slow and reads six vbuckets at once, so that their messages are
+mixed; the legacy mirror reads one vbucket without collections and has only v1 markers.
 """
 
 from __future__ import annotations
@@ -30,11 +31,25 @@ def snapshots() -> Story:
 def connector() -> Conversation:
     """Six vbuckets, each with its own kinds of snapshots, mixed with each other."""
     talk = Conversation("connector", writes=(1, 4, 2), ack_after=3500)
-    talk.hello("connector/8.0", "TcpNoDelay", "XATTR", "XERROR", "SELECT_BUCKET", "SNAPPY", "JSON", "Collections")
+    talk.hello(
+        "connector/8.0",
+        "TcpNoDelay",
+        "XATTR",
+        "XERROR",
+        "SELECT_BUCKET",
+        "SNAPPY",
+        "JSON",
+        "Collections",
+    )
     talk.sasl_plain("connector", login("connector"))
     talk.select_bucket(BUCKET)
     talk.open("connector:orders", "producer", "include-xattrs", "include-delete-times")
-    for key in ("enable_noop", "enable_expiry_opcode", "change_streams", "send_stream_end_on_client_close_stream"):
+    for key in (
+        "enable_noop",
+        "enable_expiry_opcode",
+        "change_streams",
+        "send_stream_end_on_client_close_stream",
+    ):
         talk.control(key, "true")
     talk.control("max_marker_version", "2.2")
     talk.control("connection_buffer_size", "7000")
@@ -56,7 +71,14 @@ def connector() -> Conversation:
 def _deduplicated(stream: Stream) -> _Steps:
     """Documents written many times over: only their last version is left in each snapshot."""
     stream.snapshot(0, 20, "memory", "checkpoint")
-    for seqno, name, rev in ((3, "a", 2), (4, "b", 1), (9, "c", 5), (10, "d", 1), (17, "e", 7), (20, "f", 1)):
+    for seqno, name, rev in (
+        (3, "a", 2),
+        (4, "b", 1),
+        (9, "c", 5),
+        (10, "d", 1),
+        (17, "e", 7),
+        (20, "f", 1),
+    ):
         stream.mutation(seqno, f"counter::{name}", order(seqno), rev=rev)
         yield
     # No checkpoint flag: the marker begins with the event that follows.
@@ -76,8 +98,12 @@ def _deduplicated(stream: Stream) -> _Steps:
 
 
 def _memory_disk_memory(stream: Stream) -> _Steps:
-    """A backfill, then memory, then the client is too slow and the rest comes from disk again, then memory."""
-    stream.snapshot(0, 1000, "disk", "checkpoint", version="v2.2", max_visible_seqno=1000, purge_seqno=350)
+    """A backfill, then memory, then the client is too slow and the rest comes from disk again, then
+    memory.
+    """
+    stream.snapshot(
+        0, 1000, "disk", "checkpoint", version="v2.2", max_visible_seqno=1000, purge_seqno=350
+    )
     for seqno in range(55, 1001, 63):
         stream.mutation(seqno, f"order::{seqno:05d}", order(seqno), collection=FRUIT)
         yield
@@ -85,7 +111,12 @@ def _memory_disk_memory(stream: Stream) -> _Steps:
     for seqno in (1001, 1002, 1005, 1006, 1011, 1012):
         stream.mutation(seqno, f"order::{seqno:05d}", order(seqno), collection=FRUIT)
         yield
-    disk = {"max_visible_seqno": 2998, "high_completed_seqno": 2500, "purge_seqno": 350, "high_prepared_seqno": 2999}
+    disk = {
+        "max_visible_seqno": 2998,
+        "high_completed_seqno": 2500,
+        "purge_seqno": 350,
+        "high_prepared_seqno": 2999,
+    }
     stream.snapshot(1013, 3000, "disk", "checkpoint", version="v2.2", **disk)
     for seqno in range(1100, 2999, 146):
         stream.mutation(seqno, f"order::{seqno:05d}", order(seqno, 1), collection=FRUIT)
@@ -101,14 +132,30 @@ def _memory_disk_memory(stream: Stream) -> _Steps:
 
 
 def _history(stream: Stream) -> _Steps:
-    """A backfill in two parts of the same range: what was before the history, then every version since."""
-    stream.snapshot(0, 50, "disk", "checkpoint", version="v2.2", max_visible_seqno=50, purge_seqno=4)
+    """A backfill in two parts of the same range: what was before the history, then every version
+    since.
+    """
+    stream.snapshot(
+        0, 50, "disk", "checkpoint", version="v2.2", max_visible_seqno=50, purge_seqno=4
+    )
     for seqno in (5, 9, 14):
         stream.mutation(seqno, f"leek::{seqno}", order(seqno, 1), collection=VEGETABLE)
         yield
-    stream.snapshot(0, 50, "disk", "checkpoint", "history", "may-duplicate-keys", version="v2.2", max_visible_seqno=50, purge_seqno=4)
+    stream.snapshot(
+        0,
+        50,
+        "disk",
+        "checkpoint",
+        "history",
+        "may-duplicate-keys",
+        version="v2.2",
+        max_visible_seqno=50,
+        purge_seqno=4,
+    )
     for seqno in (20, 21, 22, 40, 41, 50):
-        stream.mutation(seqno, f"leek::{seqno % 2}", order(seqno, 1), collection=VEGETABLE, rev=seqno)
+        stream.mutation(
+            seqno, f"leek::{seqno % 2}", order(seqno, 1), collection=VEGETABLE, rev=seqno
+        )
         yield
     stream.snapshot(51, 54, "memory", "checkpoint", "history")
     for seqno in (51, 52, 53, 54):
@@ -117,7 +164,9 @@ def _history(stream: Stream) -> _Steps:
 
 
 def _resumed(stream: Stream) -> _Steps:
-    """The client was in the middle of a snapshot: the first marker begins where that snapshot began."""
+    """The client was in the middle of a snapshot: the first marker begins where that snapshot
+    began.
+    """
     stream.snapshot(60, 90, "memory")
     for seqno in (71, 75, 88, 90):
         stream.mutation(seqno, f"pear::{seqno}", order(seqno))

@@ -1,11 +1,14 @@
-"""Two clients in trouble, as public reports tell of them: one that never finishes its first snapshot, one that forgets vbuckets.
+"""Two clients in trouble, as public reports tell of them: one that never finishes its first
+snapshot, one that forgets vbuckets.
 
-``loop``: a connector reads a large first snapshot of vbuckets 30 and 31. Its connection dies inside the snapshot, four times. Each time it
-asks to go on where it was, and is sent back to 0, because tombstones that it would need are purged; it sends no control that would
-tell it of the purge seqno. At the third time it names, for vbucket 31, a branch that its failover log does not have.
+``loop``: a connector reads a large first snapshot of vbuckets 30 and 31. Its connection dies inside
+the snapshot, four times. Each time it asks to go on where it was, and is sent back to 0, because
+tombstones that it would need are purged; it sends no control that would tell it of the purge seqno.
+At the third time it names, for vbucket 31, a branch that its failover log does not have.
 
-``orphans``: a consumer reads eight vbuckets. All of them end because the vbuckets moved; it reopens six, and two never. Another one
-was rolled back at the start, and is never asked for again. The rest goes on for three seconds as if nothing was the matter.
+``orphans``: a consumer reads eight vbuckets. All of them end because the vbuckets moved; it reopens
+six, and two never. Another one was rolled back at the start, and is never asked for again. The rest
+goes on for three seconds as if nothing was the matter.
 """
 
 from __future__ import annotations
@@ -33,7 +36,15 @@ def orphans() -> Story:
 
 def _opened(name: str, *, after: str = "") -> Conversation:
     talk = Conversation(name, after=after, writes=(1, 3, 2), ack_after=20_000)
-    talk.hello(f"{name.partition(' ')[0]}/4.2", "XATTR", "XERROR", "SELECT_BUCKET", "SNAPPY", "JSON", "Collections")
+    talk.hello(
+        f"{name.partition(' ')[0]}/4.2",
+        "XATTR",
+        "XERROR",
+        "SELECT_BUCKET",
+        "SNAPPY",
+        "JSON",
+        "Collections",
+    )
     talk.sasl_plain("connector", login("connector"))
     talk.select_bucket(BUCKET)
     talk.open(f"{name.partition(' ')[0]}:1", "producer", "include-xattrs", "include-delete-times")
@@ -50,7 +61,9 @@ def _round(number: int) -> Conversation:
         log = [(UUID + vbucket, 0)]
         if number:
             uuid = 0xBAD if number == 3 and vbucket == 31 else UUID + vbucket
-            talk.stream(vbucket, start=_reached(number - 1), snapshot=(0, _SNAPSHOT), uuid=uuid, rollback=0)
+            talk.stream(
+                vbucket, start=_reached(number - 1), snapshot=(0, _SNAPSHOT), uuid=uuid, rollback=0
+            )
         streams.append(talk.stream(vbucket, log=log))
     for stream in streams:
         stream.snapshot(0, _SNAPSHOT, "disk", "checkpoint")
@@ -67,7 +80,13 @@ def _reached(number: int) -> int:
 
 
 def _item(stream: Stream, seqno: int) -> None:
-    stream.mutation(seqno, f"order::{stream.vbucket}-{seqno}", order(seqno), collection=FRUIT, snappy=seqno % 4 == 0)
+    stream.mutation(
+        seqno,
+        f"order::{stream.vbucket}-{seqno}",
+        order(seqno),
+        collection=FRUIT,
+        snappy=seqno % 4 == 0,
+    )
 
 
 def _forgetful() -> Conversation:
@@ -83,7 +102,9 @@ def _forgetful() -> Conversation:
     for stream in streams:
         stream.end("state-changed")
     again = [
-        talk.stream(vbucket, start=9, uuid=UUID + vbucket, log=[(UUID + vbucket, 0)]) for vbucket in vbuckets if vbucket not in (42, 45)
+        talk.stream(vbucket, start=9, uuid=UUID + vbucket, log=[(UUID + vbucket, 0)])
+        for vbucket in vbuckets
+        if vbucket not in (42, 45)
     ]
     talk.mark(QUIET)
     for stream in again:

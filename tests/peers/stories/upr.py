@@ -1,8 +1,10 @@
-"""The old UPR conversation: the examples of the first specification, byte for byte, in the order they make sense in.
+"""The old UPR conversation: the examples of the first specification, byte for byte, in the order
+they make sense in.
 
-The open has no producer flag, so the TCP server is the consumer: the client tells it to add a stream, and
-streams to it. The examples do not agree with each other on opaques and vbuckets; nothing here mends that,
-except for one total body length that the document draws as 0 where its own table says 64.
+The open has no producer flag, so the TCP server is the consumer: the client tells it to add a
+stream, and streams to it. The examples do not agree with each other on opaques and vbuckets;
+nothing here mends that, except for one total body length that the document draws as 0 where its own
+table says 64.
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ from __future__ import annotations
 from tests.peers.script import Conversation, Side, Story
 
 _EXAMPLES: tuple[tuple[Side, str], ...] = (
-    ("client", "80500018080000000000002000000001000000000000000000000000000000006275636b657473747265616d2076625b3130302d3130355d"),
+    (
+        "client",
+        "80500018080000000000002000000001000000000000000000000000000000006275636b657473747265616d2076625b3130302d3130355d",
+    ),
     ("server", "815000000000000000000000000000010000000000000000"),
     ("client", "80510000040000050000000400000001000000000000000000000001"),
     ("server", "805400000000000000000000deadbeef0000000000000000"),
@@ -40,8 +45,14 @@ _EXAMPLES: tuple[tuple[Side, str], ...] = (
         "client",
         "805700051e0002100000002800001210000064a5acec8a5600000000000000040000000000000001000000000000000000000000000068656c6c6f776f726c64",
     ),
-    ("client", "80580005120002100000001700001210000000000000000000000000000000050000000000000001000068656c6c6f"),
-    ("client", "80590005120002100000001700001210000000000000000000000000000000050000000000000001000068656c6c6f"),
+    (
+        "client",
+        "80580005120002100000001700001210000000000000000000000000000000050000000000000001000068656c6c6f",
+    ),
+    (
+        "client",
+        "80590005120002100000001700001210000000000000000000000000000000050000000000000001000068656c6c6f",
+    ),
     ("client", "805a00000000000000000000deadbeef0000000000000000"),
     ("client", "805b00000100000000000001deadbeef000000000000000004"),
     ("client", "805200000000000500000000deadbeef0000000000000000"),

@@ -20,7 +20,10 @@ MANIFEST: dict[str, Any] = {
         {
             "name": "market",
             "uid": "8",
-            "collections": [{"name": "fruit", "uid": "8"}, {"name": "vegetable", "uid": "9", "maxTTL": 86400, "history": True}],
+            "collections": [
+                {"name": "fruit", "uid": "8"},
+                {"name": "vegetable", "uid": "9", "maxTTL": 86400, "history": True},
+            ],
         },
     ],
 }
@@ -34,7 +37,9 @@ def cluster_config(revision: int, *nodes: str) -> str:
             "revEpoch": 1,
             "name": BUCKET,
             "nodeLocator": "vbucket",
-            "nodesExt": [{"hostname": node, "services": {"kv": 11210, "mgmt": 8091}} for node in nodes],
+            "nodesExt": [
+                {"hostname": node, "services": {"kv": 11210, "mgmt": 8091}} for node in nodes
+            ],
             "vBucketServerMap": {
                 "hashAlgorithm": "CRC",
                 "numReplicas": 1,
@@ -51,7 +56,11 @@ ERROR_MAP = text(
         "revision": 1,
         "errors": {
             "1": {"name": "KEY_ENOENT", "desc": "Not Found", "attrs": ["item-only"]},
-            "7": {"name": "NOT_MY_VBUCKET", "desc": "Server does not know about this vBucket", "attrs": ["fetch-config", "invalid-vbid"]},
+            "7": {
+                "name": "NOT_MY_VBUCKET",
+                "desc": "Server does not know about this vBucket",
+                "attrs": ["fetch-config", "invalid-vbid"],
+            },
             "23": {"name": "ROLLBACK", "desc": "Rollback required", "attrs": ["dcp"]},
         },
     }
@@ -66,7 +75,11 @@ def order(number: int, items: int = 2) -> dict[str, Any]:
         "number": number,
         "customer": f"customer::{number * 37 % 997:04d}",
         "items": [
-            {"sku": f"{goods[(number + n) % 7]}-{n:03d}", "quantity": (number + n) % 9 + 1, "price": (number * 13 + n * 7) % 900 / 100}
+            {
+                "sku": f"{goods[(number + n) % 7]}-{n:03d}",
+                "quantity": (number + n) % 9 + 1,
+                "price": (number * 13 + n * 7) % 900 / 100,
+            }
             for n in range(items)
         ],
         "paid": number % 3 == 0,

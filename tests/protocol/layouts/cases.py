@@ -1,4 +1,6 @@
-"""One message body per case, in both directions: what ``encode`` writes is what ``annotate`` reads."""
+"""One message body per case, in both directions: what ``encode`` writes is what ``annotate``
+reads.
+"""
 
 from __future__ import annotations
 

@@ -13,12 +13,30 @@ CASES = (
         "compaction",
         "compact_db",
         extras="0000000000000001 0000000000000002 01 00 0000 00000000",
-        fields={"purge_before_time": 1, "purge_before_seqno": 2, "drop_deletes": 1, "pad1": 0, "file_id": 0, "pad2": 0},
+        fields={
+            "purge_before_time": 1,
+            "purge_before_seqno": 2,
+            "drop_deletes": 1,
+            "pad1": 0,
+            "file_id": 0,
+            "pad2": 0,
+        },
     ),
     Case("scan", "range_scan_create", value=b"{}"),
-    Case("data limit", "set_bucket_data_limit_exceeded", extras="0035", key=b"b", fields={"limit_status": 53}),
+    Case(
+        "data limit",
+        "set_bucket_data_limit_exceeded",
+        extras="0035",
+        key=b"b",
+        fields={"limit_status": 53},
+    ),
     Case("command timer", "get_cmd_timer", extras="57", key=b"b", fields={"command": 87}),
-    Case("clock", "adjust_timeofday", extras="0000000000000001 00", fields={"time_offset": 1, "time_type": 0}),
+    Case(
+        "clock",
+        "adjust_timeofday",
+        extras="0000000000000001 00",
+        fields={"time_offset": 1, "time_type": 0},
+    ),
 )
 
 
@@ -27,7 +45,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 

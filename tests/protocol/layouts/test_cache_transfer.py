@@ -9,7 +9,10 @@ from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.message import Context
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
-ITEM = "0000000000000004 0000000000000001 0000000000000005 00000005 00000000 00000000 0002 00 0a6b31776f726c64"
+ITEM = (
+    "0000000000000004 0000000000000001 0000000000000005 00000005 00000000 00000000 0002 00 "
+    "0a6b31776f726c64"
+)
 
 CASES = (
     Case(
@@ -70,7 +73,14 @@ CASES = (
         },
     ),
     Case("end", "dcp_cache_transfer_end"),
-    Case("cancelled", "dcp_cache_transfer", generation="error", side="response", status=130, encodes=False),
+    Case(
+        "cancelled",
+        "dcp_cache_transfer",
+        generation="error",
+        side="response",
+        status=130,
+        encodes=False,
+    ),
 )
 
 
@@ -79,26 +89,48 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 
 
 def _rules(value: bytes) -> list[str]:
-    return [problem.rule for problem in annotate(encode("dcp_cache_transfer", value=value), context=Context("off")).problems]
+    return [
+        problem.rule
+        for problem in annotate(
+            encode("dcp_cache_transfer", value=value), context=Context("off")
+        ).problems
+    ]
 
 
 def test_an_item_without_a_value_is_read() -> None:
-    record = bytes.fromhex("0000000000000004 0000000000000001 0000000000000005 00000000 00000000 00000000 0002 01 03") + b"k2"
+    record = (
+        bytes.fromhex(
+            "0000000000000004 0000000000000001 0000000000000005 00000000 00000000 00000000 "
+            "0002 01 03"
+        )
+        + b"k2"
+    )
     assert _rules(record) == []
 
 
 def test_an_item_is_unwrapped_by_its_own_datatype() -> None:
     value, datatype = encode_document('{"a":1}', xattrs={"_sync": "1"}, json=True, snappy=True)
-    record = {"value_length": len(value), "key_length": 2, "key": "k1", "value": value, "datatype": datatype}
+    record = {
+        "value_length": len(value),
+        "key_length": 2,
+        "key": "k1",
+        "value": value,
+        "datatype": datatype,
+    }
     message = annotate(encode("dcp_cache_transfer", items=[record, record]), context=Context("off"))
     inner = message.fields[-1].fields[-1]
-    assert (message.problems, inner.meaning) == ([], f"snappy, {len(inner.fields[0].raw) + 7} bytes inflated, 1 xattr, json")
+    assert (message.problems, inner.meaning) == (
+        [],
+        f"snappy, {len(inner.fields[0].raw) + 7} bytes inflated, 1 xattr, json",
+    )
 
 
 def test_every_cut_within_the_items_is_reported() -> None:

@@ -11,7 +11,14 @@ from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 CASES = (
     Case("request", "dcp_close_stream"),
     Case("answer", "dcp_close_stream", side="response"),
-    Case("no such stream", "dcp_close_stream", generation="error", side="response", status=1, encodes=False),
+    Case(
+        "no such stream",
+        "dcp_close_stream",
+        generation="error",
+        side="response",
+        status=1,
+        encodes=False,
+    ),
 )
 
 
@@ -20,7 +27,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 

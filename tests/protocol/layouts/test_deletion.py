@@ -66,7 +66,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 
@@ -76,7 +78,11 @@ def test_xattrs_survive_and_are_no_body(command: str) -> None:
     value, datatype = encode_document(b"", xattrs={"_sync": "1"})
     message = annotate(encode(command, generation="v2", key="k", value=value, datatype=datatype))
     assert message.value is not None
-    assert (message.problems, message.value.xattrs, message.value.body) == ([], ((b"_sync", b"1"),), b"")
+    assert (message.problems, message.value.xattrs, message.value.body) == (
+        [],
+        ((b"_sync", b"1"),),
+        b"",
+    )
 
 
 @pytest.mark.parametrize("command", ["dcp_deletion", "dcp_expiration"])

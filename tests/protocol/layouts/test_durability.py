@@ -24,10 +24,29 @@ CASES = (
             "durability_level": 2,
         },
     ),
-    Case("seqno acknowledged", "dcp_seqno_acknowledged", extras="0000000000000004", fields={"prepared_seqno": 4}),
-    Case("commit", "dcp_commit", extras="0000000000000004 0000000000000005", key=b"k", fields={"prepared_seqno": 4, "commit_seqno": 5}),
-    Case("abort", "dcp_abort", extras="0000000000000004 0000000000000005", key=b"k", fields={"prepared_seqno": 4, "abort_seqno": 5}),
-    Case("commit refused", "dcp_commit", generation="error", side="response", status=1, encodes=False),
+    Case(
+        "seqno acknowledged",
+        "dcp_seqno_acknowledged",
+        extras="0000000000000004",
+        fields={"prepared_seqno": 4},
+    ),
+    Case(
+        "commit",
+        "dcp_commit",
+        extras="0000000000000004 0000000000000005",
+        key=b"k",
+        fields={"prepared_seqno": 4, "commit_seqno": 5},
+    ),
+    Case(
+        "abort",
+        "dcp_abort",
+        extras="0000000000000004 0000000000000005",
+        key=b"k",
+        fields={"prepared_seqno": 4, "abort_seqno": 5},
+    ),
+    Case(
+        "commit refused", "dcp_commit", generation="error", side="response", status=1, encodes=False
+    ),
 )
 
 
@@ -36,6 +55,8 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data

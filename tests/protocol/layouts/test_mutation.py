@@ -13,7 +13,15 @@ CASES = (
         extras="0000000000000004 0000000000000001 02000006 00000000 00000000 000007",
         key=b"hello",
         value=b"world",
-        fields={"by_seqno": 4, "rev_seqno": 1, "item_flags": 33554438, "expiration": 0, "lock_time": 0, "nmeta": 0, "nru": 7},
+        fields={
+            "by_seqno": 4,
+            "rev_seqno": 1,
+            "item_flags": 33554438,
+            "expiration": 0,
+            "lock_time": 0,
+            "nmeta": 0,
+            "nru": 7,
+        },
     ),
     Case(
         "first specification",
@@ -22,7 +30,14 @@ CASES = (
         extras="0000000000000004 0000000000000001 02000006 00000000 00000000 0000",
         key=b"hello",
         value=b"world",
-        fields={"by_seqno": 4, "rev_seqno": 1, "item_flags": 33554438, "expiration": 0, "lock_time": 0, "nmeta": 0},
+        fields={
+            "by_seqno": 4,
+            "rev_seqno": 1,
+            "item_flags": 33554438,
+            "expiration": 0,
+            "lock_time": 0,
+            "nmeta": 0,
+        },
         rules=("legacy-layout",),
     ),
     Case(
@@ -49,7 +64,15 @@ CASES = (
         "dcp_mutation",
         extras="0000000000000004 0000000000000001 02000006 00000000 00000000 000000",
         key=b"hello",
-        fields={"by_seqno": 4, "rev_seqno": 1, "item_flags": 33554438, "expiration": 0, "lock_time": 0, "nmeta": 0, "nru": 0},
+        fields={
+            "by_seqno": 4,
+            "rev_seqno": 1,
+            "item_flags": 33554438,
+            "expiration": 0,
+            "lock_time": 0,
+            "nmeta": 0,
+            "nru": 0,
+        },
     ),
     Case("refused", "dcp_mutation", generation="error", side="response", status=34, encodes=False),
 )
@@ -60,6 +83,8 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data

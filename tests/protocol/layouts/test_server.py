@@ -27,7 +27,15 @@ CASES = (
     ),
     Case("external users", "active_external_users", value=b'["Foo"]', server=True),
     Case("rights", "get_authorization", key=b"user", server=True),
-    Case("no rights", "get_authorization", generation="error", side="response", status=32, server=True, encodes=False),
+    Case(
+        "no rights",
+        "get_authorization",
+        generation="error",
+        side="response",
+        status=32,
+        server=True,
+        encodes=False,
+    ),
 )
 
 
@@ -36,6 +44,8 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data

@@ -20,7 +20,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 
@@ -44,9 +46,16 @@ def test_a_reason_has_a_word(code: int, word: str) -> None:
 
 @pytest.mark.parametrize(
     ("generation", "meaning", "word"),
-    [("dcp", "closed", "closed"), ("upr", "state-changed, as a number of the first generation", "state-changed")],
+    [
+        ("dcp", "closed", "closed"),
+        ("upr", "state-changed, as a number of the first generation", "state-changed"),
+    ],
 )
-def test_a_reason_of_1_is_what_the_connections_generation_says(generation: Generation, meaning: str, word: str) -> None:
-    field = annotate(encode("dcp_stream_end", end_reason=1), context=Context(generation=generation)).field("end_reason")
+def test_a_reason_of_1_is_what_the_connections_generation_says(
+    generation: Generation, meaning: str, word: str
+) -> None:
+    field = annotate(
+        encode("dcp_stream_end", end_reason=1), context=Context(generation=generation)
+    ).field("end_reason")
     assert field is not None
     assert (field.value, field.meaning, field.word) == (1, meaning, word)

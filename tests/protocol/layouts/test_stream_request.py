@@ -11,7 +11,10 @@ CASES = (
     Case(
         "current",
         "dcp_stream_req",
-        extras="00000010 00000000 0000000000000005 ffffffffffffffff 00000000feeddeca 0000000000000004 0000000000000006",
+        extras=(
+            "00000010 00000000 0000000000000005 ffffffffffffffff 00000000feeddeca "
+            "0000000000000004 0000000000000006"
+        ),
         fields={
             "flags": 16,
             "reserved": 0,
@@ -25,7 +28,10 @@ CASES = (
     Case(
         "with a filter",
         "dcp_stream_req",
-        extras="00000010 00000000 0000000000000005 ffffffffffffffff 00000000feeddeca 0000000000000004 0000000000000006",
+        extras=(
+            "00000010 00000000 0000000000000005 ffffffffffffffff 00000000feeddeca "
+            "0000000000000004 0000000000000006"
+        ),
         value=b'{"collections":["8a"]}',
         fields={
             "flags": 16,
@@ -41,7 +47,9 @@ CASES = (
         "first specification",
         "dcp_stream_req",
         generation="upr",
-        extras="00000010 00000000 0000000000000005 ffffffffffffffff 00000000feeddeca 0000000000000009",
+        extras=(
+            "00000010 00000000 0000000000000005 ffffffffffffffff 00000000feeddeca 0000000000000009"
+        ),
         fields={
             "flags": 16,
             "reserved": 0,
@@ -57,9 +65,21 @@ CASES = (
         "dcp_stream_req",
         side="response",
         value="00000000feeddeca 0000000000000005 00000000decafe00 0000000000000000",
-        fields={"failover_log": [{"uuid": "0x00000000feeddeca", "seqno": 5}, {"uuid": "0x00000000decafe00", "seqno": 0}]},
+        fields={
+            "failover_log": [
+                {"uuid": "0x00000000feeddeca", "seqno": 5},
+                {"uuid": "0x00000000decafe00", "seqno": 0},
+            ]
+        },
     ),
-    Case("rollback", "dcp_stream_req", side="response", status=35, value="00000000000001f4", fields={"rollback_seqno": 500}),
+    Case(
+        "rollback",
+        "dcp_stream_req",
+        side="response",
+        status=35,
+        value="00000000000001f4",
+        fields={"rollback_seqno": 500},
+    ),
     Case(
         "rollback in the extras",
         "dcp_stream_req",
@@ -70,7 +90,15 @@ CASES = (
         fields={"rollback_seqno": 500},
         rules=("legacy-layout",),
     ),
-    Case("wrong vbucket with a map", "dcp_stream_req", generation="error", side="response", status=7, value=b'{"rev":42}', encodes=False),
+    Case(
+        "wrong vbucket with a map",
+        "dcp_stream_req",
+        generation="error",
+        side="response",
+        status=7,
+        value=b'{"rev":42}',
+        encodes=False,
+    ),
 )
 
 
@@ -79,7 +107,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 

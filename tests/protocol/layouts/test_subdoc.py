@@ -9,7 +9,14 @@ from dcpinspect.protocol.encode import encode
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (
-    Case("lookup", "subdoc_get", extras="0003 04", key=b"k", value="612e62", fields={"path_length": 3, "path_flags": 4, "path": "a.b"}),
+    Case(
+        "lookup",
+        "subdoc_get",
+        extras="0003 04",
+        key=b"k",
+        value="612e62",
+        fields={"path_length": 3, "path_flags": 4, "path": "a.b"},
+    ),
     Case(
         "lookup with document flags",
         "subdoc_exists",
@@ -40,7 +47,13 @@ CASES = (
         extras="0003 01 00000e10",
         key=b"k",
         value="612e623132",
-        fields={"path_length": 3, "path_flags": 1, "expiration": 3600, "path": "a.b", "fragment": "12"},
+        fields={
+            "path_length": 3,
+            "path_flags": 1,
+            "expiration": 3600,
+            "path": "a.b",
+            "fragment": "12",
+        },
     ),
     Case(
         "mutation with both",
@@ -48,7 +61,13 @@ CASES = (
         extras="0003 01 00000e10 01",
         key=b"k",
         value="612e62",
-        fields={"path_length": 3, "path_flags": 1, "expiration": 3600, "doc_flags": 1, "path": "a.b"},
+        fields={
+            "path_length": 3,
+            "path_flags": 1,
+            "expiration": 3600,
+            "doc_flags": 1,
+            "path": "a.b",
+        },
     ),
     Case(
         "several lookups",
@@ -69,7 +88,10 @@ CASES = (
         status=204,
         value="0000 00000001 31 00c0 00000000",
         fields={
-            "results": [{"result_status": 0, "value_length": 1, "result": "1"}, {"result_status": 192, "value_length": 0, "result": ""}]
+            "results": [
+                {"result_status": 0, "value_length": 1, "result": "1"},
+                {"result_status": 192, "value_length": 0, "result": ""},
+            ]
         },
     ),
     Case(
@@ -81,7 +103,16 @@ CASES = (
         fields={
             "expiration": 3600,
             "doc_flags": 1,
-            "specs": [{"command": 200, "path_flags": 0, "path_length": 1, "value_length": 2, "path": "a", "fragment": "12"}],
+            "specs": [
+                {
+                    "command": 200,
+                    "path_flags": 0,
+                    "path_length": 1,
+                    "value_length": 2,
+                    "path": "a",
+                    "fragment": "12",
+                }
+            ],
         },
     ),
     Case(
@@ -114,15 +145,21 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 
 
 def test_a_path_longer_than_the_value_is_reported() -> None:
     data = encode("subdoc_get", key="k", path_length=9, path="a.b")
-    assert [problem.reason for problem in annotate(data).problems] == ["path of 9 bytes exceeds the 3 left"]
+    assert [problem.reason for problem in annotate(data).problems] == [
+        "path of 9 bytes exceeds the 3 left"
+    ]
 
 
 def test_the_length_of_a_path_follows_from_the_path() -> None:
-    assert encode("subdoc_get", key="k", path="a.b") == encode("subdoc_get", key="k", path="a.b", path_length=3)
+    assert encode("subdoc_get", key="k", path="a.b") == encode(
+        "subdoc_get", key="k", path="a.b", path_length=3
+    )

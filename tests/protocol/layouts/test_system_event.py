@@ -16,7 +16,14 @@ CASES = (
         extras="0000000000000009 00000000 00",
         key=b"c",
         value="0000000000000002 00000000 00000008",
-        fields={"by_seqno": 9, "event": 0, "version": 0, "manifest_uid": 2, "scope_id": 0, "collection_id": 8},
+        fields={
+            "by_seqno": 9,
+            "event": 0,
+            "version": 0,
+            "manifest_uid": 2,
+            "scope_id": 0,
+            "collection_id": 8,
+        },
     ),
     Case(
         "collection begins with a TTL",
@@ -24,7 +31,15 @@ CASES = (
         extras="0000000000000009 00000000 01",
         key=b"c",
         value="0000000000000002 00000000 00000008 00011940",
-        fields={"by_seqno": 9, "event": 0, "version": 1, "manifest_uid": 2, "scope_id": 0, "collection_id": 8, "max_ttl": 72000},
+        fields={
+            "by_seqno": 9,
+            "event": 0,
+            "version": 1,
+            "manifest_uid": 2,
+            "scope_id": 0,
+            "collection_id": 8,
+            "max_ttl": 72000,
+        },
     ),
     Case(
         "collection ends",
@@ -32,7 +47,14 @@ CASES = (
         generation="v0",
         extras="0000000000000009 00000001 00",
         value="0000000000000003 00000000 00000008",
-        fields={"by_seqno": 9, "event": 1, "version": 0, "manifest_uid": 3, "scope_id": 0, "collection_id": 8},
+        fields={
+            "by_seqno": 9,
+            "event": 1,
+            "version": 0,
+            "manifest_uid": 3,
+            "scope_id": 0,
+            "collection_id": 8,
+        },
     ),
     Case(
         "scope is created",
@@ -67,7 +89,14 @@ CASES = (
         extras="0000000000000009 00000005 00",
         key=b"c",
         value="0000000000000005 00000009 00000001",
-        fields={"by_seqno": 9, "event": 5, "version": 0, "manifest_uid": 5, "collection_id": 9, "max_ttl": 1},
+        fields={
+            "by_seqno": 9,
+            "event": 5,
+            "version": 0,
+            "manifest_uid": 5,
+            "collection_id": 9,
+            "max_ttl": 1,
+        },
         rules=("legacy-layout",),
     ),
     Case(
@@ -105,7 +134,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 
@@ -133,14 +164,29 @@ TABLES: dict[int, dict[str, object]] = {
 @pytest.mark.parametrize("event", TABLES)
 def test_the_event_decides_which_flatbuffer_table_a_value_is(event: int) -> None:
     key = b"name" if event in (0, 3, 5) else b""
-    message = annotate(encode("dcp_system_event", generation="v2", by_seqno=1, event=event, version=2, key=key, **TABLES[event]))  # type: ignore[arg-type]
+    message = annotate(
+        encode(
+            "dcp_system_event",
+            generation="v2",
+            by_seqno=1,
+            event=event,
+            version=2,
+            key=key,
+            **TABLES[event],  # type: ignore[arg-type]
+        )
+    )
     value = message.field("value")
     assert value is not None
-    assert (message.problems, {field.name: field.value for field in value.fields if field.size}) == ([], TABLES[event])
+    assert (
+        message.problems,
+        {field.name: field.value for field in value.fields if field.size},
+    ) == ([], TABLES[event])
 
 
 def test_a_flatbuffer_that_points_outside_the_value_is_reported_and_shown_raw() -> None:
-    data = encode("dcp_system_event", generation="v2", event=3, version=2, key=b"s", value=b"\xff" * 20)
+    data = encode(
+        "dcp_system_event", generation="v2", event=3, version=2, key=b"s", value=b"\xff" * 20
+    )
     assert [problem.rule for problem in annotate(data).problems] == ["system-event-length"]
 
 

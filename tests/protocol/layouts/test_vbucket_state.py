@@ -22,7 +22,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 
@@ -55,7 +57,11 @@ def test_a_state_has_a_word(state: int, word: str) -> None:
         ("upr", 4, "dead", "dead"),
     ],
 )
-def test_a_state_is_what_the_connections_generation_says(generation: Generation, state: int, meaning: str, word: str) -> None:
-    field = annotate(encode("dcp_set_vbucket_state", state=state), context=Context(generation=generation)).field("state")
+def test_a_state_is_what_the_connections_generation_says(
+    generation: Generation, state: int, meaning: str, word: str
+) -> None:
+    field = annotate(
+        encode("dcp_set_vbucket_state", state=state), context=Context(generation=generation)
+    ).field("state")
     assert field is not None
     assert (field.value, field.meaning, field.word) == (state, meaning, word)

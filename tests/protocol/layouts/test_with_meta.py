@@ -10,7 +10,9 @@ from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (
     Case("get meta", "get_meta", key=b"k"),
-    Case("get meta with the datatype", "get_meta", extras="02", key=b"k", fields={"meta_version": 2}),
+    Case(
+        "get meta with the datatype", "get_meta", extras="02", key=b"k", fields={"meta_version": 2}
+    ),
     Case(
         "meta",
         "get_meta",
@@ -24,7 +26,13 @@ CASES = (
         generation="v2",
         side="response",
         extras="00000001 00000001 00000007 0000000000000009 03",
-        fields={"deleted": 1, "item_flags": 1, "expiration": 7, "rev_seqno": 9, "stored_datatype": 3},
+        fields={
+            "deleted": 1,
+            "item_flags": 1,
+            "expiration": 7,
+            "rev_seqno": 9,
+            "stored_datatype": 3,
+        },
     ),
     Case(
         "set, 24 bytes",
@@ -32,7 +40,12 @@ CASES = (
         extras="00000007 0000000a 0000000000000014 000000000000001e ",
         key=b"k",
         value=b"v",
-        fields={"item_flags": 7, "expiration": 10, "rev_seqno": 20, "meta_cas": "0x000000000000001e"},
+        fields={
+            "item_flags": 7,
+            "expiration": 10,
+            "rev_seqno": 20,
+            "meta_cas": "0x000000000000001e",
+        },
     ),
     Case(
         "set, 26 bytes: nmeta",
@@ -40,7 +53,13 @@ CASES = (
         extras="00000007 0000000a 0000000000000014 000000000000001e 0000",
         key=b"k",
         value=b"v",
-        fields={"item_flags": 7, "expiration": 10, "rev_seqno": 20, "meta_cas": "0x000000000000001e", "nmeta": 0},
+        fields={
+            "item_flags": 7,
+            "expiration": 10,
+            "rev_seqno": 20,
+            "meta_cas": "0x000000000000001e",
+            "nmeta": 0,
+        },
     ),
     Case(
         "set, 28 bytes: options",
@@ -48,7 +67,13 @@ CASES = (
         extras="00000007 0000000a 0000000000000014 000000000000001e 00000002",
         key=b"k",
         value=b"v",
-        fields={"item_flags": 7, "expiration": 10, "rev_seqno": 20, "meta_cas": "0x000000000000001e", "options": 2},
+        fields={
+            "item_flags": 7,
+            "expiration": 10,
+            "rev_seqno": 20,
+            "meta_cas": "0x000000000000001e",
+            "options": 2,
+        },
     ),
     Case(
         "set, 30 bytes: options and nmeta",
@@ -56,14 +81,27 @@ CASES = (
         extras="00000007 0000000a 0000000000000014 000000000000001e 00000002 0000",
         key=b"k",
         value=b"v",
-        fields={"item_flags": 7, "expiration": 10, "rev_seqno": 20, "meta_cas": "0x000000000000001e", "options": 2, "nmeta": 0},
+        fields={
+            "item_flags": 7,
+            "expiration": 10,
+            "rev_seqno": 20,
+            "meta_cas": "0x000000000000001e",
+            "options": 2,
+            "nmeta": 0,
+        },
     ),
     Case(
         "delete",
         "del_with_meta",
         extras="00000007 0000000a 0000000000000014 000000000000001e 00000010",
         key=b"k",
-        fields={"item_flags": 7, "expiration": 10, "rev_seqno": 20, "meta_cas": "0x000000000000001e", "options": 16},
+        fields={
+            "item_flags": 7,
+            "expiration": 10,
+            "rev_seqno": 20,
+            "meta_cas": "0x000000000000001e",
+            "options": 16,
+        },
     ),
     Case(
         "deleted, and where",
@@ -97,7 +135,14 @@ CASES = (
         fields={"item_flags": 7, "expiration": 1317185914, "rev_seqno": 14},
         rules=("refused-payload",),
     ),
-    Case("mutate with meta", "mutate_with_meta", extras="00000002", key=b"k", value=b"v{}", fields={"metadata_size": 2}),
+    Case(
+        "mutate with meta",
+        "mutate_with_meta",
+        extras="00000002",
+        key=b"k",
+        value=b"v{}",
+        fields={"metadata_size": 2},
+    ),
 )
 
 
@@ -106,7 +151,9 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.encodes], ids=lambda case: case.name
+)
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
 
@@ -114,15 +161,28 @@ def test_fields_encode_to_the_message(case: Case) -> None:
 def test_options_are_named() -> None:
     field = annotate(encode("set_with_meta", key="k", options=0x1F)).field("options")
     assert field is not None
-    assert field.meaning == "force, force-accept, regenerate-cas, skip-conflict-resolution, is-expiration"
+    assert (
+        field.meaning
+        == "force, force-accept, regenerate-cas, skip-conflict-resolution, is-expiration"
+    )
 
 
 def test_the_json_object_after_a_document_is_a_field_of_its_own() -> None:
     metadata = b'{"command": "set", "options": "0x04"}'
-    message = annotate(encode("mutate_with_meta", key="k", value=b'{"a": 1}' + metadata, metadata_size=len(metadata), datatype=1))
+    message = annotate(
+        encode(
+            "mutate_with_meta",
+            key="k",
+            value=b'{"a": 1}' + metadata,
+            metadata_size=len(metadata),
+            datatype=1,
+        )
+    )
     value = message.field("value")
     assert value is not None
-    assert [(part.name, part.value) for part in value.fields] == [("extended_metadata", metadata.decode())]
+    assert [(part.name, part.value) for part in value.fields] == [
+        ("extended_metadata", metadata.decode())
+    ]
     assert message.problems == []
 
 

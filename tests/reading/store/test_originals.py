@@ -49,7 +49,10 @@ def test_a_plain_file_is_read_where_it_stands(spool: Spool, capture: Path) -> No
 
 
 def test_it_is_found_from_another_working_directory(
-    spool: Spool, capture: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    spool: Spool,
+    capture: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     monkeypatch.chdir(capture.parent)
     originals = Originals(spool, 1 << 20)
@@ -85,7 +88,9 @@ def take_place(path: Path) -> None:
         (Path.unlink, "cannot be read again (No such file or directory)"),
     ],
 )
-def test_a_file_that_is_not_what_it_was_says_so(spool: Spool, capture: Path, change: object, says: str) -> None:
+def test_a_file_that_is_not_what_it_was_says_so(
+    spool: Spool, capture: Path, change: object, says: str
+) -> None:
     originals = Originals(spool, 1 << 20)
     originals.note(0, str(capture))
     assert callable(change)
@@ -103,7 +108,9 @@ def test_a_file_that_has_grown_is_as_good(spool: Spool, capture: Path) -> None:
     assert read(originals, 0, 16_000, 384) == DATA[16_000:]
 
 
-def test_a_file_that_grows_while_it_is_read_may_not_lose_that_again(spool: Spool, capture: Path) -> None:
+def test_a_file_that_grows_while_it_is_read_may_not_lose_that_again(
+    spool: Spool, capture: Path
+) -> None:
     originals = Originals(spool, 1 << 20)
     originals.note(0, str(capture))
     with capture.open("ab") as file:
@@ -117,7 +124,9 @@ def test_a_file_that_grows_while_it_is_read_may_not_lose_that_again(spool: Spool
 def test_copies_give_what_was_copied_across_their_pieces(spool: Spool) -> None:
     originals = Originals(spool, 8 * 1000)  # pieces of 1000 bytes
     for at in range(0, 4000, 500):
-        originals.copy(0, max(0, at - 100), octets(DATA[max(0, at - 100) : at + 500]), is_bounded=True)  # ends come again
+        originals.copy(
+            0, max(0, at - 100), octets(DATA[max(0, at - 100) : at + 500]), is_bounded=True
+        )  # ends come again
     assert len(list(spool.folder.iterdir())) == 4
     assert read(originals, 0, 3, 3990) == DATA[3:3993]
 

@@ -31,24 +31,38 @@ def part(made: MessageBatch) -> p.StorePart:
 
 
 def messages(count: int) -> MessageBatch:
-    return batch(*(encode("dcp_mutation", vbucket=n % 3, key=f"key-{n}", by_seqno=n) for n in range(count)))
+    return batch(
+        *(encode("dcp_mutation", vbucket=n % 3, key=f"key-{n}", by_seqno=n) for n in range(count))
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(path for path in SAMPLES.glob("*.pcap*") if "large" not in path.name), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for path in SAMPLES.glob("*.pcap*") if "large" not in path.name),
+    ids=lambda path: path.name,
+)
 def test_a_part_has_every_column_as_the_messages_have_it(path: Path) -> None:
     with Reading([str(path)]) as reading:
         for made in reading:
             kept = part(made)
             expected = record_batch(made, np.arange(len(made)), NAMES)
             for name in NAMES:
-                assert p.part_of(made, frozenset(), NO_PLACES, 0).column(name, ALL).equals(expected.column(name)), name
+                assert (
+                    p.part_of(made, frozenset(), NO_PLACES, 0)
+                    .column(name, ALL)
+                    .equals(expected.column(name))
+                ), name
                 assert kept.column(name, ALL).equals(expected.column(name)), name
             some = np.arange(len(made))[:: max(1, len(made) // 40)][::-1]
             for name in NAMES:
-                assert kept.column(name, some).equals(expected.column(name).take(pa.array(some))), name
+                assert kept.column(name, some).equals(expected.column(name).take(pa.array(some))), (
+                    name
+                )
             for name in NAMES:
-                assert kept.column(name, slice(3, 9)).equals(expected.column(name).slice(3, 6)), name
+                assert kept.column(name, slice(3, 9)).equals(expected.column(name).slice(3, 6)), (
+                    name
+                )
 
 
 def test_neighbours_put_together_have_the_columns_of_both() -> None:
@@ -56,7 +70,11 @@ def test_neighbours_put_together_have_the_columns_of_both() -> None:
         made = next(iter(reading))
     expected = record_batch(made, np.arange(len(made)), NAMES)
     cut = len(made) // 3
-    kinds = [encode("dcp_stream_end", status=1), encode("hello", features=[{"feature": 0x12}]), encode("dcp_noop")]
+    kinds = [
+        encode("dcp_stream_end", status=1),
+        encode("hello", features=[{"feature": 0x12}]),
+        encode("dcp_noop"),
+    ]
     parts = [part(batch(*kinds)), part(made), part(messages(5))]
     whole = p.joined(parts)
     assert (whole.first_row, whole.rows) == (1, 8 + len(made))
@@ -68,7 +86,11 @@ def test_neighbours_put_together_have_the_columns_of_both() -> None:
 
 
 def test_missing_ranges_are_kept_with_their_messages() -> None:
-    made = batch(encode("dcp_mutation", key="a", value=b"x" * 50), encode("dcp_noop"), missing={0: [(60, 70), (80, 83)]})
+    made = batch(
+        encode("dcp_mutation", key="a", value=b"x" * 50),
+        encode("dcp_noop"),
+        missing={0: [(60, 70), (80, 83)]},
+    )
     for kept in (part(made), p.joined([part(made), part(made)])):
         assert kept.column("_missing", np.array([1, 0])).to_pylist()[1] == [60, 70, 80, 83]
         assert not kept.column("_missing", np.array([1])).to_pylist()[0]
@@ -78,7 +100,10 @@ def test_missing_ranges_are_kept_with_their_messages() -> None:
 def test_turned_connections_are_marked() -> None:
     made = batch(encode("dcp_noop"), encode("dcp_noop"), connections=[1, 2])
     kept = p.part_of(made, frozenset({2}), NO_PLACES, 0)
-    assert [bool(state & p.TURNED) for state in kept.column("_state", ALL).to_pylist()] == [False, True]
+    assert [bool(state & p.TURNED) for state in kept.column("_state", ALL).to_pylist()] == [
+        False,
+        True,
+    ]
 
 
 def test_a_column_of_one_value_and_one_without_take_no_room() -> None:

@@ -36,7 +36,9 @@ print(spool.folder, flush=True)
 def made(folder: Path, then: str) -> Iterator[subprocess.Popen[str]]:
     """Another process with a spool in a folder, once it has one."""
     command = [sys.executable, "-c", MADE + then, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline().startswith(str(folder))
@@ -96,7 +98,9 @@ def test_a_child_that_was_forked_leaves_it_to_its_parent(tmp_path: Path) -> None
     assert spools(tmp_path) == []
 
 
-def test_what_a_killed_process_left_goes_with_the_next_start_and_nothing_else(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_goes_with_the_next_start_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     with made(tmp_path, "sys.stdin.read()") as alive:
         with made(tmp_path, "sys.stdin.read()") as killed:
             killed.send_signal(signal.SIGKILL)
@@ -111,7 +115,9 @@ def test_what_a_killed_process_left_goes_with_the_next_start_and_nothing_else(tm
 @NEEDS_ROOT
 def test_the_folder_of_a_killed_live_capture_goes_with_the_next_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dcpinspect", "live", "-i", "lo"]
-    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         assert "capturing" in process.stderr.readline()
         (left,) = spools(tmp_path)
@@ -142,7 +148,12 @@ def test_nothing_but_abandoned_folders_is_removed(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / f"{PREFIX}old").mkdir()
     assert remove_abandoned(tmp_path) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{PREFIX}file", f"{PREFIX}link", "elsewhere", "other"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"{PREFIX}file",
+        f"{PREFIX}link",
+        "elsewhere",
+        "other",
+    ]
     assert (elsewhere / "precious").exists()
 
 
@@ -157,12 +168,16 @@ def test_a_locked_folder_belongs_to_somebody(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(SpoolError, match=r"missing: No such file or directory; set TMPDIR to a folder with room"):
+    with pytest.raises(
+        SpoolError, match=r"missing: No such file or directory; set TMPDIR to a folder with room"
+    ):
         Spool(tmp_path / "missing")
 
 
 def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
-    """A limit on the size of files stands in for a full disk: writing fails in the same place, in the middle of a file."""
+    """A limit on the size of files stands in for a full disk: writing fails in the same place, in
+    the middle of a file.
+    """
     limited = """
 import resource, signal
 import pyarrow as pa
@@ -179,7 +194,9 @@ except SpoolError as error:
     assert "File too large; set TMPDIR to a folder with room ['x']" in line
 
 
-def test_a_folder_that_another_process_removes_at_once_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_another_process_removes_at_once_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make, made = os.mkdir, []
 
     def and_lose_the_first(path: Path, mode: int) -> None:

@@ -33,7 +33,15 @@ from dcpinspect.tables.schema import COLUMNS
 from tests import builders
 from tests.peers.truth import SAMPLES
 from tests.protocol.test_first_bytes import flood
-from tests.protocol.test_framing_evidence import ANSWER, ASK, GRANT, HELLO, STREAM, conversation, written
+from tests.protocol.test_framing_evidence import (
+    ANSWER,
+    ASK,
+    GRANT,
+    HELLO,
+    STREAM,
+    conversation,
+    written,
+)
 from tests.transport.test_unusual import wrapped
 from tests.transport.test_unusual import written as written_packets
 
@@ -44,16 +52,28 @@ SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size <
 class Filled:
     """A store that was filled, and what the reading gave."""
 
-    def __init__(self, paths: Sequence[Path], *, batch_bytes: int = 1 << 24, keep: int = module.KEEP, find_ports: bool = False) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        batch_bytes: int = 1 << 24,
+        keep: int = module.KEEP,
+        find_ports: bool = False,
+    ) -> None:
         self.store = Store(keep=keep, spool=paths[0].parent)
         with reading(paths, self.store, batch_bytes, find_ports=find_ports) as opened:
             self.counts = [self.store.rows for _ in self.store.fill(opened)]
 
 
-def reading(paths: Sequence[Path], store: Store, batch_bytes: int, *, find_ports: bool = False) -> Reading:
+def reading(
+    paths: Sequence[Path], store: Store, batch_bytes: int, *, find_ports: bool = False
+) -> Reading:
     """A reading in batches of that size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dcpinspect.reading.reading.open_capture", partial(open_capture, batch_bytes=batch_bytes))
+        patch.setattr(
+            "dcpinspect.reading.reading.open_capture",
+            partial(open_capture, batch_bytes=batch_bytes),
+        )
         return Reading([str(path) for path in paths], keeper=store, find_ports=find_ports)
 
 
@@ -72,20 +92,36 @@ def expected(paths: Sequence[Path], *, find_ports: bool = False) -> tuple[list[b
     with Reading([str(path) for path in paths], find_ports=find_ports) as opened:
         batches = list(opened)
     tables = [record_batch(batch, np.arange(len(batch)), NAMES) for batch in batches]
-    return [text(batch, index) for batch in batches for index in range(len(batch))], pa.Table.from_batches(tables, arrow_schema(NAMES))
+    return [
+        text(batch, index) for batch in batches for index in range(len(batch))
+    ], pa.Table.from_batches(tables, arrow_schema(NAMES))
 
 
-def check(paths: Sequence[Path], *, rename: tuple[Path, Path] | None = None, find_ports: bool = False, **options: int) -> None:
-    """A store of these captures has what reading them gives; ``rename``: its name in the one for that in the other."""
+def check(
+    paths: Sequence[Path],
+    *,
+    rename: tuple[Path, Path] | None = None,
+    find_ports: bool = False,
+    **options: int,
+) -> None:
+    """A store of these captures has what reading them gives; ``rename``: its name in the one for
+    that in the other.
+    """
     texts, table = expected(paths if rename is None else [rename[1]], find_ports=find_ports)
     filled = Filled(paths, find_ports=find_ports, **options)
     with filled.store as store:
         assert store.rows == len(texts)
         found = [text(batch, index) for batch in pages(store, 1) for index in range(len(batch))]
-        assert found == (texts if rename is None else [one.replace(str(rename[1]).encode(), str(rename[0]).encode()) for one in texts])
+        assert found == (
+            texts
+            if rename is None
+            else [one.replace(str(rename[1]).encode(), str(rename[0]).encode()) for one in texts]
+        )
         names = [name for name in NAMES if rename is None or name != "file"]
         assert (
-            pa.Table.from_batches(store.batches(names), arrow_schema(names)).combine_chunks().equals(table.select(names).combine_chunks())
+            pa.Table.from_batches(store.batches(names), arrow_schema(names))
+            .combine_chunks()
+            .equals(table.select(names).combine_chunks())
         )
 
 
@@ -102,7 +138,9 @@ def link(path: Path, folder: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_bytes", [1 << 24, 2000])
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
-def test_a_store_gives_every_message_as_reading_does(path: Path, batch_bytes: int, folder: Path) -> None:
+def test_a_store_gives_every_message_as_reading_does(
+    path: Path, batch_bytes: int, folder: Path
+) -> None:
     check([link(path, folder)], batch_bytes=batch_bytes)
 
 
@@ -112,8 +150,14 @@ def damaged(path: Path, rng: random.Random) -> list[builders.Recorded]:
     with open_capture(path) as opened:
         for batch in opened:
             columns = (batch.offset, batch.captured, batch.wire, batch.time_ns, batch.link_type)
-            for start, size, wire, time_ns, link_type in zip(*(column.tolist() for column in columns), strict=True):
-                packets.append(builders.Recorded(batch.data[start : start + size].tobytes(), wire, time_ns, link_type))
+            for start, size, wire, time_ns, link_type in zip(
+                *(column.tolist() for column in columns), strict=True
+            ):
+                packets.append(
+                    builders.Recorded(
+                        batch.data[start : start + size].tobytes(), wire, time_ns, link_type
+                    )
+                )
     packets = [packet for packet in packets for _ in range(rng.choices([0, 1, 2], [4, 88, 8])[0])]
     for index in range(len(packets) - 8):
         if rng.random() < 0.15:
@@ -130,7 +174,9 @@ def damaged(path: Path, rng: random.Random) -> list[builders.Recorded]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_damaged_captures_give_what_reading_them_does(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_captures_give_what_reading_them_does(
+    seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(module, "PART_ROWS", rng.choice([20, 100]))
     monkeypatch.setattr(module, "PART_PLACES", rng.choice([15, 1 << 17]))
@@ -161,7 +207,10 @@ def test_a_pipe_is_kept_as_it_comes(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_several_files_are_one_store(folder: Path) -> None:
-    check([link(SAMPLES / name, folder) for name in ("tour.pcapng", "lossy.pcap", "rollback.pcap")], batch_bytes=5000)
+    check(
+        [link(SAMPLES / name, folder) for name in ("tour.pcapng", "lossy.pcap", "rollback.pcap")],
+        batch_bytes=5000,
+    )
 
 
 @pytest.mark.slow
@@ -174,7 +223,9 @@ def test_tunnels_and_fragments_lead_to_their_bytes(name: str, folder: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_bytes", [1 << 24, 2000])
-def test_many_connections_that_say_little_have_their_bytes(batch_bytes: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_connections_that_say_little_have_their_bytes(
+    batch_bytes: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(first_bytes, "MANY", 1)
     path = folder / "a.pcap"
     path.write_bytes(flood(random.Random(6), 120, 11_210))
@@ -182,28 +233,40 @@ def test_many_connections_that_say_little_have_their_bytes(batch_bytes: int, fol
 
 
 def test_a_connection_whose_server_was_seen_first_has_its_bytes(folder: Path) -> None:
-    made = conversation((False, GRANT), (True, HELLO + ASK), (False, ANSWER + STREAM), handshake=False)
+    made = conversation(
+        (False, GRANT), (True, HELLO + ASK), (False, ANSWER + STREAM), handshake=False
+    )
     check([written(folder / "a.pcap", made)], find_ports=True)
 
 
 @pytest.mark.slow
-def test_small_parts_are_joined_and_large_ones_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_parts_are_joined_and_large_ones_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 100)
     path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(500)))
     check([path], batch_bytes=2000)
     filled = Filled([path], batch_bytes=2000)
     with filled.store as store:
         assert len(filled.counts) > 15
-        written_files = sorted(path.suffix for path in next(folder.glob("dcpinspect-spool-*")).iterdir())
+        written_files = sorted(
+            path.suffix for path in next(folder.glob("dcpinspect-spool-*")).iterdir()
+        )
         assert written_files.count(".messages") == written_files.count(".places")
         assert 3 <= written_files.count(".messages") <= 10
         assert store.rows == 500
 
 
-def test_places_without_messages_do_not_wait_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_without_messages_do_not_wait_in_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A message as long as many parts, after others: its bytes are found in all of them."""
     monkeypatch.setattr(module, "PART_PLACES", 10)
-    messages = [*builders.mutations(20), builders.message(value=bytes(range(256)) * 400), *builders.mutations(20)]
+    messages = [
+        *builders.mutations(20),
+        builders.message(value=bytes(range(256)) * 400),
+        *builders.mutations(20),
+    ]
     path = builders.capture(folder / "a.pcap", server=b"".join(messages))
     check([path], batch_bytes=4096)
     with Filled([path], batch_bytes=4096).store as store:
@@ -220,7 +283,9 @@ def large(folder: Path) -> Iterator[tuple[Path, Store]]:
     filled.store.close()
 
 
-def test_any_rows_in_any_order_also_twice(large: tuple[Path, Store], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_rows_in_any_order_also_twice(
+    large: tuple[Path, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, _ = large
     monkeypatch.setattr(module, "PART_ROWS", 50)
     with Filled([path], batch_bytes=3000).store as store:
@@ -228,10 +293,14 @@ def test_any_rows_in_any_order_also_twice(large: tuple[Path, Store], monkeypatch
         table = store.take(rows, ["row", "by_seqno", "key", "datatype", "cas"])
         assert table.column("row").to_pylist() == rows
         whole = pa.Table.from_batches(store.batches(["row", "by_seqno", "key", "datatype", "cas"]))
-        assert pa.Table.from_batches([table]).equals(whole.take([row - 1 for row in rows]).combine_chunks())
+        assert pa.Table.from_batches([table]).equals(
+            whole.take([row - 1 for row in rows]).combine_chunks()
+        )
         found = store.messages(np.array(rows))
         assert found.row.tolist() == rows
-        assert [found.bytes_of(index) for index in range(6)] == [store.bytes_of(row) for row in rows]
+        assert [found.bytes_of(index) for index in range(6)] == [
+            store.bytes_of(row) for row in rows
+        ]
 
 
 def test_no_rows_are_a_table_and_a_batch(large: tuple[Path, Store]) -> None:
@@ -256,12 +325,18 @@ def test_an_empty_store_says_so(folder: Path) -> None:
             store.bytes_of(1)
 
 
-def test_batches_after_a_row_begin_with_the_next(large: tuple[Path, Store], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_after_a_row_begin_with_the_next(
+    large: tuple[Path, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, _ = large
     monkeypatch.setattr(module, "PART_ROWS", 64)
     with Filled([path], batch_bytes=3000).store as store:
         for after in (0, 63, 64, 100, 299, 300, 1000):
-            rows = [row for batch in store.batches(["row"], after=after) for row in batch.column("row").to_pylist()]
+            rows = [
+                row
+                for batch in store.batches(["row"], after=after)
+                for row in batch.column("row").to_pylist()
+            ]
             assert rows == list(range(after + 1, 301))
 
 
@@ -279,18 +354,26 @@ def test_batches_after_a_row_begin_with_the_next(large: tuple[Path, Store], monk
         "opcode = 1",
     ],
 )
-def test_the_rows_of_a_filter_are_those_that_reading_with_it_gives(condition: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_of_a_filter_are_those_that_reading_with_it_gives(
+    condition: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 50)
     path = link(SAMPLES / "tour.pcapng", folder)
     filter_ = FilterRows(parse_filter(condition))
     with Reading([str(path)]) as opened:
-        expected_rows = [row for batch in opened for row in batch.row[filter_.rows(batch, np.arange(len(batch)))].tolist()]
+        expected_rows = [
+            row
+            for batch in opened
+            for row in batch.row[filter_.rows(batch, np.arange(len(batch)))].tolist()
+        ]
     with Filled([path], batch_bytes=3000).store as store:
         found = store.matching(filter_)
         assert found.tolist() == expected_rows
         assert found.dtype == np.dtype(np.uint32)
         for after in (60, 100, store.rows):
-            assert store.matching(filter_, after=after).tolist() == [row for row in expected_rows if row > after]
+            assert store.matching(filter_, after=after).tolist() == [
+                row for row in expected_rows if row > after
+            ]
 
 
 def test_looking_for_the_rows_of_a_filter_can_be_stopped(large: tuple[Path, Store]) -> None:
@@ -298,23 +381,39 @@ def test_looking_for_the_rows_of_a_filter_can_be_stopped(large: tuple[Path, Stor
         large[1].matching(FilterRows(parse_filter("opcode = 1")), goes_on=lambda share: share > 0)
 
 
-def test_the_columns_of_a_vbucket_are_those_that_reading_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_columns_of_a_vbucket_are_those_that_reading_gives(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 50)
     path = link(SAMPLES / "tour.pcapng", folder)
     with Reading([str(path)]) as opened, Filled([path], batch_bytes=3000).store as store:
         batches = list(opened)
         for vbucket in (0, 417, 1000):
             rows = store.of_vbucket(vbucket)
-            assert rows.tolist() == store.matching(FilterRows(parse_filter(f"vbucket = {vbucket}"))).tolist()
+            assert (
+                rows.tolist()
+                == store.matching(FilterRows(parse_filter(f"vbucket = {vbucket}"))).tolist()
+            )
             kind, time_ns = store.numbers(rows, ("_kind", "time_ns"))
-            assert kind.values.tolist() == np.concatenate([kinds(one)[0][np.isin(one.row, rows)] for one in batches]).tolist()
-            assert time_ns.values.tolist() == np.concatenate([one.time_ns[np.isin(one.row, rows)] for one in batches]).tolist()
+            assert (
+                kind.values.tolist()
+                == np.concatenate(
+                    [kinds(one)[0][np.isin(one.row, rows)] for one in batches]
+                ).tolist()
+            )
+            assert (
+                time_ns.values.tolist()
+                == np.concatenate([one.time_ns[np.isin(one.row, rows)] for one in batches]).tolist()
+            )
 
 
 def test_a_capture_that_shrinks_says_so_and_columns_stay(large: tuple[Path, Store]) -> None:
     path, store = large
     os.truncate(path, 1000)
-    with pytest.raises(ChangedCaptureError, match=rf"{path}.*: has shrunk from .* to 1,000 bytes since it was read; open it again"):
+    with pytest.raises(
+        ChangedCaptureError,
+        match=rf"{path}.*: has shrunk from .* to 1,000 bytes since it was read; open it again",
+    ):
         store.annotate(300)
     assert store.take([300], ["row"]).column("row").to_pylist() == [300]
 
@@ -324,7 +423,9 @@ def test_other_bytes_in_a_capture_are_no_messages_of_it(large: tuple[Path, Store
     path, store = large
     path.write_bytes(bytes(path.stat().st_size))
     os.utime(path, ns=(10**18, 10**18))
-    with pytest.raises(ChangedCaptureError, match=r"frame \d+ has other bytes than when it was read; open it again"):
+    with pytest.raises(
+        ChangedCaptureError, match=r"frame \d+ has other bytes than when it was read; open it again"
+    ):
         store.annotate(7)
 
 
@@ -337,9 +438,14 @@ def piped(folder: Path, data: bytes) -> Path:
 
 
 @pytest.mark.slow
-def test_of_a_stream_whole_parts_are_dropped_from_the_front(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_stream_whole_parts_are_dropped_from_the_front(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 64)
-    path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(3000, value=lambda n: bytes([n % 256]) * 200)))
+    path = builders.capture(
+        folder / "a.pcap",
+        server=b"".join(builders.mutations(3000, value=lambda n: bytes([n % 256]) * 200)),
+    )
     texts, _ = expected([path])
     pipe = piped(folder, path.read_bytes())
     with Filled([pipe], batch_bytes=8000, keep=200_000).store as store:
@@ -348,15 +454,29 @@ def test_of_a_stream_whole_parts_are_dropped_from_the_front(folder: Path, monkey
         assert 1000 < store.first_row < 2900
         assert sum(file.stat().st_size for file in spool.glob("*.bytes")) <= 200_000
         assert len(list(spool.iterdir())) < 60
-        found = [text(batch, index) for batch in pages(store, store.first_row + 1) for index in range(len(batch))]
-        assert found == [one.replace(str(path).encode(), str(pipe).encode()) for one in texts[store.first_row :]]
+        found = [
+            text(batch, index)
+            for batch in pages(store, store.first_row + 1)
+            for index in range(len(batch))
+        ]
+        assert found == [
+            one.replace(str(path).encode(), str(pipe).encode()) for one in texts[store.first_row :]
+        ]
         assert next(iter(store.batches(["row"]))).column("row")[0].as_py() == store.first_row
-        with pytest.raises(NotKeptError, match=rf"row 5 was dropped; rows from {store.first_row:,} on are kept; keep more, or read a file"):
+        with pytest.raises(
+            NotKeptError,
+            match=(
+                rf"row 5 was dropped; rows from {store.first_row:,} on are kept; keep more, or "
+                r"read a file"
+            ),
+        ):
             store.annotate(5)
 
 
 @pytest.mark.slow
-def test_readers_see_whole_rows_while_the_store_fills(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_see_whole_rows_while_the_store_fills(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 50)
     path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(600)))
     texts, _ = expected([path])
@@ -369,7 +489,11 @@ def test_readers_see_whole_rows_while_the_store_fills(folder: Path, monkeypatch:
         while not done.is_set():
             rows = store.rows
             try:
-                seen = [row for batch in store.batches(["row"]) for row in batch.column("row").to_pylist()]
+                seen = [
+                    row
+                    for batch in store.batches(["row"])
+                    for row in batch.column("row").to_pylist()
+                ]
                 assert seen[:rows] == list(range(1, rows + 1))
                 assert seen == list(range(1, len(seen) + 1))
                 if rows:

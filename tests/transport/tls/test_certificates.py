@@ -48,10 +48,20 @@ def with_names(*names: str, serial: int = 5) -> bytes:
     """A certificate that says these names."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
     who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "x")])
-    builder = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key()).serial_number(serial)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(who)
+        .issuer_name(who)
+        .public_key(key.public_key())
+        .serial_number(serial)
+    )
     builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(1))
     listed = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
-    return builder.add_extension(listed, critical=False).sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+    return (
+        builder.add_extension(listed, critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(Encoding.DER)
+    )
 
 
 def test_what_is_unusual_in_a_certificate_is_not_printed() -> None:
@@ -64,13 +74,17 @@ def test_what_is_unusual_in_a_certificate_is_not_printed() -> None:
 
 
 def test_each_of_many_names_counts_and_those_that_no_host_has_do_not() -> None:
-    found = read_certificate(with_names(*(f"n{number}.example" for number in range(300)), "a" * 256))
+    found = read_certificate(
+        with_names(*(f"n{number}.example" for number in range(300)), "a" * 256)
+    )
     assert found is not None
     assert len(found.names) == 300
     assert host_named("n299.example", found.names)
 
 
-@pytest.mark.parametrize("data", [b"\x30" * 60_000, b"\x30\x80" * 30_000, b"\x30\x84\xff\xff\xff\xff", nested(10_000)])
+@pytest.mark.parametrize(
+    "data", [b"\x30" * 60_000, b"\x30\x80" * 30_000, b"\x30\x84\xff\xff\xff\xff", nested(10_000)]
+)
 def test_any_nesting_and_any_length_is_refused(data: bytes) -> None:
     assert read_certificate(data) is None
 
@@ -88,5 +102,7 @@ def test_any_nesting_and_any_length_is_refused(data: bytes) -> None:
         ("evil.example", ("db.example",), False),
     ],
 )
-def test_a_star_stands_for_the_first_label(host: str, names: tuple[str, ...], is_named: bool) -> None:
+def test_a_star_stands_for_the_first_label(
+    host: str, names: tuple[str, ...], is_named: bool
+) -> None:
     assert host_named(host, names) == is_named

@@ -22,16 +22,25 @@ pytestmark = [NEEDS_ROOT, pytest.mark.requires("tcpdump")]
 
 
 @pytest.fixture(
-    scope="module", params=["1.3 TLS_AES_128_GCM_SHA256", "1.3 TLS_CHACHA20_POLY1305_SHA256", "1.2 ECDHE-RSA-AES256-GCM-SHA384"]
+    scope="module",
+    params=[
+        "1.3 TLS_AES_128_GCM_SHA256",
+        "1.3 TLS_CHACHA20_POLY1305_SHA256",
+        "1.2 ECDHE-RSA-AES256-GCM-SHA384",
+    ],
 )
-def tape(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tape, Recorded]:
+def tape(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Tape, Recorded]:
     recorded = make(request.param, tmp_path_factory.mktemp("tls"))
     return taped(recorded), recorded
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
-def test_packets_that_are_lost_take_what_they_hit(share: float, seed: int, tape: tuple[Tape, Recorded], tmp_path: Path) -> None:
+def test_packets_that_are_lost_take_what_they_hit(
+    share: float, seed: int, tape: tuple[Tape, Recorded], tmp_path: Path
+) -> None:
     what, recorded = tape
     packets = packets_damaged.lost(what.packets, share, seed)
     whole, _, _ = read(save(tmp_path / "x.pcap", packets), recorded.keylog)
@@ -46,30 +55,46 @@ def test_messages_can_be_looked_up_behind_holes(tmp_path: Path) -> None:
     what = taped(recorded)
     path = save(tmp_path / "x.pcap", packets_damaged.lost(what.packets, 0.05, 1))
     whole, hit, _ = read(path, recorded.keylog)
-    with Store() as store, Reading([str(path)], keeper=store, keys=KeyLog([str(recorded.keylog)])) as reading:
+    with (
+        Store() as store,
+        Reading([str(path)], keeper=store, keys=KeyLog([str(recorded.keylog)])) as reading,
+    ):
         for _ in store.fill(reading):
             pass
         found = Counter(bytes(store.bytes_of(row)) for row in range(1, store.rows + 1))
     assert found == Counter(data for _, _, data in whole + hit)
 
 
-def test_packets_that_come_in_another_order_or_twice_change_nothing(tape: tuple[Tape, Recorded], tmp_path: Path) -> None:
+def test_packets_that_come_in_another_order_or_twice_change_nothing(
+    tape: tuple[Tape, Recorded], tmp_path: Path
+) -> None:
     what, recorded = tape
-    for packets in (packets_damaged.swapped(what.packets, 0.05, 1), packets_damaged.doubled(what.packets, 1)):
+    for packets in (
+        packets_damaged.swapped(what.packets, 0.05, 1),
+        packets_damaged.doubled(what.packets, 1),
+    ):
         whole, hit, _ = read(save(tmp_path / "x.pcap", packets), recorded.keylog)
         assert Counter(whole) == Counter(said(recorded))
         assert hit == []
 
 
-def test_a_file_that_ends_early_gives_what_it_has(tape: tuple[Tape, Recorded], tmp_path: Path) -> None:
+def test_a_file_that_ends_early_gives_what_it_has(
+    tape: tuple[Tape, Recorded], tmp_path: Path
+) -> None:
     what, recorded = tape
     packets = save_cut(tmp_path / "x.pcap", what.packets, 0.6)
     whole, _, _ = read(tmp_path / "x.pcap", recorded.keylog)
     assert Counter(data for _, _, data in whole) == expected(what, packets)
 
 
-def test_packets_that_are_cut_to_a_length_invent_nothing(tape: tuple[Tape, Recorded], tmp_path: Path) -> None:
+def test_packets_that_are_cut_to_a_length_invent_nothing(
+    tape: tuple[Tape, Recorded], tmp_path: Path
+) -> None:
     what, recorded = tape
     for snaplen in (80, 200, 700):
-        whole, _, _ = read(save(tmp_path / "x.pcap", cut_packets(what.packets, snaplen)), recorded.keylog)
-        assert Counter(data for _, _, data in whole) <= Counter(data for _, _, data in said(recorded))
+        whole, _, _ = read(
+            save(tmp_path / "x.pcap", cut_packets(what.packets, snaplen)), recorded.keylog
+        )
+        assert Counter(data for _, _, data in whole) <= Counter(
+            data for _, _, data in said(recorded)
+        )

@@ -23,7 +23,11 @@ HELLO = b"\x16\x03\x01\x00\x20\x01"
 
 
 def judged(pieces: list[Piece], size: int, *, is_start: bool) -> list[bool | None]:
-    doubt = Doubt(lambda data, _: data.tobytes().find(NOOP[:2]) + 24 if NOOP[:2] in data.tobytes()[:-22] else 0)
+    doubt = Doubt(
+        lambda data, _: (
+            data.tobytes().find(NOOP[:2]) + 24 if NOOP[:2] in data.tobytes()[:-22] else 0
+        )
+    )
     told: list[bool | None] = [None, None]
     for at in range(0, len(pieces), size):
         for chunk in chunks(pieces[at : at + size], is_start=is_start, is_end=False):
@@ -44,7 +48,9 @@ def test_what_is_told_does_not_depend_on_batches(is_start: bool) -> None:
         pieces, at = [], [0, 0]
         for place in range(12):
             side, size = rng.randrange(2), rng.choice((1, 2, 5, 37))
-            pieces.append(Piece(side, at[side], whole[side][at[side] : at[side] + size], packet=place))
+            pieces.append(
+                Piece(side, at[side], whole[side][at[side] : at[side] + size], packet=place)
+            )
             at[side] += len(pieces[-1].data)
         ways = [judged(pieces, size, is_start=is_start) for size in (12, 1, 2, 5)]
         assert all(way == ways[0] for way in ways), (ways, pieces)
@@ -52,13 +58,22 @@ def test_what_is_told_does_not_depend_on_batches(is_start: bool) -> None:
     assert len(seen) > 3
 
 
-@pytest.mark.parametrize("start", [b"\x16", b"\x16\x03", b"\x16\x03\x03\xff", RECORD[:37], b"\x16\x03\x01\x40\x00\x50"])
+@pytest.mark.parametrize(
+    "start", [b"\x16", b"\x16\x03", b"\x16\x03\x03\xff", RECORD[:37], b"\x16\x03\x01\x40\x00\x50"]
+)
 @pytest.mark.parametrize("secrets", [b"", Invented().lines])
-def test_rows_are_the_same_in_batches_of_any_size(start: bytes, secrets: bytes, tmp_path: Path) -> None:
+def test_rows_are_the_same_in_batches_of_any_size(
+    start: bytes, secrets: bytes, tmp_path: Path
+) -> None:
     segments = builders.conversation(start + 6 * NOOP, 5 * NOOP, sizes=[len(start), 24, 24])
-    other = [replace(one, client=("10.0.0.1", 50_001)) for one in builders.conversation(6 * NOOP, 5 * NOOP, sizes=[24, 24])]
+    other = [
+        replace(one, client=("10.0.0.1", 50_001))
+        for one in builders.conversation(6 * NOOP, 5 * NOOP, sizes=[24, 24])
+    ]
     path = tmp_path / "x.pcap"
-    path.write_bytes(builders.pcap(builders.recorded(chain.from_iterable(zip(segments, other, strict=False)))))
+    path.write_bytes(
+        builders.pcap(builders.recorded(chain.from_iterable(zip(segments, other, strict=False))))
+    )
 
     def rows(size: int) -> list[tuple[object, ...]]:
         keys = KeyLog()
@@ -73,7 +88,9 @@ def test_rows_are_the_same_in_batches_of_any_size(start: bytes, secrets: bytes, 
 
 
 @pytest.mark.parametrize("secrets", [b"", Invented().lines])
-def test_many_connections_in_doubt_take_little_and_pass_as_they_are(secrets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_connections_in_doubt_take_little_and_pass_as_they_are(
+    secrets: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each begins a record that never ends."""
     monkeypatch.setattr(stage, "MOST_IN_DOUBT", 20_000)
     keys = KeyLog()
@@ -81,7 +98,9 @@ def test_many_connections_in_doubt_take_little_and_pass_as_they_are(secrets: byt
     tls, passed, most = stage.TlsStage(keys), 0, 0
     piece = Piece(0, 0, b"\x17\x03\x03\x40\x00" + bytes(1000), packet=1)
     for number in range(1, 101):
-        given = [replace(one, connection=number) for one in chunks([piece], is_start=False, is_end=False)]
+        given = [
+            replace(one, connection=number) for one in chunks([piece], is_start=False, is_end=False)
+        ]
         passed += sum(len(one.data) for one in tls.plain(given))
         most = max(most, 1005 * number - passed)
     passed += sum(len(one.data) for one in tls.plain([], is_last=True))

@@ -22,7 +22,9 @@ from dcpinspect.transport.tls.handshake import (
 
 
 def client_hello(name: str | None = "db.example", protocols: Sequence[str] = ()) -> bytes:
-    """The handshake message that OpenSSL sends first; ``protocols``: what it offers to speak inside."""
+    """The handshake message that OpenSSL sends first; ``protocols``: what it offers to speak
+    inside.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -38,7 +40,9 @@ def client_hello(name: str | None = "db.example", protocols: Sequence[str] = ())
 
 
 def test_a_hello_says_which_protocols_it_offers() -> None:
-    ((kind, body),) = HandshakeReader().feed(client_hello(protocols=["istio-peer-exchange", "istio"]))
+    ((kind, body),) = HandshakeReader().feed(
+        client_hello(protocols=["istio-peer-exchange", "istio"])
+    )
     hello = hello_of(kind, body)
     assert hello is not None
     assert hello.protocols == ("istio-peer-exchange", "istio")
@@ -71,7 +75,9 @@ def test_messages_come_together_however_records_cut_them() -> None:
     data = client_hello() * 3
     for size in (1, 5, 100, len(data)):
         reader = HandshakeReader()
-        found = [one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])]
+        found = [
+            one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])
+        ]
         assert len(found) == 3
     reader = HandshakeReader()
     list(reader.feed(data[:50]))
@@ -116,7 +122,9 @@ def server_name(name: bytes) -> bytes:
 
 def test_of_a_hello_of_maximum_size_little_is_kept() -> None:
     extensions = b"".join(extension(number, bytes(6)) for number in range(1000, 7000))
-    found = hello_of(CLIENT_HELLO, hello(suites=bytes(65_534), extensions=extensions + server_name(b"db")))
+    found = hello_of(
+        CLIENT_HELLO, hello(suites=bytes(65_534), extensions=extensions + server_name(b"db"))
+    )
     assert found is not None
     assert len(found.suites) <= 256
     assert found.extensions.keys() == {0}
@@ -130,9 +138,16 @@ def test_a_name_that_no_host_can_have_is_none() -> None:
         assert (found.server_name is not None) == is_name
 
 
-@given(st.sampled_from((CLIENT_HELLO, SERVER_HELLO)), st.binary(max_size=40), st.binary(max_size=200))
+@given(
+    st.sampled_from((CLIENT_HELLO, SERVER_HELLO)), st.binary(max_size=40), st.binary(max_size=200)
+)
 def test_any_bytes_are_a_hello_or_none(kind: int, front: bytes, rest: bytes) -> None:
-    for body in (front + rest, b"\3\3" + bytes(32) + rest, hello(extensions=rest), hello(extensions=extension(0, rest))):
+    for body in (
+        front + rest,
+        b"\3\3" + bytes(32) + rest,
+        hello(extensions=rest),
+        hello(extensions=extension(0, rest)),
+    ):
         found = hello_of(kind, body)
         if found is not None:
             assert len(found.random) == 32

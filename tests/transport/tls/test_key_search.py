@@ -1,4 +1,6 @@
-"""The search finds secret, cipher suite and number of a record, and says how far it went where it does not."""
+"""The search finds secret, cipher suite and number of a record, and says how far it went where it
+does not.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,15 @@ from dcpinspect.transport.tls.suites import Suite, expand_label
 
 
 def sealed(secret: bytes, suite: Suite, sequence: int, plain: bytes) -> bytes:
-    key, iv = (expand_label(secret, label, size, suite.hash) for label, size in (("key", suite.key_bytes), ("iv", 12)))
+    key, iv = (
+        expand_label(secret, label, size, suite.hash)
+        for label, size in (("key", suite.key_bytes), ("iv", 12))
+    )
     nonce = (int.from_bytes(iv, "big") ^ sequence).to_bytes(12, "big")
     head = b"\x17\x03\x03" + (len(plain) + 17).to_bytes(2, "big")
-    return head + (AESGCM if suite.kind == "gcm" else ChaCha20Poly1305)(key).encrypt(nonce, plain + b"\x17", head)
+    return head + (AESGCM if suite.kind == "gcm" else ChaCha20Poly1305)(key).encrypt(
+        nonce, plain + b"\x17", head
+    )
 
 
 def secrets(size: int, count: int) -> list[Secrets]:
@@ -30,7 +37,12 @@ def test_a_record_is_found_among_secrets_numbers_and_suites(suite: Suite) -> Non
     asked = [CandidateRecord(record, 0), CandidateRecord(record, 1)]
     fit = Search().find(asked, known, SEARCHED, most=1_000_000)
     assert fit is not None
-    assert (fit.asked, fit.secrets, fit.keys.suite, fit.sequence) == (asked[1], known[3], suite, 12_345)
+    assert (fit.asked, fit.secrets, fit.keys.suite, fit.sequence) == (
+        asked[1],
+        known[3],
+        suite,
+        12_345,
+    )
 
 
 def test_trials_are_bounded_and_what_was_tried_is_told() -> None:

@@ -22,7 +22,11 @@ def line(random: str, label: str = MASTER, secret: str = "0c" * 48) -> str:
 def test_secrets_are_found_by_client_random_and_label(tmp_path: Path) -> None:
     path = tmp_path / "k"
     path.write_text(
-        "# comment\r\n\n" + line(ONE) + line(TWO, TRAFFIC[0], "11" * 32) + "EXPORTER_SECRET aa bb\n" + line(TWO, TRAFFIC[1]).rstrip()
+        "# comment\r\n\n"
+        + line(ONE)
+        + line(TWO, TRAFFIC[0], "11" * 32)
+        + "EXPORTER_SECRET aa bb\n"
+        + line(TWO, TRAFFIC[1]).rstrip()
     )
     keys = KeyLog([str(path)])
     assert keys.of(bytes.fromhex(ONE), ()) == {MASTER: bytes.fromhex("0c" * 48)}
@@ -81,7 +85,9 @@ def test_readings_share_a_pipe() -> None:
         assert chosen.open().of(bytes.fromhex(ONE), ())
 
 
-def test_a_file_that_is_begun_anew_is_read_from_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_begun_anew_is_read_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keylog, "AGAIN_S", 0.0)
     path = tmp_path / "k"
     path.write_text("# the first one\n" + line(ONE))
@@ -101,13 +107,27 @@ def test_a_file_that_is_begun_anew_is_read_from_its_start(tmp_path: Path, monkey
     [
         (Path.mkdir, "the key log cannot be read (Is a directory); check the name"),
         (os.mkfifo, "the key log cannot be read (it is no file); check the name"),
-        (lambda path: path.symlink_to("/dev/zero"), "the key log cannot be read (it is no file); check the name"),
-        (lambda path: path.write_bytes(bytes(range(256)) * 20), "has no line of a key log in it; check the name"),
-        (lambda path: path.write_bytes(b"x" * 5_000_000), "has no line of a key log in it; check the name"),
-        (lambda path: path.write_text("CLIENT_RANDOM\n"), "has no line of a key log in it; check the name"),
+        (
+            lambda path: path.symlink_to("/dev/zero"),
+            "the key log cannot be read (it is no file); check the name",
+        ),
+        (
+            lambda path: path.write_bytes(bytes(range(256)) * 20),
+            "has no line of a key log in it; check the name",
+        ),
+        (
+            lambda path: path.write_bytes(b"x" * 5_000_000),
+            "has no line of a key log in it; check the name",
+        ),
+        (
+            lambda path: path.write_text("CLIENT_RANDOM\n"),
+            "has no line of a key log in it; check the name",
+        ),
     ],
 )
-def test_what_is_no_key_log_is_told_in_a_line(make: Callable[[Path], object], says: str, tmp_path: Path) -> None:
+def test_what_is_no_key_log_is_told_in_a_line(
+    make: Callable[[Path], object], says: str, tmp_path: Path
+) -> None:
     path = tmp_path / "k"
     make(path)
     with pytest.raises(CaptureError) as error:
@@ -144,7 +164,11 @@ def test_the_newest_connections_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_secrets_of_a_wrong_length_are_damage(tmp_path: Path) -> None:
     path = tmp_path / "k"
     wrong = [(MASTER, 32), (MASTER, 47), (TRAFFIC[0], 33), (TRAFFIC[1], 96), (TRAFFIC[0], 0)]
-    path.write_text("".join(line(ONE, label, "0c" * size) for label, size in wrong) + line(ONE, MASTER, "0" * 97) + line(TWO))
+    path.write_text(
+        "".join(line(ONE, label, "0c" * size) for label, size in wrong)
+        + line(ONE, MASTER, "0" * 97)
+        + line(TWO)
+    )
     keys = KeyLog([str(path)])
     assert [one.line for one in keys.damage] == [1, 2, 3, 4, 5, 6]
     assert not keys.of(bytes.fromhex(ONE), ())
@@ -164,7 +188,9 @@ def test_what_agents_write_beside_secrets_is_no_damage(tmp_path: Path) -> None:
     assert keys.of(bytes.fromhex(ONE), ())
 
 
-def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keylog, "AGAIN_S", 0.0)
     path, text = tmp_path / "k", line(ONE)
     keys = None
@@ -180,7 +206,9 @@ def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("content", [b"\n", b"x\n", b"# \r\n", b"A aa bb\n", line(ONE).encode()])
-def test_millions_of_lines_take_no_memory(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_millions_of_lines_take_no_memory(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keylog, "_READ", 1 << 16)
     path = tmp_path / "k"
     path.write_bytes(b"#\n" + content * (4_000_000 // len(content)))
@@ -193,18 +221,32 @@ def test_millions_of_lines_take_no_memory(content: bytes, tmp_path: Path, monkey
     assert len(keys.damage) == (10 if content == b"x\n" else 0)
 
 
-def test_lines_are_the_same_wherever_reads_cut_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_the_same_wherever_reads_cut_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "k"
-    path.write_text("\n#\r\nnone\n" + line(ONE) + "OTHER aa bb\r\n \n" + line(TWO, TRAFFIC[0]).replace("\n", "\r\n") + "no ne")
+    path.write_text(
+        "\n#\r\nnone\n"
+        + line(ONE)
+        + "OTHER aa bb\r\n \n"
+        + line(TWO, TRAFFIC[0]).replace("\n", "\r\n")
+        + "no ne"
+    )
     for size in (1, 7, 64, 1 << 24):
         monkeypatch.setattr(keylog, "_READ", size)
         keys = KeyLog([str(path)])
         assert [one.line for one in keys.damage] == [3]
-        assert [list(keys.of(bytes.fromhex(one), ())) for one in (ONE, TWO)] == [[MASTER], [TRAFFIC[0]]]
+        assert [list(keys.of(bytes.fromhex(one), ())) for one in (ONE, TWO)] == [
+            [MASTER],
+            [TRAFFIC[0]],
+        ]
 
 
 def test_a_file_that_cannot_be_read_is_told() -> None:
-    with pytest.raises(CaptureError, match=r"^/none: the key log cannot be read \(No such file or directory\); check the name$"):
+    with pytest.raises(
+        CaptureError,
+        match=r"^/none: the key log cannot be read \(No such file or directory\); check the name$",
+    ):
         KeyLog(["/none"])
 
 
@@ -217,7 +259,9 @@ def test_a_long_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
 
 def test_the_secrets_of_chosen_connections_are_lines_that_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "keys.log"
-    path.write_text(f"CLIENT_RANDOM {'1' * 64} {'a' * 96}\nCLIENT_TRAFFIC_SECRET_0 {'2' * 64} {'b' * 64}\n")
+    path.write_text(
+        f"CLIENT_RANDOM {'1' * 64} {'a' * 96}\nCLIENT_TRAFFIC_SECRET_0 {'2' * 64} {'b' * 64}\n"
+    )
     keys = KeyLog([str(path)])
     chosen = keys.of(bytes.fromhex("2" * 64), ())
     assert keys.lines([chosen, {}]) == path.read_bytes().splitlines(keepends=True)[1]

@@ -21,8 +21,14 @@ def test_each_byte_is_what_zeros_are_encrypted_to(place: int) -> None:
     for size in (16, 32):
         key = bytes(range(size))
         gcm = aes_bytes(key, IV, FIRST, COUNT, head=b"", counter=2 + place // 16, at=place % 16)
-        assert gcm.tolist() == [AESGCM(key).encrypt(nonce(one), zeros, None)[place] for one in numbers]
+        assert gcm.tolist() == [
+            AESGCM(key).encrypt(nonce(one), zeros, None)[place] for one in numbers
+        ]
         ccm = aes_bytes(key, IV, FIRST, COUNT, head=b"\2", counter=1 + place // 16, at=place % 16)
-        assert ccm.tolist() == [AESCCM(key).encrypt(nonce(one), zeros, None)[place] for one in numbers]
+        assert ccm.tolist() == [
+            AESCCM(key).encrypt(nonce(one), zeros, None)[place] for one in numbers
+        ]
     chacha = chacha_bytes(key, IV, FIRST, COUNT, counter=1 + place // 64, at=place % 64)
-    assert chacha.tolist() == [ChaCha20Poly1305(key).encrypt(nonce(one), zeros, None)[place] for one in numbers]
+    assert chacha.tolist() == [
+        ChaCha20Poly1305(key).encrypt(nonce(one), zeros, None)[place] for one in numbers
+    ]

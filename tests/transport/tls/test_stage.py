@@ -34,7 +34,8 @@ def test_every_way_of_speaking_tls_gives_what_was_said(name: str, tmp_path: Path
         assert ", 0 lost, " in text
         assert " 0 refused" in text
         assert text.endswith(" 0 refused") or (
-            name == "1.3 early data" and re.search(r" refused; \d+ records? of early data not read", text)
+            name == "1.3 early data"
+            and re.search(r" refused; \d+ records? of early data not read", text)
         )
 
 
@@ -62,7 +63,9 @@ def test_one_direction_alone_is_read(direction: int, suite: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
-def test_connections_of_any_port_are_found_by_the_protocol_inside(version: Version, tmp_path: Path) -> None:
+def test_connections_of_any_port_are_found_by_the_protocol_inside(
+    version: Version, tmp_path: Path
+) -> None:
     recorded = record(tmp_path, short(), Tls(version), port=12_345)
     whole, hit, _ = read(recorded.path, recorded.keylog, find_ports=True)
     assert (Counter(whole), hit) == (Counter(said(recorded)), [])
@@ -71,7 +74,11 @@ def test_connections_of_any_port_are_found_by_the_protocol_inside(version: Versi
         what = taped(recorded, 12_345)
         packets = midstream(what.packets, 0.4)
         whole, _, _ = read(save(tmp_path / "x.pcap", packets), recorded.keylog, find_ports=True)
-        assert expected(what, packets) <= Counter(data for _, _, data in whole) <= Counter(data for _, _, data in said(recorded))
+        assert (
+            expected(what, packets)
+            <= Counter(data for _, _, data in whole)
+            <= Counter(data for _, _, data in said(recorded))
+        )
 
 
 def by_rule(reading: Reading) -> dict[str, Finding]:
@@ -80,20 +87,34 @@ def by_rule(reading: Reading) -> dict[str, Finding]:
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
 @pytest.mark.parametrize("what", REFUSALS)
-def test_handshakes_that_fail_say_who_ended_them_and_why(what: str, version: str, tmp_path: Path) -> None:
+def test_handshakes_that_fail_say_who_ended_them_and_why(
+    what: str, version: str, tmp_path: Path
+) -> None:
     refused = refuse(tmp_path, what, Tls(version))  # type: ignore[arg-type] # one of the two
     _, _, reading = read(refused.path, refused.keylog)
     found = by_rule(reading)
-    assert found["tls-alert"].message.startswith(f"the {refused.side} says {ALERTS[refused.alert][0]}: ")
-    assert f"; the {refused.side} says {ALERTS[refused.alert][0]}" in reading.engine.tls.connections[1].text
+    assert found["tls-alert"].message.startswith(
+        f"the {refused.side} says {ALERTS[refused.alert][0]}: "
+    )
+    assert (
+        f"; the {refused.side} says {ALERTS[refused.alert][0]}"
+        in reading.engine.tls.connections[1].text
+    )
     if what in ("expired", "wrong name"):
-        assert found["tls-certificate"].cause == {"expired": "expired", "wrong name": "other-name"}[what]
+        assert (
+            found["tls-certificate"].cause
+            == {"expired": "expired", "wrong name": "other-name"}[what]
+        )
 
 
 def test_connections_without_secrets_say_how_to_find_them(tmp_path: Path) -> None:
     recorded = make("1.3 TLS_AES_128_GCM_SHA256", tmp_path)
     _, _, reading = read(recorded.path, None)
-    line = next(line for line in recorded.keylog.read_text().splitlines() if line.startswith("CLIENT_TRAFFIC"))
+    line = next(
+        line
+        for line in recorded.keylog.read_text().splitlines()
+        if line.startswith("CLIENT_TRAFFIC")
+    )
     client_random = line.split()[1]
     message = by_rule(reading)["tls-without-key"].message
     assert "TLS 1.3, TLS_AES_128_GCM_SHA256, server name " in message

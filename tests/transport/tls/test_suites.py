@@ -15,9 +15,14 @@ def test_traffic_keys_are_those_of_rfc_8448() -> None:
 
 def test_the_pseudo_random_function_is_that_of_tls_1_2() -> None:
     """The vector for SHA-256 that implementations of RFC 5246 share."""
-    secret, seed = bytes.fromhex("9bbe436ba940f017b17652849a71db35"), bytes.fromhex("a0ba9f936cda311827a6f796ffd5198c")
+    secret, seed = (
+        bytes.fromhex("9bbe436ba940f017b17652849a71db35"),
+        bytes.fromhex("a0ba9f936cda311827a6f796ffd5198c"),
+    )
     found = prf(secret, b"test label" + seed, 100, "sha256")
-    assert found.hex().startswith("e3f229ba727be17b8d122620557cd453c2aab21d07c3d495329b52d4e61edb5a")
+    assert found.hex().startswith(
+        "e3f229ba727be17b8d122620557cd453c2aab21d07c3d495329b52d4e61edb5a"
+    )
     assert found.hex().endswith("87347b66")
 
 
