@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from dcpinspect.arrays import LARGE, give_back, grown, only
+from dcpinspect.arrays import LARGE, give_back, grown, only, unique
 
 
 def test_a_table_keeps_its_rows_and_at_least_doubles() -> None:
@@ -52,6 +53,7 @@ def test_only_some_rows_stay_where_they_are() -> None:
 FORK = """
 import os
 import numpy as np
+import pytest
 from dcpinspect.arrays import LARGE, grown
 
 table = grown(np.zeros(LARGE, np.int8), 0)
@@ -65,3 +67,12 @@ assert not table.any()
 
 def test_a_process_that_is_forked_writes_to_no_large_table_of_ours() -> None:
     assert subprocess.run([sys.executable, "-c", FORK], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "values", [[], [3], [2, 1, 2, 2, 1], [[4, 4], [1, 4]], [2**63 - 1, -(2**63), 0, -1]]
+)
+def test_the_different_values_are_those_of_numpy(values: list[int]) -> None:
+    array = np.array(values, np.int64)
+    assert unique(array).tolist() == np.unique(array).tolist()
+    assert unique(array).dtype == array.dtype

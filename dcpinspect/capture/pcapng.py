@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.arrays import ByteArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.packet_walk import (
@@ -248,7 +248,7 @@ class PcapNg:
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
         link_type, resolution, offset_s = self._described()[:, number]
         time_ns = np.empty(count, np.int64)
-        for resolution_code in np.unique(resolution).tolist():
+        for resolution_code in unique(resolution).tolist():
             has_resolution = resolution == resolution_code
             time_ns[has_resolution] = nanoseconds(
                 high[has_resolution], low[has_resolution], resolution_code, offset_s[has_resolution]

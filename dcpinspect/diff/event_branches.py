@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.verdicts import failover_entries
 
@@ -79,7 +79,7 @@ def uuids(
     first_start = np.array([log[0][1] for log in logs] or [0], dtype=np.uint64)
     branch_uuids: npt.NDArray[np.uint64] = first_uuid[stream]
     older = np.flatnonzero(seqno <= first_start[stream])
-    for number in np.unique(stream[older]).tolist():
+    for number in unique(stream[older]).tolist():
         event_rows = older[stream[older] == number]
         starts = np.array([start for _, start in reversed(logs[number])], dtype=np.uint64)
         names = np.array([uuid for uuid, _ in reversed(logs[number])], dtype=np.uint64)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.diff.difference_columns import PATHS
 from dcpinspect.diff.reading_side import AnswerTimes
 from dcpinspect.diff.tcp_segments import Segments, Tap, segments_of
@@ -232,7 +232,7 @@ def losses(a: Segments, b: Segments, *, sender: str) -> PathLosses:
     if not len(a.start) or not len(b.start):
         return PathLosses(0, 0, {"a": 0, "b": 0})
     low, high = max(a.start.min(), b.start.min()), min(a.end.max(), b.end.max())
-    offsets = np.unique(np.clip(np.concatenate((a.start, a.end, b.start, b.end)), low, high))
+    offsets = unique(np.clip(np.concatenate((a.start, a.end, b.start, b.end)), low, high))
     times = {name: _times_seen(segments, offsets) for name, segments in (("a", a), ("b", b))}
     width = np.diff(offsets)
     receiver = "b" if sender == "a" else "a"

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.diff.reading_side import AnswerTimes
 from dcpinspect.lazy_dataclass import dataclass
@@ -108,7 +108,7 @@ def segments_of(
             hash_keys(data, np.ascontiguousarray(tcp[:, PAYLOAD]), sizes, *_SECRETS, hashes)
             time_ns = batch.time_ns[headers.index]
             says = is_syn | (tcp[:, WIRE] > 0)
-            for pair_number in np.unique(pair).tolist():
+            for pair_number in unique(pair).tolist():
                 ends = pairs.address(pair_number, 0), pairs.address(pair_number, 1)
                 if ends not in links_between and ends[::-1] not in links_between:
                     continue

@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from dcpinspect.arrays import unique
 from dcpinspect.findings.finding import Finding, MessagePlace, ranges
 from dcpinspect.findings.heaps import MOST_ADVICE, Heap, as_rows
 from dcpinspect.findings.rule import Rule
@@ -52,7 +53,7 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         facts=first.facts,
         clients=(first.client,) if first.client is not None else (),
         latest=latest[0] if latest else None,
-        rows=np.unique(as_rows(heap.rows)),
+        rows=unique(as_rows(heap.rows)),
         over="unknown" if first.is_over is None else "recovered" if first.is_over else "open",
     )
 
@@ -193,7 +194,7 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
         over=overs.pop() if len(overs) == 1 else "open" if "open" in overs else "unknown",
         over_row=max((case.over_row or 0 for case in cases), default=0) or None,
         facts={},
-        rows=np.unique(np.concatenate([case.rows for case in cases])),
+        rows=unique(np.concatenate([case.rows for case in cases])),
         cases=cases,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
@@ -182,7 +182,7 @@ class Context:
             (self.snapshots.index == 1) & (self.snapshots.layout >= 0)
         ]  # these stay in the tables, whatever leaves
         sent: dict[int, list[str]] = defaultdict(list)
-        for pair in np.unique(self.streams.connection[first.stream] << 8 | first.layout).tolist():
+        for pair in unique(self.streams.connection[first.stream] << 8 | first.layout).tolist():
             sent[pair >> 8] += w.SNAPSHOT_LAYOUTS[pair & 255 : (pair & 255) + 1]
         versions_of: dict[str, list[Versions]] = defaultdict(list)
         for link in self.links:

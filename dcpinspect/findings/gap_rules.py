@@ -89,7 +89,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     context, gaps = finished.context, finished.tables.all_gaps
     unexplained = gaps.unexplained
     in_history = gaps.table[unexplained.in_history]
-    seeing = [number for number in context.by_number if context.session(number).sees_every_seqno]
+    seeing = np.array(
+        [number for number in context.by_number if context.session(number).sees_every_seqno],
+        np.int64,
+    )
     is_hidden = ~np.isin(context.streams.connection[in_history.stream], seeing)
     yield from _bulk(
         context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dcpinspect.arrays import unique
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
@@ -154,11 +155,13 @@ class Opens(Watcher):
             & (batch.direction == CLIENT)
         )
         unreadable = np.setdiff1d(
-            np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens)
+            np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)),
+            list(opens),
+            assume_unique=True,
         )
         self._settled.update(dict.fromkeys(batch.connection[unreadable].tolist(), True))
         of_dcp = requests & _OF_DCP[decoded.opcode]
-        asking = np.unique(batch.connection[of_dcp]).tolist()
+        asking = unique(batch.connection[of_dcp]).tolist()
         wanted_numbers = [
             number
             for number in asking

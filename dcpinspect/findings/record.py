@@ -154,7 +154,9 @@ def with_counts(
         rows = rows_of(np.array(list(pairs), dtype=np.int64))
         counts[rows, SEVERITIES.index(finding.severity)] += 1
         is_orphaned[rows] |= finding.rule == ORPHANED
-    is_orphaned[np.setdiff1d(np.arange(len(keys)), vbuckets.rows_with("verdict", "ended"))] = False
+    has_ended = np.zeros(len(keys), bool)
+    has_ended[vbuckets.rows_with("verdict", "ended")] = True
+    is_orphaned &= has_ended
     verdict_words = Worded(
         np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"]
     )

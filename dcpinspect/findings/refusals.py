@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
@@ -364,7 +364,7 @@ def _found(
                 place_at(connection, direction, At.of(last.place)),
                 plain(last.seqno),
             )
-            vbuckets.update(np.unique(sent.vbucket[sent_indices]).tolist())
+            vbuckets.update(unique(sent.vbucket[sent_indices]).tolist())
     return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (last_place, seqno, False)
 
 

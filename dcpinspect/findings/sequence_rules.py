@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
+from dcpinspect.arrays import unique
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context, place_at
@@ -569,7 +568,7 @@ def _anomalies(
     """Yields candidates for the kernel's anomalies ``anomalies`` in this batch; ``streams`` and
     ``snapshots`` are its tables as they are now.
     """
-    for code in np.unique(anomalies.code).tolist():
+    for code in unique(anomalies.code).tolist():
         case = _CASES.get(code)
         if case is None:
             continue

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import unique
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.protocol.column_types import RowNumbers
@@ -138,7 +139,7 @@ class Facts(Follower):
             )
             self._is_met = np.concatenate((self._is_met, np.zeros(more, dtype=np.bool_)))
         is_new = ~self._is_met[batch.connection]
-        for number in np.unique(batch.connection[is_new]).tolist() if is_new.any() else ():
+        for number in unique(batch.connection[is_new]).tolist() if is_new.any() else ():
             self._is_met[number] = True
             if batch.endpoints.has_handshake[number - 1]:
                 self._state[number, [fact for fact, _ in _SETTINGS.values()]] = OFF

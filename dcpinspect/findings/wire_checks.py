@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from dcpinspect.arrays import Array, BoolArray
+from dcpinspect.arrays import Array, BoolArray, unique
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.findings.rule_set import RuleSet
@@ -109,7 +109,7 @@ def _layouts(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
             if choice.odd_key(is_there=is_there):
                 rows_of_rule.setdefault("unexpected-section", []).append(rows[has_key == is_there])
     for rule, row_parts in rows_of_rule.items():
-        rows = np.unique(np.concatenate(row_parts))
+        rows = unique(np.concatenate(row_parts))
         yield Candidates(rule, rows)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray, grown
+from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray, grown, unique
 from dcpinspect.kernels.gathering import gathered
 from dcpinspect.kernels.kernel import be32, kernel
 from dcpinspect.kernels.structs import Struct, T, number
@@ -306,7 +306,7 @@ class BriefDirections:
             )
             streams.keys.append(int(messages.key[row]))
             streams.releases.append(int(messages.framed.release[row]))
-        for direction_row in np.unique(
+        for direction_row in unique(
             messages.of[is_shown & messages.is_event & goes_on[messages.of]]
         ).tolist():
             self._shown[int(directions[direction_row])] = self._shown[
@@ -470,7 +470,7 @@ class BriefDirections:
             & (held_rows.kind == _AT_END)
             & (held_rows.time <= time_ns - TRIAL_NS)
         ]
-        connections: list[int] = np.unique((due_directions >> 1) + 1).tolist()
+        connections: list[int] = unique((due_directions >> 1) + 1).tolist()
         return connections
 
     def _make_room(self, most: int) -> None:

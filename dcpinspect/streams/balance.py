@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.message_columns import PREPARE_SURPLUS, kinds
@@ -44,7 +44,7 @@ class Balance:
             change[acks] = -batch.decoded.numbers["ack_bytes"].values[acks].astype(np.int64)
         rows = np.flatnonzero(change)
         connections: IntArray = batch.connection[rows]
-        for connection in np.unique(connections).tolist():
+        for connection in unique(connections).tolist():
             balance = self._now.get(connection, 0) + np.cumsum(
                 change[rows[connections == connection]]
             )

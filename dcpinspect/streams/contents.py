@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import event_keys
 from dcpinspect.streams.collections import named_collections
@@ -258,7 +258,7 @@ def _is_outside(
     is_asked = standing & IS_ASKED != 0
     number = np.where(is_asked & (collection >= 0), streams.request.filter[stream], -1)
     outside = np.zeros(len(number), dtype=np.bool_)
-    for filter_number in np.unique(number[number >= 0]).tolist():
+    for filter_number in unique(number[number >= 0]).tolist():
         named = named_collections(filters[filter_number])
         if named is not None:
             has_filter = number == filter_number

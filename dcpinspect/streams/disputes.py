@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
@@ -274,7 +274,7 @@ class Disputes:
         else:
             return None
         first = int(explained[np.argmin(reasons[explained])])
-        is_all &= len(np.unique(reasons)) == 1
+        is_all &= len(unique(reasons)) == 1
         return replace(
             self._shown(cause, other_stream, inside[first]),
             reason=int(reasons[first]),
@@ -453,7 +453,7 @@ class StreamEvents:
 
     def __init__(self, table: Events) -> None:
         self.table = table
-        self.collections = frozenset(np.unique(table.collection).tolist())
+        self.collections = frozenset(unique(table.collection).tolist())
         self._seqno = np.ascontiguousarray(table.seqno)
         self._ended = np.ascontiguousarray(table.ended)
         self._key = np.ascontiguousarray(table.key)
@@ -563,7 +563,7 @@ def _below(
     """Returns how many values of each group are below its limit, for each pair of ``group`` and
     ``limits``; "right": below or equal.
     """
-    different = np.unique(values)
+    different = unique(values)
     step = len(different) + 1
     keys = np.sort(groups * step + np.searchsorted(different, values))
     first = np.searchsorted(keys, group * step)
@@ -665,7 +665,7 @@ class _GapsOf:
     def __init__(self, gaps: Gaps, by_seqno: IntArray) -> None:
         """``by_seqno``: the gaps in order of stream and seqno."""
         self._gaps, self._by_seqno = gaps, by_seqno
-        self._different = np.unique(gaps.after)
+        self._different = unique(gaps.after)
         self._keys = self._key(gaps.stream[by_seqno], gaps.after[by_seqno])
 
     def _key(self, stream: IntArray, after: IntArray) -> IntArray:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.arrays import ByteArray, IntArray, unique
 from dcpinspect.kernels.kernel import kernel
 from dcpinspect.protocol.column_types import RowNumbers, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
@@ -295,7 +295,7 @@ class EventQuery(Portable):
         self._intervals = (
             intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)
         ).merged()
-        self._numbers = np.unique(self._intervals.stream)
+        self._numbers = unique(self._intervals.stream)
         numbers = self._numbers
         self.keys: IntArray = stream_keys(
             streams.connection[numbers], streams.vbucket[numbers], streams.sid[numbers]
@@ -322,7 +322,7 @@ class EventQuery(Portable):
     @property
     def connections(self) -> IntArray:
         """Numbers of the connections that have the wanted streams."""
-        return np.unique(self.keys >> _CONNECTION_SHIFT)
+        return unique(self.keys >> _CONNECTION_SHIFT)
 
     def on(self, connections: IntArray) -> EventQuery:
         """Returns the part of the query for streams on these connections."""

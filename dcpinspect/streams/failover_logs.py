@@ -9,7 +9,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.conversation import Conversation
@@ -195,7 +195,7 @@ class FailoverLogs:
     def names(self, vbucket: int, uuid: int) -> bool:
         """Returns whether any log of a vbucket, on whatever server, has a branch."""
         if vbucket not in self._uuids:
-            logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
+            logs = unique(self.told.log[self.told.vbucket == vbucket]).tolist()
             self._uuids[vbucket] = frozenset(
                 log_uuid for log in logs for log_uuid, _ in self.entries(log)
             )
@@ -210,7 +210,7 @@ class FailoverLogs:
     @cached_property
     def _vbuckets(self) -> Mapping[int, tuple[int, ...]]:
         vbuckets_of_uuid: dict[int, dict[int, None]] = {}
-        for pair in np.unique(self.told.log << VBUCKET_BITS | self.told.vbucket).tolist():
+        for pair in unique(self.told.log << VBUCKET_BITS | self.told.vbucket).tolist():
             for uuid, _ in self.entries(pair >> VBUCKET_BITS):
                 vbuckets_of_uuid.setdefault(uuid, {})[pair & (1 << VBUCKET_BITS) - 1] = None
         return {uuid: tuple(sorted(vbuckets)) for uuid, vbuckets in vbuckets_of_uuid.items()}
@@ -219,7 +219,7 @@ class FailoverLogs:
     def are_unread(self) -> BoolArray:
         """Whether part of a log is not in the capture, for each place of ``told``."""
         log = self.told.log
-        distinct_logs = np.unique(log)
+        distinct_logs = unique(log)
         is_unread: BoolArray = np.array(
             [not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_
         )[np.searchsorted(distinct_logs, log)]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.header import MAX_BODY
@@ -235,7 +235,7 @@ class FlowControl(Follower):
 
     def _take_unasked(self, numbers: RowNumbers, state: ReadingState) -> None:
         connection = state.messages.connection[numbers]
-        for number in np.unique(connection).tolist():
+        for number in unique(connection).tolist():
             unasked = numbers[connection == number]
             examples = self.unasked.setdefault(number, Examples())
             examples.add_chosen(

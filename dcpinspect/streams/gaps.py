@@ -280,6 +280,7 @@ class ExplainedGaps:
         numbers = np.setdiff1d(
             np.flatnonzero(self._kernel_cause == w.UNEXPLAINED),
             [number for number, _ in unexplained],
+            assume_unique=True,
         )
         flags = self.table.flags[numbers]
         is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)

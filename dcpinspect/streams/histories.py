@@ -14,7 +14,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.kernels.structs import Struct, T
 from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.kernels.structs import number as count
@@ -407,7 +407,7 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Stream
             log_reports.log << VBUCKET_BITS | log_reports.vbucket,
         )
     )
-    logs = np.unique(logs)
+    logs = unique(logs)
     logs, of_logs = logs >> VBUCKET_BITS, logs & ((1 << VBUCKET_BITS) - 1)
     # the seqnos of each branch of each stream; a log whose branches are not in order says nothing
     numbers = numbers[branches.are_in_order[streams.log[numbers]]]

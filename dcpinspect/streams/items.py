@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.kernels.structs import Struct, StructRows, T, number
 from dcpinspect.protocol import column_types
 from dcpinspect.streams.message_columns import kinds
@@ -106,7 +106,7 @@ class VbucketItems:
     def take(self, messages: Own) -> None:
         """Takes the next messages of the vbucket."""
         kind = messages.kind
-        for connection in np.unique(messages.connection).tolist():
+        for connection in unique(messages.connection).tolist():
             is_on_connection = messages.connection == connection
             self.last_rows[connection] = int(messages.row[is_on_connection][-1])
             request_rows = np.flatnonzero(

@@ -9,7 +9,7 @@ from struct import Struct
 
 import numpy as np
 
-from dcpinspect.arrays import Array, BoolArray
+from dcpinspect.arrays import Array, BoolArray, unique
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.fields import Layout
@@ -324,8 +324,8 @@ def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
         framing_end + _SEQNO_ENDS[decoded.layout[missing.row]],
         needed,
     )
-    hit = np.unique(missing.row[missing.start < needed])
-    headless = np.unique(missing.row[missing.start < framing_end])
+    hit = unique(missing.row[missing.start < needed])
+    headless = unique(missing.row[missing.start < framing_end])
     hit = hit[kind[hit] > 0]
     kind[hit] = _UNREADABLE[kind[hit]]
     is_producers = kind[headless] >= k.END

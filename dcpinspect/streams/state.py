@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.kernels.kernel import inline
 from dcpinspect.kernels.structs import StructRows, Tables
 from dcpinspect.streams.followers import Portable
@@ -179,7 +179,7 @@ class ReadingState(Tables, Portable):
             else np.ones(len(connections), dtype=np.bool_)
         )
         is_new |= connections >= len(is_met)
-        return np.unique(connections[is_new])
+        return unique(connections[is_new])
 
     def make_room(self) -> bool:
         """Grows every table that has fewer than ``ROOM`` free rows. Returns whether the slots of

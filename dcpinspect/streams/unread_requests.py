@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray
+from dcpinspect.arrays import BoolArray, unique
 from dcpinspect.streams.records import CUT_VALUE, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import Link
@@ -36,7 +36,7 @@ class UnreadRequests:
         """Streams whose stream-id may be in the missing part of their request, and on which no
         message came that shows it.
         """
-        for number in np.unique(streams.connection[self.streams]).tolist():
+        for number in unique(streams.connection[self.streams]).tolist():
             if number in links and _has_no_ids(sight, number, sessions.get(number) or Session()):
                 self.streams &= streams.connection != number
         times_of: dict[tuple[str, int], list[int]] = defaultdict(list)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dcpinspect.arrays import Array, BoolArray
+from dcpinspect.arrays import Array, BoolArray, unique
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
@@ -101,9 +101,7 @@ def _worded(
     """
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
-    for number in np.unique(
-        layout[numbers.valid] if numbers.valid is not None else layout
-    ).tolist():
+    for number in unique(layout[numbers.valid] if numbers.valid is not None else layout).tolist():
         layout_field = next(
             (
                 item

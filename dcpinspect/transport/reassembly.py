@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, ByteArray, IntArray, grown, only
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray, grown, only, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.kernels.structs import StructRows
@@ -493,7 +493,7 @@ class Reassembler:
         is_kept[np.append(0, staying - 1)] = True
         latest = tables.address_pairs.latest[: self.pairs.count].astype(np.int64) - 1
         routes = tables.routes[1 : counts.routes]
-        last = np.unique(np.concatenate((latest, routes.latest.astype(np.int64) - 1)))
+        last = unique(np.concatenate((latest, routes.latest.astype(np.int64) - 1)))
         last = last[last >= 0]
         last = last[~is_kept[last]]
         is_kept[last[-MOST_LAST:]] = True
@@ -763,7 +763,7 @@ class Reassembler:
         nodes = self._tables.nodes
         if not len(fresh):
             return
-        fresh = np.unique(fresh)
+        fresh = unique(fresh)
         fresh = fresh[nodes.source[fresh] >= 0]
         if not len(fresh):
             return

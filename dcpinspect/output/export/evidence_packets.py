@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import unique
 from dcpinspect.capture.pcapng_writer import Sink
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.output.export.packet_subset import KeptPackets, PacketWishes, Subset
@@ -53,7 +54,7 @@ class EvidenceCapture:
             for message in finding.places:
                 self._places.setdefault((message.connection, vbucket), []).append(message.row)
         self._rows = {
-            key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()
+            key: unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()
         }
         self._before: dict[EvidenceKey, list[KeptPackets]] = {}
         self._owed: dict[EvidenceKey, int] = {}
@@ -113,7 +114,7 @@ class EvidenceCapture:
                 self._before[key] = (
                     [*self._before.get(key, []), *latest][-self._around :] if self._around else []
                 )
-        subset.choose(batch, np.unique(np.concatenate(selected)))
+        subset.choose(batch, unique(np.concatenate(selected)))
 
 
 def _messages(batch: MessageBatch, key: EvidenceKey) -> RowNumbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
@@ -94,6 +94,6 @@ class Handshakes:
         candidate = np.searchsorted(key, ends_asked << _ROW_BITS | behind)
         is_there = candidate < len(key)
         is_there[is_there] = key[candidate[is_there]] >> _ROW_BITS == ends_asked[is_there]
-        self._asked = np.unique(ends_asked[~is_there])
+        self._asked = unique(ends_asked[~is_there])
         rows: IntArray = key[candidate[is_there]] & ((1 << _ROW_BITS) - 1)
         return rows

@@ -21,7 +21,7 @@ from typing import IO, Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.arrays import ByteArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.errors import OutputError
 from dcpinspect.kernels.gathering import copy_pieces
@@ -310,7 +310,7 @@ class PlainPackets:
             reached[order[~sends]] = np.where(
                 (last >= begin)[~sends], end[last][~sends], earlier[opposite_index]
             )
-        for number in np.unique(flow).tolist():
+        for number in unique(flow).tolist():
             self._flows[number].end = int(end[flow == number][-1])
         return reached
 

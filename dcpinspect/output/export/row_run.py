@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import BoolArray, ByteArray, IntArray
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray, unique
 from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
@@ -269,7 +269,7 @@ class RowRun:
         self._set("value_size", decoded.value.size[rows])
         self._set("value_length", decoded.value.size[rows])
         pair = batch.connection[rows] * 2 + batch.direction[rows]
-        for number in np.unique(pair).tolist():
+        for number in unique(pair).tolist():
             self._columns[COLUMN["endpoints"], pair == number] = self._of.endpoints(
                 number // 2, number % 2, batch
             )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dcpinspect.arrays import unique
 from dcpinspect.findings.finding import ranges
 from dcpinspect.output.render.message_lines import seconds_text, summary, title
 from dcpinspect.protocol.column_types import RowNumbers
@@ -64,7 +65,7 @@ class Conversation:
         self._bytes += int(batch.length[run].sum())
         vbuckets = batch.vbuckets_of(run)
         valid = slice(None) if vbuckets.valid is None else vbuckets.valid
-        self._vbuckets.update(np.unique(vbuckets.values[valid]).tolist())
+        self._vbuckets.update(unique(vbuckets.values[valid]).tolist())
         seqnos = batch.decoded.numbers.get("by_seqno")
         if seqnos is not None:
             run_seqnos = seqnos.take(run)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.output.render.finding_text import GLYPHS
 from dcpinspect.output.render.lane_paint import events_legend
 from dcpinspect.output.render.lanes import Scale
@@ -336,7 +336,7 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
     """Yields begin, end, cause and number of seqnos of each gap. Gaps of one cause on neighbouring
     places are drawn as one.
     """
-    for code in np.unique(shape.cause).tolist():
+    for code in unique(shape.cause).tolist():
         has_cause = shape.cause == code
         first = (_xs(scale, shape.gap_first[has_cause]) * _FINE).astype(np.int64)
         last = np.maximum(

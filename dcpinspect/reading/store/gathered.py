@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, ByteArray
+from dcpinspect.arrays import BoolArray, ByteArray, unique
 from dcpinspect.errors import NotKeptError
 from dcpinspect.kernels.gathering import copy_pieces
 from dcpinspect.protocol.column_types import RowNumbers
@@ -62,7 +62,7 @@ def gather(originals: Originals, places: Places, wanted: Wanted, data: ByteArray
     Raises ChangedCaptureError if a capture has changed since it was read.
     """
     is_read = np.zeros(len(wanted.flow), np.bool_)
-    for flow in np.unique(wanted.flow).tolist():
+    for flow in unique(wanted.flow).tolist():
         flow_ranges = np.flatnonzero(wanted.flow == flow)
         pieces = _pieces(places, flow, wanted.take(flow_ranges))
         is_read[flow_ranges[pieces.of]] = True

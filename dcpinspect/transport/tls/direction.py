@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import IntArray, unique
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk, rows_of
 from dcpinspect.transport.tls.connection import TlsConnection
@@ -645,7 +645,7 @@ class Direction:
             yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
         if self._own and latest.places is not None:
             self._about.own.append(
-                np.unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]])
+                unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]])
             )
         self._segments = [self._kept(columns)]
 
