@@ -72,11 +72,7 @@ class Redactor:
         become zeros there.
         """
         data, key = bytearray(message.data), message.key or b""
-        wrong = {
-            wrong_problem.rule == _OF_FRAMING
-            for wrong_problem in message.problems
-            if wrong_problem.rule in _UNDIVIDED and wrong_problem.severity == "error"
-        }
+        wrong = _undivided(message)
         framed = HEADER_SIZE + message.framing_size
         fields = [
             self._field(
@@ -228,6 +224,22 @@ class Redactor:
             for name, text in value.xattrs
         )
         return dataclasses.replace(value, body=body, xattrs=xattrs)
+
+
+def hides_numbers(message: Message) -> bool:
+    """Returns whether no number behind the framing extras of a message stays."""
+    return False in _undivided(message)
+
+
+def _undivided(message: Message) -> set[bool]:
+    """Returns which parts of a message do not fit into it: True for its framing extras, False for
+    all that follows these.
+    """
+    return {
+        problem.rule == _OF_FRAMING
+        for problem in message.problems
+        if problem.rule in _UNDIVIDED and problem.severity == "error"
+    }
 
 
 def _unquoted(problem: Problem) -> Problem:

@@ -15,7 +15,9 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
-from dcpinspect.protocol.fields import Layout
+from dcpinspect.protocol.fields import Field, Layout, fixed_size
+from dcpinspect.protocol.flex import STREAM_ID
+from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
@@ -46,6 +48,21 @@ KNOWN_KEYS = np.array(
 """Layouts that show keys which the protocol knows: each such key has to be looked at, and few
 messages have one.
 """
+
+
+def _record_size(layout: Layout) -> int:
+    """Returns the size of the records that a value consists of; 1 if any value of the layout can be
+    divided, -1 if that depends on what stands in it.
+    """
+    if layout.value_size is not None or not layout.value:
+        return 1
+    item = layout.value[0] if len(layout.value) == 1 else None
+    return 1 if isinstance(item, Field) else (item and fixed_size(item.fields)) or -1
+
+
+_DURATION_FRAME, _STREAM_FRAME = 0x02, STREAM_ID << 4 | 2
+"""How framing extras of three bytes begin that most responses, and many requests, have."""
+_RECORD_SIZE = np.array([*map(_record_size, LAYOUTS), 1, 1], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +143,8 @@ class MessageBatch:
     redactor: Redactor | None = None
     """Replaces private data in annotations and keys; columns and ``data`` have the original bytes.
     """
+    _hidden: BoolArray | None = None
+    """Which messages show no number of their bodies; None until somebody asks."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -163,9 +182,12 @@ class MessageBatch:
 
     def annotate(self, index: int) -> Message:
         """Returns the message with every field explained."""
-        context = replace(self.context_of(index), names=self.names_at(index))
-        message = annotate(self.bytes_of(index), context=context, missing=self.missing.of(index))
+        message = self._annotated(index)
         return message if self.redactor is None else self.redactor.message(message)
+
+    def _annotated(self, index: int) -> Message:
+        context = replace(self.context_of(index), names=self.names_at(index))
+        return annotate(self.bytes_of(index), context=context, missing=self.missing.of(index))
 
     def names_at(self, index: int) -> NamesAt:
         """Returns the names of collections that are valid for one message."""
@@ -292,6 +314,42 @@ class MessageBatch:
         """Returns a message-specific number of one message, or None."""
         column = self.decoded.numbers.get(name)
         return None if column is None else column.at(index)
+
+    def shown(self, name: str) -> NumberColumn | None:
+        """Returns a column of numbers that some commands have, in the form in which it may be
+        shown; None if no message has one.
+        """
+        numbers = self.decoded.numbers.get(name)
+        if numbers is None or self.redactor is None:
+            return numbers
+        if self._hidden is None:
+            self._hidden = self._hide_numbers()
+        return NumberColumn(numbers.values, numbers.known & ~self._hidden)
+
+    def shown_number(self, name: str, index: int) -> int | None:
+        """Returns the same of one message."""
+        column = self.shown(name)
+        return None if column is None else column.at(index)
+
+    def _hide_numbers(self) -> BoolArray:
+        """Returns which messages have parts that do not fit into them, so that no number of their
+        bodies is known to be one. Few may: these are annotated.
+        """
+        from dcpinspect.protocol.redact import hides_numbers  # deferred: few readings redact
+
+        decoded, size = self.decoded, self.decoded.value.size
+        record_size = _RECORD_SIZE[decoded.layout]
+        hidden: BoolArray = ~decoded.fits | (size % np.maximum(record_size, 1) != 0)
+        hidden |= (record_size < 0) & (size > 0)
+        for name in ("nmeta", "metadata_size"):
+            hidden |= self.column(name).values > 0
+        framed = np.flatnonzero(decoded.framing_size > 0)
+        frame = self.data[np.minimum(self.start[framed] + HEADER_SIZE, len(self.data) - 1)]
+        usual_frame = np.where(decoded.is_response[framed], _DURATION_FRAME, _STREAM_FRAME)
+        hidden[framed] |= (decoded.framing_size[framed] != 3) | (frame != usual_frame)
+        for index in np.flatnonzero(hidden).tolist():
+            hidden[index] = hides_numbers(self._annotated(index))
+        return hidden
 
     def problem_of(self, index: int) -> str | None:
         """Returns the first rule that the message breaks according to the columns, or None."""

@@ -63,7 +63,7 @@ def short_column(
         raise NotImplementedError(
             f"nothing makes the column {name}"
         )  # it would be empty wherever it is shown
-    numbers = batch.decoded.numbers.get(name)
+    numbers = batch.shown(name)
     if numbers is None:
         return None
     if column.kind in ("words", "word"):

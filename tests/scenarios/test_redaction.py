@@ -217,6 +217,21 @@ def records(capture: Path, folder: Path, *arguments: str) -> list[dict[str, Any]
     return found
 
 
+@pytest.mark.parametrize("arguments", OUTPUTS.values(), ids=OUTPUTS)
+def test_numbers_of_a_message_whose_lengths_contradict_each_other_are_in_no_output(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    seqno = 7234567890123
+    # the extended metadata is longer than the value that it ends
+    longer = encode("dcp_mutation", key="k", value=b"{}", by_seqno=seqno, nmeta=300)
+    good = encode("dcp_mutation", key="k", value=b"{}", by_seqno=1234567890123)
+    capture = builders.capture(tmp_path / "x.pcap", server=longer + good)
+    name, *others = arguments
+    text = output(capture, tmp_path, name, *others, "--redact")
+    assert str(seqno).encode() not in text
+    assert b"1234567890123" in text
+
+
 def test_equal_texts_stay_equal_within_a_run_and_with_a_salt_between_runs(tmp_path: Path) -> None:
     capture = SAMPLES / "tour.pcapng"
     plain = records(capture, tmp_path)

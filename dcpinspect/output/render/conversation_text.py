@@ -66,7 +66,7 @@ class Conversation:
         vbuckets = batch.vbuckets_of(run)
         valid = slice(None) if vbuckets.valid is None else vbuckets.valid
         self._vbuckets.update(unique(vbuckets.values[valid]).tolist())
-        seqnos = batch.decoded.numbers.get("by_seqno")
+        seqnos = batch.shown("by_seqno")
         if seqnos is not None:
             run_seqnos = seqnos.take(run)
             values = (

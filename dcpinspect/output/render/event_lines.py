@@ -93,7 +93,7 @@ def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[Noted]:
             -1 if sid is None else sid,
         )
         yield Noted(
-            *message, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}"
+            *message, batch.shown_number("by_seqno", row), letter, f"{name}: {summary(batch, row)}"
         )
 
 

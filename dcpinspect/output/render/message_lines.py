@@ -322,14 +322,14 @@ def _codes(batch: MessageBatch, index: int) -> str:
 
 
 def _seqno(batch: MessageBatch, index: int) -> str:
-    start, end = batch.number("start_seqno", index), batch.number("end_seqno", index)
+    start, end = batch.shown_number("start_seqno", index), batch.shown_number("end_seqno", index)
     if (
         batch.decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
         and start is not None
         and end is not None
     ):
         return f"{start}–{end}"
-    seqno = batch.number("by_seqno", index)
+    seqno = batch.shown_number("by_seqno", index)
     return "" if seqno is None else str(seqno)
 
 
@@ -350,7 +350,7 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     ):
         texts.append(clip(escape(request_key), REQUEST_KEY_WIDTH))
     texts.append(datatypes(int(decoded.datatype[index])))
-    prepared = batch.number("prepared_seqno", index)
+    prepared = batch.shown_number("prepared_seqno", index)
     if prepared is not None:
         texts.append(f"prepared {prepared}")
     texts.append(body_text(batch, index))
