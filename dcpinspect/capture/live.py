@@ -60,6 +60,31 @@ def _held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _recorder_wishes(
+    interfaces: Sequence[str],
+    ports: Sequence[int] | None,
+    path: str,
+    spool: str | None,
+    spool_bytes: int,
+) -> Wishes:
+    """Returns what the recorder is to do, as long as nobody changes it: it writes to ``path``, or
+    to temporary files in the folder ``spool``.
+    """
+    wishes = Wishes(
+        tuple(interfaces), None if ports is None else tuple(ports), path, f"--write {escape(path)}"
+    )
+    if spool is None:
+        return wishes
+    return replace(
+        wishes,
+        path=os.path.join(spool, "packets"),
+        name=f"{escape(os.path.dirname(spool))}, the folder for temporary files (TMPDIR)",
+        each=Limits(size=max(MIB, spool_bytes // SPOOL_FILES)),
+        files=SPOOL_FILES,
+        is_spool=True,
+    )
+
+
 @dataclass(slots=True)
 class RecorderCounts:
     """What the recorder has counted so far."""
@@ -130,42 +155,27 @@ class LiveCapture:
         """Name and LINKTYPE_ number of each interface, by the number that its packets have."""
         self.buffer_bytes: int | None = None
         """Size of the kernel's buffer for packets that wait; None where the system does not say."""
-        spool_limits = Limits(size=max(MIB, spool_bytes // SPOOL_FILES))
-        spool = (
-            {}
-            if self._spool is None
-            else {"each": spool_limits, "files": SPOOL_FILES, "is_spool": True}
-        )
-        described_path = (
-            (
-                f"{escape(os.path.dirname(self._spool))}, the folder for temporary files (TMPDIR)",
-                os.path.join(self._spool, "packets"),
-            )
-            if self._spool is not None
-            else (f"--write {escape(path or '')}", path)
-        )
         granted_wishes = wishes(
-            replace(
-                Wishes(
-                    tuple(interfaces),
-                    None if ports is None else tuple(ports),
-                    described_path[1] or "",
-                    described_path[0],
-                ),
-                **spool,  # type: ignore[arg-type] # as Wishes has them
-            )
+            _recorder_wishes(interfaces, ports, path or "", self._spool, spool_bytes)
         )
         self._chain = _Chain(self._hear, self._wait, self._done_with)
         self._packer = None if packing is None else Packer(packing)
         if self._spool is not None and granted_wishes.user is not None:
             rights.give(self._spool, granted_wishes.user)
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "dcpinspect.capture.recorder",
-            granted_wishes.to_json(),
-        ]
+        self._heard = b""
+        self._start(granted_wishes)
+        try:
+            self._wait_for_interfaces()
+            if granted_wishes.user is not None:
+                rights.become(granted_wishes.user)
+                rights.see_that_the_program_can_be_read(granted_wishes.user)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, wishes: Wishes) -> None:
+        """Starts the recorder, whose output can be read without waiting."""
+        command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wishes.to_json()]
         with _held_back():
             self._recorder = subprocess.Popen(  # noqa: S603 - this program
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
@@ -173,19 +183,14 @@ class LiveCapture:
             at_end(self._let_recorder_end)
         assert self._recorder.stdout is not None
         os.set_blocking(self._recorder.stdout.fileno(), False)
-        self._heard = b""
-        try:
-            while not self.interfaces and not self._is_ended:
-                self._wait(1.0)
-                self._hear()
-            if not self.interfaces:
-                self._raise()
-            if granted_wishes.user is not None:
-                rights.become(granted_wishes.user)
-                rights.see_that_the_program_can_be_read(granted_wishes.user)
-        except BaseException:
-            self.close()
-            raise
+
+    def _wait_for_interfaces(self) -> None:
+        """Waits until the recorder has opened the interfaces. Raises what it could not do."""
+        while not self.interfaces and not self._is_ended:
+            self._wait(1.0)
+            self._hear()
+        if not self.interfaces:
+            self._raise()
 
     @property
     def position(self) -> int:
