@@ -254,14 +254,14 @@ class Coverage:
         """Returns the coverage without some connections; ``unopened``: how many of these were not
         opened, by why.
         """
-        own, tls = (
+        remaining, tls = (
             self.directions,
             {number: about for number, about in self.tls.items() if number not in connections},
         )
         directions = (
-            own.without(connections)
-            if isinstance(own, Directions)
-            else [direction for direction in own if direction.connection not in connections]
+            remaining.without(connections)
+            if isinstance(remaining, Directions)
+            else [direction for direction in remaining if direction.connection not in connections]
         )
         still_unopened = {
             reason: count - unopened.get(reason, 0) for reason, count in self.unopened.items()

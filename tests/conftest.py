@@ -152,13 +152,13 @@ def pytest_runtest_teardown() -> None:
     tests that come after.
     """
     if (keylog := sys.modules.get("dcpinspect.transport.tls.keylog")) is not None:
-        keylog.chosen.choose(
+        keylog.command_secrets.choose(
             []
         )  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
     if (rights := sys.modules.get("dcpinspect.capture.rights")) is not None:
         vars(rights).update(_withheld=0)
     if (bounded := sys.modules.get("dcpinspect.output.export.bounded")) is not None:
-        bounded.chosen.set(None)
+        bounded.command_bound.set(None)
     os.umask(UMASK)  # what a command writes is as private as its captures
 
 

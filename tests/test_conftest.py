@@ -42,9 +42,9 @@ def test_golden_files_are_compared(
 
 def test_what_a_command_decides_is_over_after_its_test(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"CLIENT_RANDOM {'ab' * 32} {'cd' * 48}\n")
-    assert keylog.chosen.choose([str(tmp_path / "keys")])
+    assert keylog.command_secrets.choose([str(tmp_path / "keys")])
     conftest.pytest_runtest_teardown()
-    assert not keylog.chosen.open()
+    assert not keylog.command_secrets.open()
 
 
 def test_an_entry_of_a_catalogue_that_fails_is_named() -> None:

@@ -359,13 +359,13 @@ def _read_some(raw: Raw, size: int) -> bytes:
 
 def _read_up_to(raw: Raw, size: int) -> bytes:
     got = bytearray(size)
-    at = 0
-    while at < size:
-        count = raw.readinto(memoryview(got)[at:])
+    size_read = 0
+    while size_read < size:
+        count = raw.readinto(memoryview(got)[size_read:])
         if count == 0:
             break
-        at += count or 0
-    return bytes(got[:at])
+        size_read += count or 0
+    return bytes(got[:size_read])
 
 
 class Stream(Protocol):

@@ -151,7 +151,7 @@ def _is_ip(data: bytes) -> bool:
         or int.from_bytes(data[2:4]) < size
     ):
         return False
-    words = sum(int.from_bytes(data[at : at + 2]) for at in range(0, size, 2))
+    words = sum(int.from_bytes(data[offset : offset + 2]) for offset in range(0, size, 2))
     return data[10:12] == b"\0\0" or (words % 0xFFFF == 0 and words > 0)
 
 
@@ -227,12 +227,12 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
 
     def whole() -> Found:
         nonlocal link_type
-        found = bytes(data)
+        content = bytes(data)
         data.clear()
-        link_type = own if (own := _link_type(found)) is not None else link_type
+        link_type = own_type if (own_type := _link_type(content)) is not None else link_type
         if link_type is not None:
-            return Frame(found, link_type, time_ns)
-        return SentBytes((CLIENT, SERVER), _direction(found), time_ns, found)
+            return Frame(content, link_type, time_ns)
+        return SentBytes((CLIENT, SERVER), _direction(content), time_ns, content)
 
     for number, text in lines:
         if title := _TITLE.fullmatch(text):

@@ -265,8 +265,8 @@ class _Opener:
         from scapy.error import Scapy_Exception
 
         if self.ports is not None:
-            wanted = kernel_filter.expression(self.ports)
-            for expression in (f"{wanted} or vlan", wanted):
+            expression_of_ports = kernel_filter.expression(self.ports)
+            for expression in (f"{expression_of_ports} or vlan", expression_of_ports):
                 try:
                     sock = kind(iface=self.name, filter=expression, promisc=self.is_promiscuous)
                     return OpenInterface(

@@ -224,7 +224,14 @@ class LiveCapture:
         """
         delivered = self.packets
         recorded = (
-            next((at for at, packets in tuple(self._recorded) if packets > delivered), None)
+            next(
+                (
+                    recorded_at
+                    for recorded_at, packets in tuple(self._recorded)
+                    if packets > delivered
+                ),
+                None,
+            )
             if self._chain.is_behind
             else None
         )

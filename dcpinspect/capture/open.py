@@ -254,10 +254,10 @@ class Capture:
                 damages = [
                     FileDamage(
                         file.name,
-                        None if reader.source.is_text else window.file_offset + at,
+                        None if reader.source.is_text else window.file_offset + offset,
                         damage,
                     )
-                    for at, damage in walk.problems
+                    for offset, damage in walk.problems
                 ]
                 for problem in damages[: MAX_PROBLEMS - len(file.problems)]:
                     file.problems.append(problem)
@@ -373,7 +373,9 @@ class _Reader:
         ):  # then a record that is being written is no damage
             walk = self._first or self._walk()
             self._first = None
-            walk.problems[:] = [(at, f"{damage}{self._seen(at)}") for at, damage in walk.problems]
+            walk.problems[:] = [
+                (offset, f"{damage}{self._seen(offset)}") for offset, damage in walk.problems
+            ]
             if window.at_end and self.source.problem:
                 walk.problems.append((window.size, self.source.problem))
             yield walk, window

@@ -136,7 +136,7 @@ class PacketSocket:
         whether others are left.
         """
         state = self._state
-        at = packets = 0
+        size = packets = 0
         self.has_more = False
         while True:
             block = self._memory[self._at * BLOCK_BYTES : (self._at + 1) * BLOCK_BYTES]
@@ -145,15 +145,15 @@ class PacketSocket:
                 if not status & 1:
                     break
                 state[OFFSET], state[LEFT] = first, count
-            write_packets(block, self.is_cooked, self.number, most - packets, out, at, state)
-            at += int(state[WRITTEN])
+            write_packets(block, self.is_cooked, self.number, most - packets, out, size, state)
+            size += int(state[WRITTEN])
             packets += int(state[PACKETS])
             if state[LEFT]:
                 self.has_more = True
                 break
             struct.pack_into("I", block.data, _STATUS, 0)  # belongs to the kernel again
             self._at = (self._at + 1) % self._blocks
-        return at, packets
+        return size, packets
 
     def error(self) -> OSError | None:
         """Returns what has happened to the interface since the last call; None: nothing."""

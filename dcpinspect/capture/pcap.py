@@ -127,24 +127,27 @@ class Pcap:
                 ),
                 4,
             )
-            at = int(state[0])
+            record_start = int(state[0])
             link_type[done:count] = self.link_type
             if self.unread and self.unread[-1].link_type == self.link_type:
                 self.unread[-1].packets += count - done
             done = count
             if verdict == BEGIN:
-                self._begin(data[at : at + FILE_HEADER].tobytes())
-                state[:] = at + FILE_HEADER, 0
+                self._begin(data[record_start : record_start + FILE_HEADER].tobytes())
+                state[:] = record_start + FILE_HEADER, 0
                 continue
             if verdict != BAD:
-                need = size - at + 1
-                if verdict == CUT and final and at < size:
+                need = size - record_start + 1
+                if verdict == CUT and final and record_start < size:
                     problems.append(
-                        (at, f"the last record is cut short ({size - at} bytes of it are present)")
+                        (
+                            record_start,
+                            f"the last record is cut short ({size - record_start} bytes of it are present)",
+                        )
                     )
                 break
             if len(problems) < MAX_PROBLEMS:
-                problems.append((at, "garbage where a packet record should begin"))
+                problems.append((record_start, "garbage where a packet record should begin"))
             self._searching = True
             state[0] += 1
         self._last_s = int(state[1])
@@ -177,48 +180,50 @@ def walk_records(
 
     One step for each packet.
     """
-    at = state[0]
+    record = state[0]
     last = state[1]
     verdict = DONE
-    while at < size:
-        if at + header > size:
+    while record < size:
+        if record + header > size:
             verdict = CUT
             break
         if big:
             seconds, ticks, have, full = (
-                be32(data, at),
-                be32(data, at + 4),
-                be32(data, at + 8),
-                be32(data, at + 12),
+                be32(data, record),
+                be32(data, record + 4),
+                be32(data, record + 8),
+                be32(data, record + 12),
             )
         else:
             seconds, ticks, have, full = (
-                le32(data, at),
-                le32(data, at + 4),
-                le32(data, at + 8),
-                le32(data, at + 12),
+                le32(data, record),
+                le32(data, record + 4),
+                le32(data, record + 8),
+                le32(data, record + 12),
             )
         if lengths == 2 or (lengths == 1 and have > full):
             have, full = full, have
         if (
-            have == 0 and full == 0 and (le32(data, at) in _MAGICS or be32(data, at) in _MAGICS)
+            have == 0
+            and full == 0
+            and (le32(data, record) in _MAGICS or be32(data, record) in _MAGICS)
         ):  # it says 0 of the time zone
-            verdict = BEGIN if at + FILE_HEADER <= size else CUT
+            verdict = BEGIN if record + FILE_HEADER <= size else CUT
             break
         if have > limit or (have == 0 and full == 0 and seconds == 0):
             verdict = BAD
             break
-        if at + header + have > size:
+        if record + header + have > size:
             verdict = CUT
             break
-        offset[count] = at + header
+        offset[count] = record + header
         captured[count] = have
         wire[count] = max(have, full)
         time_ns[count] = seconds * 1_000_000_000 + ticks * tick_ns
         last = seconds
         count += 1
-        at += header + have
-    state[0] = at
+        record += header + have
+    state[0] = record
     state[1] = last
     return count * 4 + verdict
 
@@ -240,10 +245,10 @@ def find_record(
     Returns CUT if the bytes do not suffice to tell; then ``state[0]`` is where to continue. One
     step for each byte.
     """
-    at = state[0]
+    start = state[0]
     last = state[1]
     while True:
-        p = at
+        p = start
         links = 0
         while links < 2:
             if p + header > size:
@@ -276,13 +281,13 @@ def find_record(
                 break
             p += header + have
             links += 1
-        state[0] = at
+        state[0] = start
         if links == 2 or (links == 1 and final == 1 and p == size):
             return DONE
         if links >= 0:
             if final == 0:
                 return CUT
-            if at + header > size:
+            if start + header > size:
                 state[0] = size
                 return CUT
-        at += 1
+        start += 1

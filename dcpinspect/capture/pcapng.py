@@ -279,23 +279,23 @@ class PcapNg:
 
     def _section(self, data: ByteArray, size: int, state: IntArray) -> int:
         """Reads the section header at ``state[AT]`` and moves past it."""
-        at, block = int(state[AT]), data.data
+        start, block = int(state[AT]), data.data
         state[NEED] = 28
-        if at + SMALLEST > size:
+        if start + SMALLEST > size:
             return CUT
-        magic = bytes(block[at + 8 : at + 12])
+        magic = bytes(block[start + 8 : start + 12])
         big = magic == b"\x1a\x2b\x3c\x4d"
         if not big and magic != b"\x4d\x3c\x2b\x1a":
             return BAD
-        (length,) = struct.unpack_from(">I" if big else "<I", block, at + 4)
+        (length,) = struct.unpack_from(">I" if big else "<I", block, start + 4)
         if length < 28 or length % 4 or length > MAX_BLOCK:
             return BAD
         state[NEED] = length
-        if at + length > size:
+        if start + length > size:
             return CUT
         self.big = big
         if len(self.notes) < MOST_NOTES:
-            self.notes += comments_in(bytes(block[at + 24 : at + length - 4]), big=big)[
+            self.notes += comments_in(bytes(block[start + 24 : start + length - 4]), big=big)[
                 : MOST_NOTES - len(self.notes)
             ]
         self.interfaces = []
@@ -416,8 +416,8 @@ def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
     if not size:
         return []
     captured = int(packets.captured[index])
-    at = int(packets.offset[index]) + captured + -captured % 4
-    return comments_in(packets.data[at : at + abs(size)].tobytes(), big=size < 0)
+    offset = int(packets.offset[index]) + captured + -captured % 4
+    return comments_in(packets.data[offset : offset + abs(size)].tobytes(), big=size < 0)
 
 
 def comments_in(options: bytes, *, big: bool) -> list[bytes]:
@@ -429,13 +429,13 @@ def comments_in(options: bytes, *, big: bool) -> list[bytes]:
 
 def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
     """Yields (code, value) of the options of a block."""
-    at = 0
-    while at + 4 <= len(options):
-        code, length = struct.unpack_from(order + "HH", options, at)
+    offset = 0
+    while offset + 4 <= len(options):
+        code, length = struct.unpack_from(order + "HH", options, offset)
         if code == 0:
             return
-        yield code, options[at + 4 : at + 4 + length]
-        at += 4 + length + (-length) % 4
+        yield code, options[offset + 4 : offset + 4 + length]
+        offset += 4 + length + (-length) % 4
 
 
 def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArray) -> IntArray:
@@ -480,19 +480,19 @@ def whole_length(data: ByteArray, size: int, big: bool, state: IntArray) -> int:
     """Returns the length of the block at ``state[AT]``, or the negated reason why there is none
     that is whole.
     """
-    at = state[AT]
+    block = state[AT]
     state[NEED] = SMALLEST
-    if at + 8 > size:
+    if block + 8 > size:
         return -CUT
-    if word(data, at, big) == SECTION:  # a section has a byte order of its own
+    if word(data, block, big) == SECTION:  # a section has a byte order of its own
         return -OTHER
-    length = word(data, at + 4, big)
+    length = word(data, block + 4, big)
     if length < SMALLEST or length & 3 or length > MAX_BLOCK:
         return -BAD
     state[NEED] = length
-    if at + length > size:
+    if block + length > size:
         return -CUT
-    return length if word(data, at + length - 4, big) == length else -BAD
+    return length if word(data, block + length - 4, big) == length else -BAD
 
 
 @inline
@@ -521,19 +521,19 @@ def take_packet(
     """Writes the packet of a block, enhanced or old; returns False if the block contradicts
     itself.
     """
-    at, count = state[AT], state[PACKETS]
+    block, count = state[AT], state[PACKETS]
     if length < 32:
         return False
-    interface, have = word(data, at + 8, big), word(data, at + 20, big)
-    if word(data, at, big) == OLD_PACKET:  # two 16-bit numbers: interface, drops
+    interface, have = word(data, block + 8, big), word(data, block + 20, big)
+    if word(data, block, big) == OLD_PACKET:  # two 16-bit numbers: interface, drops
         interface = interface >> 16 if big else interface & 0xFFFF
     if interface >= state[INTERFACES] or have > length - 32 or have > state[LIMIT]:
         return False
-    columns[OFFSET, count] = at + 28
+    columns[OFFSET, count] = block + 28
     columns[CAPTURED, count] = have
-    columns[WIRE, count] = max(have, word(data, at + 24, big))
-    columns[HIGH, count] = word(data, at + 12, big)
-    columns[LOW, count] = word(data, at + 16, big)
+    columns[WIRE, count] = max(have, word(data, block + 24, big))
+    columns[HIGH, count] = word(data, block + 12, big)
+    columns[LOW, count] = word(data, block + 16, big)
     columns[NUMBER, count] = interface
     columns[OPTIONS, count] = max(0, length - 32 - ((have + 3) & ~3))
     state[PACKETS] += 1
@@ -547,12 +547,12 @@ def take_simple(
     """Writes the packet of a simple block, which has no time; returns False if the block
     contradicts itself.
     """
-    at, count = state[AT], state[PACKETS]
+    block, count = state[AT], state[PACKETS]
     if length < 16 or state[INTERFACES] == 0:
         return False
-    full = word(data, at + 8, big)
+    full = word(data, block + 8, big)
     have = min(full, length - 16)
-    columns[OFFSET, count] = at + 12
+    columns[OFFSET, count] = block + 12
     columns[CAPTURED, count] = min(have, state[SNAPLEN]) if state[SNAPLEN] != 0 else have
     columns[WIRE, count] = full
     columns[HIGH, count] = -1
@@ -572,10 +572,10 @@ def walk_blocks(data: ByteArray, size: int, big: bool, columns: IntArray, state:
     """
     state[PACKETS] = state[ASIDES] = 0
     while state[AT] < size:
-        at, length = state[AT], whole_length(data, size, big, state)
+        block, length = state[AT], whole_length(data, size, big, state)
         if length < 0:
             return -length
-        kind, is_understood = word(data, at, big), True
+        kind, is_understood = word(data, block, big), True
         if kind in (ENHANCED_PACKET, OLD_PACKET):
             is_understood = take_packet(data, length, big, columns, state)
         elif kind == SIMPLE_PACKET:
@@ -583,13 +583,13 @@ def walk_blocks(data: ByteArray, size: int, big: bool, columns: IntArray, state:
         elif kind == INTERFACE and length < 20:
             return BAD
         elif kind == INTERFACE and state[INTERFACES] < MOST_INTERFACES:
-            begin_interface(word(data, at + 12, big), state)
-            set_aside(at, columns, state)
+            begin_interface(word(data, block + 12, big), state)
+            set_aside(block, columns, state)
         elif kind == SECRETS or (
-            kind == STATISTICS and length >= 24 and word(data, at + 8, big) < state[INTERFACES]
+            kind == STATISTICS and length >= 24 and word(data, block + 8, big) < state[INTERFACES]
         ):
-            set_aside(at, columns, state)
+            set_aside(block, columns, state)
         if not is_understood:
-            set_aside(~at, columns, state)
+            set_aside(~block, columns, state)
         state[AT] += length
     return DONE

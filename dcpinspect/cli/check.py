@@ -70,7 +70,7 @@ def print_rules(is_asked: bool) -> None:
         raise typer.Exit
 
 
-class Result(Choices):
+class CheckOutput(Choices):
     """What is shown of findings, where, in which format, and what makes the exit status 1."""
 
     title = "The output"
@@ -153,7 +153,7 @@ def check(
     context: typer.Context,
     conditions: FindingConditions,
     times: options.Times,
-    result: Result,
+    result: CheckOutput,
     redaction: options.Redaction,
     packets: EvidencePackets,
     input_: options.Input,
@@ -221,7 +221,7 @@ class _Asked:
     rules: Sequence[str]
     lint: bool
     choice: Choosing
-    result: Result
+    result: CheckOutput
     format: Format
     columns: list[str] | None
     redactor: Redactor | None

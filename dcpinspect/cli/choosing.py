@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dcpinspect.tables.filter import Filter
     from dcpinspect.tables.times import TimeSpan
 
-Key = tuple[str, str | None, str, int | None]
+BaselineKey = tuple[str, str | None, str, int | None]
 """Rule, cause, name of the client, vbucket: what a case has in common with the same problem in
 another capture.
 """
@@ -44,7 +44,7 @@ class Choosing:
     span: TimeSpan | None = None
     time: Within | None = None
     """The bounds of ``span``, once the capture is known."""
-    known: Mapping[Key, int] = field(default_factory=dict)
+    known: Mapping[BaselineKey, int] = field(default_factory=dict)
     """How bad each case was in the baseline: the place of its severity, the worst first."""
 
     @property
@@ -207,7 +207,7 @@ def _are_among(numbers: Collection[int], ranges: Sequence[range]) -> bool:
     )
 
 
-def _keys(case: Finding) -> list[Key]:
+def _keys(case: Finding) -> list[BaselineKey]:
     name = name_of(case.clients[0]) if case.clients else ""
     return [(case.rule, case.cause, name, vbucket) for vbucket in case.vbuckets or (None,)]
 
@@ -217,7 +217,7 @@ def name_of(client: str) -> str:
     return client.partition(" ")[2]
 
 
-def _known(path: str) -> dict[Key, int]:
+def _known(path: str) -> dict[BaselineKey, int]:
     """Reads the cases of an earlier ``check --format json`` or ``ndjson``. Raises UsageError."""
     import orjson
 
@@ -228,7 +228,7 @@ def _known(path: str) -> dict[Key, int]:
             text = file.read()
     except OSError as error:
         raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
-    baseline: dict[Key, int] = {
+    baseline: dict[BaselineKey, int] = {
         ("", None, "", None): 0
     }  # an empty baseline counts as a baseline, too
     try:

@@ -71,7 +71,7 @@ def mcp(
     except ImportError:
         raise UsageError("mcp needs the package mcp; install dcpinspect[mcp]") from None
     from dcpinspect.api import Recording
-    from dcpinspect.transport.tls.keylog import chosen as keys
+    from dcpinspect.transport.tls.keylog import command_secrets as keys
 
     if show_data and redact_salt is not None:
         raise UsageError(

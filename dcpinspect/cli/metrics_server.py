@@ -27,7 +27,7 @@ from dcpinspect.text import escape
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from dcpinspect.output.exposition import Family, Metrics, Snapshot, Source, Value
+    from dcpinspect.output.exposition import Family, MeasuredReading, Metrics, Snapshot, Value
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.messages import MessageBatch
 
@@ -83,7 +83,7 @@ class Exporter:
             self.look()
             yield batch
 
-    def serve(self, source: Source) -> Metrics:
+    def serve(self, source: MeasuredReading) -> Metrics:
         """Serves the numbers of ``source`` from now on; ``look`` makes them."""
         from dcpinspect.output.exposition import Metrics  # deferred: NumPy
 

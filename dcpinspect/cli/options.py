@@ -64,7 +64,7 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
     """Applies ``--keylog``. Raises UsageError, CaptureError."""
     from dcpinspect.transport.tls.keylog import (
         MOST_CONNECTIONS,
-        chosen,
+        command_secrets,
     )  # deferred: few commands need secrets
 
     paths = []
@@ -72,7 +72,7 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
         if name == "env" and not os.environ.get("SSLKEYLOGFILE"):
             raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
-    keys = chosen.choose(paths)
+    keys = command_secrets.choose(paths)
     for damaged in keys.damage:
         complain(
             f"{escape(damaged.path)}, line {damaged.line}: is no line of a key log; the others "
@@ -88,17 +88,17 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
 
 def choose_search(trials: int | None) -> int | None:
     """Applies ``--tls-search``."""
-    from dcpinspect.transport.tls.keylog import SEARCH, chosen  # deferred, as above
+    from dcpinspect.transport.tls.keylog import SEARCH, command_secrets  # deferred, as above
 
-    chosen.search = SEARCH if trials is None else trials
+    command_secrets.search = SEARCH if trials is None else trials
     return trials
 
 
 def choose_copies(copies: bool) -> bool:
     """Applies ``--copies``."""
-    from dcpinspect.streams.tcp_facts import chosen  # deferred, as above
+    from dcpinspect.streams.tcp_facts import command_counting  # deferred, as above
 
-    chosen.copies = copies
+    command_counting.copies = copies
     return copies
 
 
@@ -130,9 +130,9 @@ OutputFile = Annotated[
 
 def choose_max_bytes(room: int | None) -> int | None:
     """Applies ``--max-bytes``."""
-    from dcpinspect.output.export.bounded import chosen  # deferred, as above
+    from dcpinspect.output.export.bounded import command_bound  # deferred, as above
 
-    chosen.set(room)
+    command_bound.set(room)
     return room
 
 
@@ -175,7 +175,7 @@ def filter_option(
     return typer.Option("--filter", metavar="SQL", autocompletion=complete, help=help_text)
 
 
-Filter = Annotated[
+FilterOption = Annotated[
     str | None,
     filter_option("messages", "vbucket in (1, 5) and by_seqno > 100", completion.message_filters),
 ]
@@ -338,9 +338,9 @@ class Decryption(Choices):
         Spark read it, too.
         """
         from dcpinspect.spark.secrets import secrets_at
-        from dcpinspect.transport.tls.keylog import chosen
+        from dcpinspect.transport.tls.keylog import command_secrets
 
-        return secrets_at(chosen.names, chosen.search, "--keylog")
+        return secrets_at(command_secrets.names, command_secrets.search, "--keylog")
 
 
 class Ports(Choices):
@@ -499,7 +499,7 @@ class Conditions(Choices):
             help="Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa.",
         ),
     ] = None
-    filter_: Filter = None
+    filter_: FilterOption = None
     times: Times = Times()
 
     def selection(

@@ -39,10 +39,8 @@ def opened(
     """Yields what ``_opened`` does, and says at the end what ``--max-bytes`` left out."""
     with _opened(path, format_, captures, others) as target:
         yield target
-    if bounded.chosen.left_out:
-        more = (
-            f"{bounded.chosen.left_out:,} more record{'' if bounded.chosen.left_out == 1 else 's'}"
-        )
+    if bounded.command_bound.left_out:
+        more = f"{bounded.command_bound.left_out:,} more record{'' if bounded.command_bound.left_out == 1 else 's'}"
         complain(f"{more} left out; ask for fewer rows or columns, or give a greater --max-bytes")
 
 
@@ -87,12 +85,12 @@ def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str
     if target is None:
         return
     from dcpinspect.transport.tls.keylog import (
-        chosen,
+        command_secrets,
     )  # deferred: a command that writes has loaded the decoder
 
     for role, names in (
         ("capture", captures),
-        ("key log", chosen.paths),
+        ("key log", command_secrets.paths),
         ("config file", [config_path()[0]]),
         ("file", others),
     ):

@@ -68,13 +68,13 @@ def run(
     from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.tasks import spark_tasks
 
-    wanted, settings = tables.wanted(captures, fails=on_error is OnError.FAIL), spark.settings()
+    selection, settings = tables.wanted(captures, fails=on_error is OnError.FAIL), spark.settings()
     with (
         interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"),
         Steps() as steps,
     ):
         summary = run_pipeline(
-            wanted, partial(spark_tasks, spark.master, settings, steps.show, complain)
+            selection, partial(spark_tasks, spark.master, settings, steps.show, complain)
         )
     print_summary(summary, as_json=json)
     complain_of(summary)
@@ -101,7 +101,7 @@ def check(
     context: typer.Context,
     out: Out,
     conditions: FindingConditions,
-    result: checking.Result,
+    result: checking.CheckOutput,
     decryption: options.Decryption,
     salt_file: options.SaltFile = None,
 ) -> int:
@@ -123,53 +123,54 @@ def check(
             f"{escape(out)}: was made with --keylog; without it, streams inside TLS are not "
             "compared with each other"
         )
-    whole = compared(manifest, secrets, few=True).merged
-    columns = result.names(format_, with_files=len(whole.files) > 1)
-    assert whole.checker is not None
-    checker = whole.checker.only(rules)
-    found = choice.of(
-        checker.findings(whole.links, whole.coverage, is_wanted=choice.wants), whole.files
+    comparison = compared(manifest, secrets, few=True).merged
+    columns = result.names(format_, with_files=len(comparison.files) > 1)
+    assert comparison.checker is not None
+    checker = comparison.checker.only(rules)
+    findings = choice.of(
+        checker.findings(comparison.links, comparison.coverage, is_wanted=choice.wants),
+        comparison.files,
     )
-    has_messages = any(part.rows for part in manifest.parts)
-    lacking = "" if found else checking.lacks(choice, whole, whole.links)
+    has_messages = any(part_of_plan.rows for part_of_plan in manifest.parts)
+    lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
     is_checked = has_messages and not lacking
     with opened(result.output, format_, [capture.unit.path for capture in manifest.units]) as file:
         report = checking.report_of(
             checking.Checked(
-                found,
+                findings,
                 rules,
-                whole.files,
-                whole.links,
-                whole,
+                comparison.files,
+                comparison.links,
+                comparison,
                 damage(manifest),
                 is_checked=is_checked,
             ),
             choice,
-            verdicts=checker.verdicts(whole.links) if conditions.rules.lint else None,
+            verdicts=checker.verdicts(comparison.links) if conditions.rules.lint else None,
             effects=result.effects,
             width=file.width() or columns_asked(),
         )
         checking.write_report(file, format_, report, columns, guard=result.csv_guard)
     if not is_checked:
         if has_messages:
-            why = f"{lacking}; 'dcpinspect pipeline info' lists the clients"
+            reason = f"{lacking}; 'dcpinspect pipeline info' lists the clients"
         elif set(states(manifest)) == {"expired"}:
-            why = f"all captures of {escape(out)} are expired; run the pipeline with newer ones"
+            reason = f"all captures of {escape(out)} are expired; run the pipeline with newer ones"
         else:
-            why = (
+            reason = (
                 f"{escape(out)} has captures without messages; run the pipeline into a new "
                 "directory with --port auto"
             )
-        complain(f"{UNCHECKED}: {why}")
+        complain(f"{UNCHECKED}: {reason}")
         return CaptureError.exit_status
-    if result.fails(found):
+    if result.fails(findings):
         return checking.FOUND
     return DamagedCapture.exit_status if {"bad", "damaged"}.intersection(states(manifest)) else 0
 
 
 def report(
     out: Out,
-    result: reporting.Result,
+    result: reporting.ReportOutput,
     salt_file: options.SaltFile = None,
 ) -> int:
     """Write what was found in all captures of a pipeline as one file: a page for any browser, or
@@ -194,9 +195,9 @@ def info(out: Out, json: Json = False) -> int:
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.pipeline_info import pipeline_info
 
-    found = pipeline_info(Manifest.newest(out))
+    description = pipeline_info(Manifest.newest(out))
     if json:
-        _put_json(found)
+        _put_json(description)
     else:
-        put_folded(info_lines(found))
+        put_folded(info_lines(description))
     return 0

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     """The schema of a result, and its record batches."""
     Saved = Mapping[str, FilterSource] | None
 
-Filter = Annotated[
+PipelineFilter = Annotated[
     str | None,
     typer.Option(
         "--filter",
@@ -56,7 +56,7 @@ def sql(
     ],
     result: options.Output,
     spark: options.SparkSession,
-    filter_: Filter = None,
+    filter_: PipelineFilter = None,
     engine: Annotated[
         Engine | None,
         typer.Option(

@@ -42,7 +42,7 @@ WHOLE_OPTIONS = ("verbose", "hex_grid", "time", "fields", "values")
 """Options for showing whole messages."""
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Where ``show`` gets its messages from."""
 
     captures: Sequence[str]
@@ -171,7 +171,7 @@ class Order(Choices):
         bool, typer.Option("--reverse", help="For --sort, put the greatest first.")
     ] = False
 
-    def is_sorted(self, context: typer.Context, source: Source) -> bool:
+    def is_sorted(self, context: typer.Context, source: MessageSource) -> bool:
         """Whether messages are sorted. Raises UsageError if they cannot be."""
         from dcpinspect.tables.schema import column_name, is_ordered
 
@@ -229,7 +229,7 @@ class MessageChoices(Choices):
 class _Messages:
     """The messages that ``show`` prints, and how."""
 
-    source: Source
+    source: MessageSource
     selection: Selection
     order: Order
     format: TableFormat
@@ -243,7 +243,7 @@ class _Messages:
 
 def show(
     context: typer.Context,
-    source: Source,
+    source: MessageSource,
     choices: MessageChoices,
     packets: Packets = Packets(),  # noqa: B008 - no packets
 ) -> int:

@@ -26,7 +26,7 @@ class FormatName(StrEnum):
     MD = "md"
 
 
-class Result(Choices):
+class ReportOutput(Choices):
     """Where a report goes, and in which format."""
 
     title = "The output"
@@ -69,7 +69,7 @@ class Result(Choices):
 
 def report(
     captures: options.Captures,
-    result: Result,
+    result: ReportOutput,
     redaction: options.Redaction,
     input_: options.Input,
 ) -> int:

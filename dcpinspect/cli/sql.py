@@ -60,12 +60,12 @@ def sql(
     span = times.span(paths)
 
     from dcpinspect.reading.query import (
-        Captures,
+        QueriedCaptures,
         Query,
     )  # deferred: DuckDB and the decoder, which --help and completion do not need
 
     with (
-        Captures(paths, **port_choice, redactor=redactor, span=span) as captures,
+        QueriedCaptures(paths, **port_choice, redactor=redactor, span=span) as captures,
         Query(text, captures) as query,
         interrupts.ending(captures.source),
         opened(result.output, format_, paths) as target,

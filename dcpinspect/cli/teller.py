@@ -46,7 +46,7 @@ HOUR_NS = 3_600_000_000_000
 LEVELS = {"error": "<3>", "warning": "<4>", "note": "<5>"}
 """Severity of a line in the form of the journal, see sd-daemon(3)."""
 
-Kind = tuple[str, str | None, str, str]
+CaseKind = tuple[str, str | None, str, str]
 """Rule, cause, severity, client."""
 MOST_KINDS = 10_000
 """Number of kinds that are remembered although they were not told for an hour."""
@@ -217,7 +217,7 @@ class Teller:
 
         The outer key says whether the check assumed that nothing more comes.
         """
-        self._kinds: dict[Kind, _Lines] = {}
+        self._kinds: dict[CaseKind, _Lines] = {}
         self.counts: Counter[str] = Counter()
         """Number of told findings, by severity."""
         self.is_over = False
@@ -453,7 +453,7 @@ def _bucket(scene: Scene, connection: int) -> str | None:
     return session.bucket if session is not None else None
 
 
-def _kind(case: Finding) -> Kind:
+def _kind(case: Finding) -> CaseKind:
     client = case.clients[0] if case.clients else ""
     if client.endswith("?"):
         client = client.partition(" ")[0]  # the rest is the number of its connection

@@ -118,15 +118,15 @@ def timeline(
                     reading, _why_nothing(reading, vbucket, connection, filter_, bounds)
                 )
             if format_ is JSON:
-                from dcpinspect.output.export.bounded import chosen, fitted
+                from dcpinspect.output.export.bounded import command_bound, fitted
                 from dcpinspect.output.export.json_table import plain_json
 
                 history_record = history.to_dict()
                 target.put(
                     plain_json(
                         history_record
-                        if chosen.room is None
-                        else fitted(history_record, chosen.room)
+                        if command_bound.room is None
+                        else fitted(history_record, command_bound.room)
                     )
                     + b"\n"
                 )

@@ -156,7 +156,7 @@ def tui(
             "--follow", help="Also read what another program still writes to the capture."
         ),
     ] = False,
-    filter_: options.Filter = None,
+    filter_: options.FilterOption = None,
     beside: Annotated[
         str | None,
         typer.Option(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dcpinspect.capture.around import Around
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
-    from dcpinspect.cli.read import Source
+    from dcpinspect.cli.read import MessageSource
     from dcpinspect.reading.reading import Reading
 
 
@@ -281,7 +281,7 @@ def _watch(watcher: Watcher, reading: Reading, exporter: Exporter | None, *, pau
 
 def _source(
     context: typer.Context, captures: Sequence[str], follow: str | None, capturing: Capturing
-) -> Source:
+) -> MessageSource:
     """Returns what to watch. Raises UsageError."""
     sources = [
         *(["-i"] if capturing.interface else []),

@@ -79,9 +79,9 @@ class AnswerTimes:
 
     def of(self, connection: int, direction: int) -> tuple[IntArray, IntArray]:
         """Returns (stream offset, nanoseconds) of each answer in one direction of a connection."""
-        found = np.concatenate([np.empty((4, 0), np.int64), *self._parts], axis=1)
-        mine = (found[0] == connection) & (found[1] == direction)
-        return found[2][mine], found[3][mine]
+        answers = np.concatenate([np.empty((4, 0), np.int64), *self._parts], axis=1)
+        is_own = (answers[0] == connection) & (answers[1] == direction)
+        return answers[2][is_own], answers[3][is_own]
 
 
 class ComparisonSide:
@@ -133,7 +133,7 @@ class ComparisonSide:
             link
             for link in links
             if link.number not in self._copies
-            and (not ranges or any(link.number in one for one in ranges))
+            and (not ranges or any(link.number in numbers for numbers in ranges))
         ]
 
     @property
@@ -155,9 +155,9 @@ class ComparisonSide:
                 )
         ranges = wanted.connections
         self._copies = [
-            one
-            for one in self.tracker.left_out(self.reading.links)
-            if not any(one in asked for asked in ranges)
+            number
+            for number in self.tracker.left_out(self.reading.links)
+            if not any(number in numbers for numbers in ranges)
         ]
         self.tracker.counts_copies = (
             True  # tables here have all streams, under the numbers that events have
@@ -206,9 +206,12 @@ class ComparisonSide:
                 "shows": pa.array(shows[stream]),
             }
             more["vbucket"] = pa.array(self.places[stream], pa.uint32())
-            kept = [name for name in batch.schema.names if name not in ("key_text", "vbucket")]
+            kept_names = [
+                name for name in batch.schema.names if name not in ("key_text", "vbucket")
+            ]
             yield pa.RecordBatch.from_arrays(
-                [*(batch.column(name) for name in kept), *more.values()], names=[*kept, *more]
+                [*(batch.column(name) for name in kept_names), *more.values()],
+                names=[*kept_names, *more],
             )
 
     def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
@@ -232,10 +235,14 @@ class ComparisonSide:
 
     def branch_table(self, logs: Sequence[Log]) -> Any:
         """Returns the branches of every stream that may have events."""
-        known = self._may_deliver()
-        rows = [one for one in branches(self.places, dict(enumerate(logs))) if known[one.stream]]
+        may_deliver = self._may_deliver()
+        rows = [
+            branch
+            for branch in branches(self.places, dict(enumerate(logs)))
+            if may_deliver[branch.stream]
+        ]
         kinds = (pa.int32(), pa.uint32(), pa.uint64(), pa.uint64(), pa.uint64())
-        columns = [[one[place] for one in rows] for place in range(len(kinds))]
+        columns = [[branch[column_index] for branch in rows] for column_index in range(len(kinds))]
         return pa.table(
             [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)],
             names=list(Branch._fields),
@@ -246,7 +253,7 @@ class ComparisonSide:
         refuse them.
         """
         streams = self.streams
-        found: BoolArray = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(
+        may_deliver: BoolArray = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(
             streams.connection, list(self._copies)
         )
         for column, ranges in (
@@ -254,8 +261,8 @@ class ComparisonSide:
             (streams.vbucket, self._wanted.vbuckets),
         ):
             if ranges:
-                found = found & within(column, ranges)
-        return found
+                may_deliver = may_deliver & within(column, ranges)
+        return may_deliver
 
     def stream_table(self) -> Any:
         """Returns every stream: up to where it accounts for its seqnos, how it ended, and what it
@@ -267,11 +274,11 @@ class ComparisonSide:
         losses = connections.losses.array[
             streams.connection, np.maximum(connections.producer[streams.connection], 0)
         ]
-        asked = streams.request.form > 0
+        is_asked = streams.request.form > 0
         has_seqno = streams.seen > 0
         first, last = unbiased(streams.first), unbiased(streams.last)
         begin = np.where(
-            asked, unbiased(streams.request.start), np.where(has_seqno, first - (first > 0), 0)
+            is_asked, unbiased(streams.request.start), np.where(has_seqno, first - (first > 0), 0)
         )
         reached = np.where(
             streams.has_position != 0, unbiased(streams.position), np.where(has_seqno, last, begin)
@@ -281,27 +288,34 @@ class ComparisonSide:
             "stream": pa.array(np.arange(len(streams)), pa.int32()),
             "vbucket": pa.array(self.places, pa.uint32()),
             "connection": pa.array(streams.connection, pa.int32()),
-            "is_asked": pa.array(asked),
+            "is_asked": pa.array(is_asked),
             "began": pa.array(begin, pa.uint64()),
             "reached": pa.array(np.maximum(begin, reached), pa.uint64()),
-            "asked_end": pa.array(unbiased(streams.request.end), pa.uint64(), mask=~asked),
+            "asked_end": pa.array(unbiased(streams.request.end), pa.uint64(), mask=~is_asked),
             "is_lost": pa.array(ends.is_lost | (losses != streams.position_losses)),
             "has_ended": pa.array((streams.finished.row > 0) | ends.is_closed),
             "open_row": pa.array(streams.opened.row),
             "collections": pa.array(
                 [
-                    None if one.collections is None else sorted(one.collections - EVERYTHING)
-                    for one in asks
+                    None
+                    if subscription.collections is None
+                    else sorted(subscription.collections - EVERYTHING)
+                    for subscription in asks
                 ],
                 pa.list_(pa.int64()),
             ),
             "has_all": pa.array(
-                [one.collections is not None and one.collections >= EVERYTHING for one in asks],
+                [
+                    subscription.collections is not None and subscription.collections >= EVERYTHING
+                    for subscription in asks
+                ],
                 pa.bool_(),
             ),
-            "system_events": pa.array([one.system_events for one in asks], pa.bool_()),
-            "prepares": pa.array([one.prepares for one in asks], pa.bool_()),
-            "deletions": pa.array([one.deletions for one in asks], pa.bool_()),
+            "system_events": pa.array(
+                [subscription.system_events for subscription in asks], pa.bool_()
+            ),
+            "prepares": pa.array([subscription.prepares for subscription in asks], pa.bool_()),
+            "deletions": pa.array([subscription.deletions for subscription in asks], pa.bool_()),
             "asks": pa.array(self._requests(), pa.string()),
         }
         return pa.table(columns).filter(pa.array(self._may_deliver()))
@@ -314,18 +328,20 @@ class ComparisonSide:
 
     def _subscription(self, stream: int) -> Subscription:
         row, conversation = self.streams[stream], self.tracker.conversation
-        of = self.tracker.state.connections[int(row.connection)]
-        is_whole = bool(of.is_known) and not of.losses[0] and not of.losses[1]
+        connection = self.tracker.state.connections[int(row.connection)]
+        is_whole = (
+            bool(connection.is_known) and not connection.losses[0] and not connection.losses[1]
+        )
         filter_ = conversation.filters[row.request.filter] if row.request.filter >= 0 else None
-        asked = bool(row.request.form > 0 and row.request.filter != CUT_VALUE)
-        return subscription(self._session(stream), filter_, is_asked=asked, is_whole=is_whole)
+        is_asked = bool(row.request.form > 0 and row.request.filter != CUT_VALUE)
+        return subscription(self._session(stream), filter_, is_asked=is_asked, is_whole=is_whole)
 
     def _requests(self) -> list[str | None]:
         """Returns what each request asks for besides seqnos, in words; None if the request, or the
         open, was not captured.
         """
         values: Mapping[int, Any] = dict(enumerate(self.tracker.conversation.filters))
-        found: list[str | None] = []
+        texts: list[str | None] = []
         for number, (form, filter_) in enumerate(
             zip(
                 self.streams.request.form.tolist(),
@@ -335,7 +351,7 @@ class ComparisonSide:
         ):
             flags = self._session(number).open_flags
             if not form or filter_ == CUT_VALUE or flags is None:
-                found.append(None)
+                texts.append(None)
                 continue
             value = values.get(filter_) or {}
             named = [
@@ -346,25 +362,23 @@ class ComparisonSide:
                 for name in _FILTERS
                 if name in value
             ]
-            found.append(
+            texts.append(
                 f"{'; '.join(named) or 'all collections'} (opened with "
                 f"{', '.join(bit_names(OPEN_FLAGS, flags)) or 'no flags'})"
             )
-        return found
+        return texts
 
     def _shows(self) -> npt.NDArray[np.int32]:
         """Returns a number for the form in which each stream is shown values; -1 if it is not
         known.
         """
-        found = np.full(max(1, len(self.streams)), -1, dtype=np.int32)
+        forms = np.full(max(1, len(self.streams)), -1, dtype=np.int32)
         for number in range(len(self.streams)):
             session = self._session(number)
             if session.open_flags is not None and session.features is not None:
-                bits = sum(
-                    1 << place for place, name in enumerate(_SHOWS) if name in session.features
-                )
-                found[number] = (session.open_flags & AS_STORED) | bits << 16
-        return found
+                bits = sum(1 << bit for bit, name in enumerate(_SHOWS) if name in session.features)
+                forms[number] = (session.open_flags & AS_STORED) | bits << 16
+        return forms
 
     def gap_table(self) -> Any:
         """Returns every gap, with its cause."""

@@ -253,17 +253,22 @@ class Clients:
         """Returns which of the streams that ended, or were refused, the client was granted
         again.
         """
-        those = [
+        turns_granted = [
             turn
             for turn in turns.all
             if turn.reaction_ns is not None and turn.granted >= 0 and not turn.is_rollback
         ]
-        vbuckets = self._context.streams.vbucket[[turn.stream for turn in those]].astype(np.int64)
+        vbuckets = self._context.streams.vbucket[[turn.stream for turn in turns_granted]].astype(
+            np.int64
+        )
         servers = self.servers.of[
-            self._context.streams.connection[[turn.granted for turn in those]]
+            self._context.streams.connection[[turn.granted for turn in turns_granted]]
         ]
         return Reopened(
-            those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers
+            turns_granted,
+            vbuckets,
+            np.array([turn.reaction_ns for turn in turns_granted], dtype=np.int64),
+            servers,
         )
 
     def has_moved(self, turn: Turn) -> bool:
@@ -341,12 +346,14 @@ class Clients:
             self._of_name[client],
         )
         buckets = {self._context.session(number).bucket for number in own_connections} - {None}
-        those = [
+        link_numbers = [
             number
             for number, item in sessions.items()
             if number in links and (number in own_connections or item.bucket in buckets)
         ]
-        listings = [(number, listing) for number in those for listing in sessions[number].listings]
+        listings = [
+            (number, listing) for number in link_numbers for listing in sessions[number].listings
+        ]
         moves: dict[int, tuple[int, str]] = {}
         for number, (nodes, nodes_listing) in sorted(listings, key=lambda item: item[1].at.time_ns):
             server = links[number].server

@@ -85,10 +85,10 @@ class Clocks(Watcher):
             is_ahead & ~is_impossible,
         )
         connection = batch.connection[rows]
-        some = is_recent | is_ahead
-        numbers, connection_index = np.unique(connection[some], return_inverse=True)
+        is_shown = is_recent | is_ahead
+        numbers, connection_index = np.unique(connection[is_shown], return_inverse=True)
         more = (
-            np.bincount(connection_index, is_chosen[some]).astype(np.int64).tolist()
+            np.bincount(connection_index, is_chosen[is_shown]).astype(np.int64).tolist()
             for is_chosen in (is_recent, is_ahead)
         )
         for number, *counts in zip(numbers.tolist(), *more, strict=True):

@@ -142,7 +142,7 @@ RULES = (
             "one answer time; after a hole"
         ),
         _WIRE_BYTES,
-        tuple(w.WAYS[way] for way in w.OVER),
+        tuple(w.WAYS[excess] for excess in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
         needs=("flow",),
         whose="consumer",

@@ -102,7 +102,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause
     )
     missing = groupby(sorted(unexplained.missing, key=_between), key=_between)
-    yield from (_missing(context, list(ones), with_keys=finished.with_keys) for _, ones in missing)
+    yield from (
+        _missing(context, list(alike), with_keys=finished.with_keys) for _, alike in missing
+    )
 
 
 def _between(missing_event: Missing) -> tuple[int, int]:

@@ -69,13 +69,13 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
         return None
     other_vbuckets = logs.vbuckets_of(uuid)
     if other_vbuckets:
-        which = (
+        owners = (
             f"vbucket {other_vbuckets[0]}"
             if len(other_vbuckets) == 1
             else f"{len(other_vbuckets)} other vbuckets"
         )
         return WrongPosition(
-            OTHER_VBUCKET, f"it is the uuid of {which}", "they are uuids of other vbuckets"
+            OTHER_VBUCKET, f"it is the uuid of {owners}", "they are uuids of other vbuckets"
         )
     sent, request_place = context.sent(number), (int(row.opened.time), int(row.opened.row))
     before = sent.place(*request_place, side="left")

@@ -176,7 +176,7 @@ def _not_taken_up(
         return  # nobody knows how long the client waits before it asks again
     slowest = duration(int(reopened.reaction_ns[again].max(initial=0)) / 1e9)
     were = "others were" if len(again) > 1 else "other was"
-    those = f"{len(again)} {were}, in {slowest} or less" if len(again) else "others go on"
+    comparison = f"{len(again)} {were}, in {slowest} or less" if len(again) else "others go on"
     first = [
         context.request(reopened.turns[turn_number].next) for turn_number in again[:1].tolist()
     ]
@@ -184,7 +184,7 @@ def _not_taken_up(
         yield _given_up(
             context,
             turn.stream,
-            f"{f'at {node}' if node else 'again'} in {duration(waited / 1e9)} ({those})",
+            f"{f'at {node}' if node else 'again'} in {duration(waited / 1e9)} ({comparison})",
             first,
             node,
         )
@@ -192,7 +192,7 @@ def _not_taken_up(
     name, last = w.END_REASONS[int(row.reason)], reached(row)
     evidence = (context.place(row, row.finished), context.request(turn.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
-    stream_numbers, message = [turn.stream], f'ended "{name}", never reopened ({those})'
+    stream_numbers, message = [turn.stream], f'ended "{name}", never reopened ({comparison})'
     yield occurrence(
         context,
         turn.stream,

@@ -233,7 +233,7 @@ def _array_of(name: str, dimensions: int) -> Any:
                 builder,
                 kind,
                 arguments[0],
-                [builder.extract_value(arguments[1], at) for at in range(dimensions)],
+                [builder.extract_value(arguments[1], dimension) for dimension in range(dimensions)],
             )
 
         return kind(address, shape), code

@@ -204,9 +204,9 @@ def parse_signature(
     its ``Tables``. Raises ``ValueError`` for anything else.
     """
     match = re.fullmatch(r"(int64|void)\((.*)\)", text)
-    parameters, at = [], 0
-    while match and at < len(match[2]):
-        parameter_match = _PARAMETER.match(match[2], at)
+    parameters, offset = [], 0
+    while match and offset < len(match[2]):
+        parameter_match = _PARAMETER.match(match[2], offset)
         if parameter_match is None:
             match = None
             break
@@ -217,11 +217,11 @@ def parse_signature(
                 match = None
                 break
             parameters.append(Parameter(name, 0, is_read_only=False, tables=tables))
-            at = parameter_match.end()
+            offset = parameter_match.end()
             continue
         dimensions = brackets.count(":,") + 1 if brackets else int(name == "octets")
         parameters.append(Parameter(TYPES.get(name, name), dimensions, name == "octets"))
-        at = parameter_match.end()
+        offset = parameter_match.end()
     if match is None:
         msg = f"{text!r} is no signature of a kernel"
         raise ValueError(msg)

@@ -11,7 +11,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.copies import Copies
-from dcpinspect.streams.tcp_facts import chosen
+from dcpinspect.streams.tcp_facts import command_counting
 from dcpinspect.tables.messages import MessageBatch
 
 
@@ -40,7 +40,7 @@ def count_once(
     for batch in batches:
         samples.feed(batch)
         counter.feed(batch.redacted(redactor), rows_of(batch))
-    copies = () if chosen.copies else samples.among(reading.links).keys()
+    copies = () if command_counting.copies else samples.among(reading.links).keys()
     if not copies or reading.capture.size is None or not reading.is_through:
         return counter, copies
     counter = new_counter()

@@ -83,7 +83,7 @@ was said. UNKNOWN: those that nobody named.
 STUCK = ("never-answered", "starved-by-flow-control", "behind")
 """Verdicts of streams on open connections on which nothing moves, although something should."""
 
-Kind = Literal["gauge", "counter", "histogram"]
+MetricType = Literal["gauge", "counter", "histogram"]
 PAIR = ("client", "bucket")
 
 
@@ -92,7 +92,7 @@ class Family:
     """A family of samples: one metric."""
 
     name: str
-    kind: Kind
+    kind: MetricType
     labels: tuple[str, ...]
     help: str
 
@@ -279,7 +279,7 @@ FAMILIES = (
 BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 
-class Source(Protocol):
+class MeasuredReading(Protocol):
     """What the numbers are made from: a running reading, or what pipeline runs have found so
     far.
     """
@@ -389,7 +389,7 @@ class Metrics:
     """
 
     def __init__(
-        self, reading: Source, *, with_vbuckets: bool = False, most: int = MOST_PAIRS
+        self, reading: MeasuredReading, *, with_vbuckets: bool = False, most: int = MOST_PAIRS
     ) -> None:
         """Starts before the first batch; from now on the reading tracks streams."""
         if isinstance(reading, Reading):

@@ -259,9 +259,9 @@ class _Annotator(Annotation):
 
     def _body(self, header: Header) -> None:
         message = self.message
-        at = HEADER_SIZE
+        offset = HEADER_SIZE
         framing_size = header.framing_size
-        if faults_of(header, self.held(at, 1)) & UNDECLARED_STREAM_ID:
+        if faults_of(header, self.held(offset, 1)) & UNDECLARED_STREAM_ID:
             framing_size = 3
             self.problem(
                 "undeclared-stream-id",
@@ -272,18 +272,18 @@ class _Annotator(Annotation):
             )
         message.framing_size = framing_size
         if framing_size:
-            self._framing(header, at, framing_size)
-        at += framing_size
+            self._framing(header, offset, framing_size)
+        offset += framing_size
         value_size = header.value_size + header.framing_size - framing_size
-        choice = choose(header, self.take(at, header.extras_size), value_size)
+        choice = choose(header, self.take(offset, header.extras_size), value_size)
         message.layout = choice.layout
         message.generation = choice.generation
-        self._choice_problem(choice, at, header)
-        self._extras(choice, header, at)
-        at += header.extras_size
-        self._key(choice, header, at, header.key_size)
-        at += header.key_size
-        self._value(choice, header, at, value_size)
+        self._choice_problem(choice, offset, header)
+        self._extras(choice, header, offset)
+        offset += header.extras_size
+        self._key(choice, header, offset, header.key_size)
+        offset += header.key_size
+        self._value(choice, header, offset, value_size)
         self._check(choice)
 
     def _choice_problem(self, choice: Choice, at: int, header: Header) -> None:
@@ -494,29 +494,29 @@ class _Annotator(Annotation):
     # -------------------------------------------------------------------------------
 
     def _run(
-        self, items: Sequence[LayoutItem], at: int, size: int, depth: int, path: str
+        self, items: Sequence[LayoutItem], offset: int, size: int, depth: int, path: str
     ) -> list[FieldValue]:
         """Returns the fields of a section of ``size`` bytes; they tile it, bytes that are left over
         included.
         """
         field_values: list[FieldValue] = []
         numbers = dict(self.numbers)
-        end = at + size
+        end = offset + size
         for item in items:
-            if at >= end and not (isinstance(item, Field) and isinstance(item.size, str)):
+            if offset >= end and not (isinstance(item, Field) and isinstance(item.size, str)):
                 break
             if isinstance(item, RecordList):
-                records = self._records(item, at, end - at, depth, path)
+                records = self._records(item, offset, end - offset, depth, path)
                 field_values += records
-                at = end
+                offset = end
                 continue
             width = item.kind.size
             if not width and isinstance(item.size, str) and item.size not in numbers:
                 field_values.append(
                     self._raw(
                         Field("rest", 0, FieldKind.BYTES, "", "rest"),
-                        at,
-                        end - at,
+                        offset,
+                        end - offset,
                         depth,
                         f"{item.size} is not in the capture",
                     )
@@ -528,32 +528,32 @@ class _Annotator(Annotation):
                     if isinstance(item.size, str)
                     else item.size
                     if item.size is not None
-                    else end - at
+                    else end - offset
                 )
-            if width > end - at:
+            if width > end - offset:
                 self.problem(
                     "length-mismatch",
                     "error",
                     f"{path}.{item.name}",
-                    at,
-                    f"{item.name} of {width} bytes exceeds the {end - at} left",
+                    offset,
+                    f"{item.name} of {width} bytes exceeds the {end - offset} left",
                 )
-                width = end - at
+                width = end - offset
                 if item.kind.size:
                     field_values.append(
                         self._raw(
                             Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                            at,
+                            offset,
                             width,
                             depth,
                             None,
                         )
                     )
-                    at = end
+                    offset = end
                     break
             field = self._one(
                 item,
-                at,
+                offset,
                 width,
                 depth,
                 f"{path}.{item.name}",
@@ -563,14 +563,16 @@ class _Annotator(Annotation):
             if isinstance(field.value, int):
                 numbers[item.name] = field.value
             field_values.append(field)
-            at += width
-        if at < end:
-            self.problem("length-mismatch", "error", path, at, f"{end - at} bytes are left over")
+            offset += width
+        if offset < end:
+            self.problem(
+                "length-mismatch", "error", path, offset, f"{end - offset} bytes are left over"
+            )
             field_values.append(
                 self._raw(
                     Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                    at,
-                    end - at,
+                    offset,
+                    end - offset,
                     depth,
                     None,
                 )
@@ -578,48 +580,48 @@ class _Annotator(Annotation):
         return field_values
 
     def _records(
-        self, spec: RecordList, at: int, size: int, depth: int, path: str
+        self, spec: RecordList, offset: int, size: int, depth: int, path: str
     ) -> list[FieldValue]:
         record_values: list[FieldValue] = []
-        end = at + size
+        end = offset + size
         outer, self.numbers = self.numbers, {}
         fixed = [field.kind.size or field.size for field in spec.fields]
         simple = all(isinstance(width, int) for width in fixed)
         least = sum(width for width in fixed if isinstance(width, int))
-        while at < end:
-            if at >= len(self.data) or len(record_values) == MAX_RECORDS:
+        while offset < end:
+            if offset >= len(self.data) or len(record_values) == MAX_RECORDS:
                 # The record is announced, but not there: a length of gigabytes must not become as
                 # many fields.
-                if at < len(self.data):
+                if offset < len(self.data):
                     self.problem(
                         "too-many-records",
                         "note",
                         f"{path}.{spec.name}",
-                        at,
+                        offset,
                         f"only {MAX_RECORDS} {spec.name} are divided",
                     )
                 record_values.append(
                     self._raw(
                         Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                        at,
-                        end - at,
+                        offset,
+                        end - offset,
                         depth,
                         None,
                     )
                 )
                 break
-            if end - at < least:
+            if end - offset < least:
                 rule = RECORD_RULES.get(spec.name, "length-mismatch")
                 text = (
-                    f"only {end - at} of the {least} bytes of {spec.title} {len(record_values)} "
+                    f"only {end - offset} of the {least} bytes of {spec.title} {len(record_values)} "
                     "are there"
                 )
-                self.problem(rule, "error", f"{path}.{spec.name}", at, text)
+                self.problem(rule, "error", f"{path}.{spec.name}", offset, text)
                 record_values.append(
                     self._raw(
                         Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"),
-                        at,
-                        end - at,
+                        offset,
+                        end - offset,
                         depth,
                         None,
                     )
@@ -627,9 +629,9 @@ class _Annotator(Annotation):
                 break
             width = least
             if not simple:
-                width = self._record_size(spec, at, end)
+                width = self._record_size(spec, offset, end)
             inner = self._run(
-                spec.fields, at, width, depth + (len(spec.fields) > 1), f"{path}.{spec.name}"
+                spec.fields, offset, width, depth + (len(spec.fields) > 1), f"{path}.{spec.name}"
             )
             if len(spec.fields) == 1:
                 record = inner[0]
@@ -638,15 +640,15 @@ class _Annotator(Annotation):
                 record = FieldValue(
                     f"{spec.name}[{len(record_values)}]",
                     f"{spec.title} {len(record_values)}",
-                    at,
+                    offset,
                     width,
-                    self.held(at, width),
+                    self.held(offset, width),
                     fields=tuple(inner),
                     depth=depth,
                     group=spec.name,
                 )
             record_values.append(record)
-            at += width
+            offset += width
         self.numbers = outer
         return record_values
 

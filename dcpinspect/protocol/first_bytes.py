@@ -73,7 +73,7 @@ _AT_END: messages if nothing more comes.
 """
 _REASON = np.zeros(8, np.int64)
 _REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP]] = [
-    REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM, HTTP)
+    REASONS.index(reason) for reason in (BAD_MAGIC, ABSURD_BODY, MID_STREAM, HTTP)
 ]
 
 MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))

@@ -126,26 +126,26 @@ def decode_frames(data: bytes) -> tuple[list[Frame], int]:
     Fewer bytes than ``len(data)`` means that an element runs over the end at that place.
     """
     frames: list[Frame] = []
-    at = 0
-    while at < len(data):
-        start = at
-        frame_id, size = data[at] >> 4, data[at] & 0x0F
-        at += 1
+    offset = 0
+    while offset < len(data):
+        start = offset
+        frame_id, size = data[offset] >> 4, data[offset] & 0x0F
+        offset += 1
         if frame_id == ESCAPE:
-            if at >= len(data):
+            if offset >= len(data):
                 return frames, start
-            frame_id += data[at]
-            at += 1
+            frame_id += data[offset]
+            offset += 1
         if size == ESCAPE:
-            if at >= len(data):
+            if offset >= len(data):
                 return frames, start
-            size += data[at]
-            at += 1
-        if at + size > len(data):
+            size += data[offset]
+            offset += 1
+        if offset + size > len(data):
             return frames, start
-        frames.append(Frame(frame_id, data[at : at + size], start, at))
-        at += size
-    return frames, at
+        frames.append(Frame(frame_id, data[offset : offset + size], start, offset))
+        offset += size
+    return frames, offset
 
 
 def framing_faults(side: MessageSide, data: bytes) -> Iterator[tuple[Severity, str, int, str]]:

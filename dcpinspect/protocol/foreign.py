@@ -167,17 +167,17 @@ class Recogniser:
         """Takes the next bytes of the direction, from stream offset ``offset`` on; ``holes``:
         [start, end) of missing bytes.
         """
-        at, end = offset, offset + len(data)
+        position, end = offset, offset + len(data)
         for hole, after in (*holes, (end, end)):
-            stop = min(end, at + self._left, hole)
-            if stop > at:
-                if at != self._end or not self._size:
+            stop = min(end, position + self._left, hole)
+            if stop > position:
+                if position != self._end or not self._size:
                     self.name()
-                    self._begin(b"" if is_start and at == offset else None)
-                self._extend(data[at - offset : stop - offset].tobytes(), at)
+                    self._begin(b"" if is_start and position == offset else None)
+                self._extend(data[position - offset : stop - offset].tobytes(), position)
                 self._end = stop
-                self._left -= stop - at
-            at = max(at, after)
+                self._left -= stop - position
+            position = max(position, after)
 
     def certain(self) -> tuple[str, int] | None:
         """Returns the protocol that the direction begins with, and the stream offset after the byte
@@ -245,10 +245,12 @@ class Recogniser:
         data = self._tail + piece
         origin = self._size - len(self._tail)
         for match in _RECORD.finditer(data, 0, max(0, len(data) - 2)):
-            at = match.start()
-            length = data[at + 3] << 8 | data[at + 4]
+            record_start = match.start()
+            length = data[record_start + 3] << 8 | data[record_start + 4]
             if 0 < length <= _MAX_RECORD:
-                self._meet_record(origin + at, origin + at + _RECORD_HEADER + length)
+                self._meet_record(
+                    origin + record_start, origin + record_start + _RECORD_HEADER + length
+                )
         self._tail = data[1 - _RECORD_HEADER :]
 
     def _meet_record(self, at: int, after: int) -> None:

@@ -211,30 +211,37 @@ class Framer:
         """Steps over a hole too long to be filled: only the part is filled that the message, or the
         chains, before it reach into.
         """
-        at, end = chunk.holes[0]
-        while at < end and self._foreign_end is None:
-            size = min(self._reach(at), end) - at
+        offset, end = chunk.holes[0]
+        while offset < end and self._foreign_end is None:
+            size = min(self._reach(offset), end) - offset
             if size <= 0 or self._filled + size > _FILL_FREE + _FILL_RATIO * (
                 self.account.messages + self.account.skipped
             ):
                 break
             self._filled += size
             segments = chunk.segments.only(slice(0, 1))
-            segments.offset[0] = at
+            segments.offset[0] = offset
             zeros = np.zeros(size, np.uint8)
             self._take(
                 StreamChunk(
-                    chunk.connection, chunk.direction, at, zeros, segments, ((at, at + size),)
+                    chunk.connection,
+                    chunk.direction,
+                    offset,
+                    zeros,
+                    segments,
+                    ((offset, offset + size),),
                 ),
                 walks,
                 final=False,
             )
-            at += size
-        if at < end and self._foreign_end is None:
+            offset += size
+        if offset < end and self._foreign_end is None:
             held = self._held
             if self._trial is None:
                 self._lose(
-                    held.offset if held is not None else at, HOLE, int(chunk.segments.release[0])
+                    held.offset if held is not None else offset,
+                    HOLE,
+                    int(chunk.segments.release[0]),
                 )
             if held is not None:
                 self._lost_captured += captured(held.offset, held.end, held.holes())

@@ -156,21 +156,25 @@ def read_headers(data: ByteArray, start: IntArray, wide: IntArray, narrow: ByteA
     """Fills both tables; returns how many messages have a fault. One step for each message."""
     faulty = 0
     for i in range(len(start)):
-        at = start[i]
+        header = start[i]
         magic, opcode, extras_size, datatype = (
-            int(data[at]),
-            int(data[at + 1]),
-            int(data[at + 4]),
-            int(data[at + 5]),
+            int(data[header]),
+            int(data[header + 1]),
+            int(data[header + 4]),
+            int(data[header + 5]),
         )
-        key_size, specific, body_size = be16(data, at + 2), be16(data, at + 6), be32(data, at + 8)
+        key_size, specific, body_size = (
+            be16(data, header + 2),
+            be16(data, header + 6),
+            be32(data, header + 8),
+        )
         is_response = magic in (_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE)
         is_server = magic in (_SERVER_REQUEST, _SERVER_RESPONSE)
         framing_size = 0
         if magic in (_FLEX_REQUEST, _FLEX_RESPONSE):
             framing_size, key_size = key_size >> 8, key_size & 0xFF
         first = data[
-            min(at + HEADER_SIZE, len(data) - 1)
+            min(header + HEADER_SIZE, len(data) - 1)
         ]  # of another message, or none, if there is no body
         faults = header_faults(
             magic, opcode, framing_size, extras_size, key_size, datatype, body_size, first
@@ -178,7 +182,7 @@ def read_headers(data: ByteArray, start: IntArray, wide: IntArray, narrow: ByteA
         if faults & UNDECLARED_STREAM_ID:
             framing_size = _STREAM_ID_SIZE
         is_divided = faults & (BAD_MAGIC | LENGTH_MISMATCH) == 0
-        extras_at = at + HEADER_SIZE + framing_size
+        extras_at = header + HEADER_SIZE + framing_size
         if faults:
             faulty += 1
         narrow[_MAGIC, i] = magic
@@ -192,7 +196,7 @@ def read_headers(data: ByteArray, start: IntArray, wide: IntArray, narrow: ByteA
         wide[_EXTRAS_SIZE, i] = extras_size
         wide[_SPECIFIC, i] = specific
         wide[_BODY_SIZE, i] = body_size
-        wide[_OPAQUE, i] = be32(data, at + 12)
+        wide[_OPAQUE, i] = be32(data, header + 12)
         wide[_FRAMING_SIZE, i] = framing_size
         wide[_EXTRAS_AT, i] = extras_at
         wide[_KEY_AT, i] = extras_at + extras_size

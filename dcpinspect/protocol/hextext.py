@@ -206,21 +206,27 @@ def tcp_payload(data: bytes) -> bytes:
     """Returns what a packet carries if ``data`` begins with Ethernet, Linux cooked, IPv4 or IPv6
     and TCP headers; else ``data`` itself.
     """
-    for at, ethertype in _LINKS:
+    for link_size, ethertype in _LINKS:
         if ethertype is not None and data[ethertype : ethertype + 2] not in (
             b"\x08\x00",
             b"\x86\xdd",
         ):
             continue
-        if len(data) >= at + 40 and data[at] >> 4 == 4 and data[at + 9] == 6:
-            size, tcp = int.from_bytes(data[at + 2 : at + 4], "big"), at + (data[at] & 0x0F) * 4
-        elif len(data) >= at + 60 and data[at] >> 4 == 6 and data[at + 6] == 6:
-            size, tcp = 40 + int.from_bytes(data[at + 4 : at + 6], "big"), at + 40
+        if len(data) >= link_size + 40 and data[link_size] >> 4 == 4 and data[link_size + 9] == 6:
+            size, tcp = (
+                int.from_bytes(data[link_size + 2 : link_size + 4], "big"),
+                link_size + (data[link_size] & 0x0F) * 4,
+            )
+        elif len(data) >= link_size + 60 and data[link_size] >> 4 == 6 and data[link_size + 6] == 6:
+            size, tcp = (
+                40 + int.from_bytes(data[link_size + 4 : link_size + 6], "big"),
+                link_size + 40,
+            )
         else:
             continue
         header = (data[tcp + 12] >> 4) * 4 if len(data) > tcp + 12 else 0
         if header >= 20:
-            return data[tcp + header : at + size]
+            return data[tcp + header : link_size + size]
     return data
 
 

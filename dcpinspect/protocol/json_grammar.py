@@ -28,16 +28,16 @@ def is_json_text(text: bytes) -> bool:
         text.decode()
     except UnicodeDecodeError:
         return False
-    at, open_brackets = 0, bytearray()
-    while at >= 0:
+    offset, open_brackets = 0, bytearray()
+    while offset >= 0:
         depth = len(open_brackets)
-        at = _begin(text, at, open_brackets)
-        if at >= 0 and len(open_brackets) == depth:
-            at = _close(text, at, open_brackets)
-            if at >= 0 and not open_brackets:
-                return _REST.fullmatch(text, at) is not None
-        if at >= 0 and open_brackets[-1] == _OPEN_OBJECT:
-            at = _end(_KEY.match(text, at))
+        offset = _begin(text, offset, open_brackets)
+        if offset >= 0 and len(open_brackets) == depth:
+            offset = _close(text, offset, open_brackets)
+            if offset >= 0 and not open_brackets:
+                return _REST.fullmatch(text, offset) is not None
+        if offset >= 0 and open_brackets[-1] == _OPEN_OBJECT:
+            offset = _end(_KEY.match(text, offset))
     return False
 
 
@@ -45,28 +45,28 @@ def _end(match: re.Match[bytes] | None) -> int:
     return -1 if match is None else match.end()
 
 
-def _begin(text: bytes, at: int, open_brackets: bytearray) -> int:
-    """Returns where the value at ``at`` ends; where its inside begins if it has one, noted in
+def _begin(text: bytes, offset: int, open_brackets: bytearray) -> int:
+    """Returns where the value at ``offset`` ends; where its inside begins if it has one, noted in
     ``open_brackets``; -1 for no value.
     """
-    at = _end(_VALUE.match(text, at))
-    if at < 0 or (kind := text[at - 1]) not in (_OPEN_ARRAY, _OPEN_OBJECT):
-        return at
-    nothing = _end(_NOTHING.match(text, at))
+    offset = _end(_VALUE.match(text, offset))
+    if offset < 0 or (kind := text[offset - 1]) not in (_OPEN_ARRAY, _OPEN_OBJECT):
+        return offset
+    nothing = _end(_NOTHING.match(text, offset))
     if nothing < 0:
         open_brackets.append(kind)
-        return at
+        return offset
     return nothing if text[nothing - 1] == kind + 2 else -1
 
 
-def _close(text: bytes, at: int, open_brackets: bytearray) -> int:
+def _close(text: bytes, offset: int, open_brackets: bytearray) -> int:
     """Returns where it goes on behind a value: behind a comma, or at the end of the outermost
     value. What ends before is taken off ``open_brackets``. -1 for neither.
     """
     while open_brackets:
-        at = _end(_NEXT.match(text, at))
-        if at < 0 or text[at - 1] == _COMMA:
-            return at
-        if text[at - 1] != open_brackets.pop() + 2:
+        offset = _end(_NEXT.match(text, offset))
+        if offset < 0 or text[offset - 1] == _COMMA:
+            return offset
+        if text[offset - 1] != open_brackets.pop() + 2:
             return -1
-    return at
+    return offset

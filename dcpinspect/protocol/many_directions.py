@@ -192,21 +192,21 @@ def frame_pieces(data: ByteArray, roles: ByteArray, tables: PieceTables) -> int:
     """
     count = 0
     for i in range(len(tables.is_whole)):
-        at, end, before, s = tables.begin[i], tables.begin[i + 1], count, tables.edge[i]
-        while at + HEADER <= end:
-            body = body_size(data, at, end)
-            if body < 0 or at + HEADER + body > end:
+        offset, end, before, s = tables.begin[i], tables.begin[i + 1], count, tables.edge[i]
+        while offset + HEADER <= end:
+            body = body_size(data, offset, end)
+            if body < 0 or offset + HEADER + body > end:
                 break
-            message, role = tables.messages[count], roles[data[at + 1]]
+            message, role = tables.messages[count], roles[data[offset + 1]]
             message.of = i
-            message.start = at
+            message.start = offset
             message.length = HEADER + body
-            message.key = stream_key(data, at, role)
+            message.key = stream_key(data, offset, role)
             message.is_event = 1 if role == 2 and message.key >= 0 else 0
             s = note_pieces(tables, s, tables.edge[i + 1], message)
             count += 1
-            at += message.length
-        tables.is_whole[i] = 1 if at == end and count > before else 0
-        if at != end:
+            offset += message.length
+        tables.is_whole[i] = 1 if offset == end and count > before else 0
+        if offset != end:
             count = before
     return count

@@ -103,9 +103,11 @@ def are_json(data: memoryview, start: RowNumbers, size: RowNumbers) -> BoolArray
     import orjson
 
     is_json: BoolArray = np.ones(len(start), dtype=np.bool_)
-    for number, (at, end) in enumerate(zip(start.tolist(), (start + size).tolist(), strict=True)):
+    for number, (begin, end) in enumerate(
+        zip(start.tolist(), (start + size).tolist(), strict=True)
+    ):
         try:
-            orjson.loads(data[at:end])
+            orjson.loads(data[begin:end])
         except orjson.JSONDecodeError:
             is_json[number] = False
     return is_json

@@ -360,20 +360,20 @@ class Headers:
 
     def _search(self, start: int) -> None:
         stop = min(self.end, start + HEADER - 1 + _SCAN)
-        at, length, key = plausible_headers(
+        header, length, key = plausible_headers(
             self._data[start - self.offset : stop - self.offset], self._legal
         )
-        at, holes = at + start, self.holes
-        first = np.zeros(len(at), np.bool_)
-        if len(holes) and len(at):
-            after = holes[:, 1].searchsorted(at, "right")
+        header, holes = header + start, self.holes
+        first = np.zeros(len(header), np.bool_)
+        if len(holes) and len(header):
+            after = holes[:, 1].searchsorted(header, "right")
             open_ = (after == len(holes)) | (
-                holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER
+                holes[np.minimum(after, len(holes) - 1), 0] >= header + HEADER
             )
-            first = (holes[after - 1, 1] == at)[open_]
-            at, length, key = at[open_], length[open_], key[open_]
+            first = (holes[after - 1, 1] == header)[open_]
+            header, length, key = header[open_], length[open_], key[open_]
         self._found = list(
-            zip(at.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True)
+            zip(header.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True)
         )
         self._from, self._until = start, stop - HEADER + 1
 

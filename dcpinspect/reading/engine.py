@@ -35,7 +35,7 @@ from dcpinspect.transport.proxy import ProxyHeaders
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.tcp_openings import counted, openings
 from dcpinspect.transport.tls.connection import PLAIN_TO_TLS, TLS_TO_PLAIN
-from dcpinspect.transport.tls.keylog import KeyLog, chosen
+from dcpinspect.transport.tls.keylog import KeyLog, command_secrets
 from dcpinspect.transport.tls.stage import TlsStage
 from dcpinspect.transport.whose import MASK
 
@@ -77,8 +77,8 @@ class Names:
         self._kept: dict[int, str] = {}
 
     def __getitem__(self, index: int, /) -> str:
-        found = self._kept.get(index)
-        return self._find(index) if found is None else found
+        name = self._kept.get(index)
+        return self._find(index) if name is None else name
 
     def __setitem__(self, index: int, text: str) -> None:
         """Sets an address, whatever could be found."""
@@ -123,7 +123,7 @@ class Engine:
         secrets of the key logs that the command line names.
         """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
-        self.keys = chosen.open() if keys is None else keys
+        self.keys = command_secrets.open() if keys is None else keys
         self.tls = TlsStage(self.keys, _first_header)
         """What is known of TLS connections."""
         self._proxies = ProxyHeaders(self._read_header)
@@ -214,7 +214,7 @@ class Engine:
         """
         packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
         there = self.there
-        others = (
+        left_behind = (
             left(self.transport.left(there), self._accounts.left, self.tls.left)
             if len(there) < self.transport.count
             else ()
@@ -223,22 +223,22 @@ class Engine:
         unopened = counted(self.transport.tables, self._mine, self.transport.time_ns)
         directions = self._directions(self.transport.with_bytes(there))
         return Coverage(
-            packets, directions, others, self.tls.connections, self.tls.has_keys, unopened
+            packets, directions, left_behind, self.tls.connections, self.tls.has_keys, unopened
         )
 
     def _find_mismatches(self) -> None:
         """Finds connections of which one side speaks TLS and the other does not."""
         about = {
-            number: one
-            for number, one in self.tls.connections.items()
-            if one.server is None and not self._has_left(number)
+            number: tls
+            for number, tls in self.tls.connections.items()
+            if tls.server is None and not self._has_left(number)
         }
         numbers = np.array(list(about), np.int64)
-        for (number, one), life in zip(
+        for (number, tls), life in zip(
             about.items(), self.transport.lifetimes_of(numbers), strict=True
         ):
-            client, server = one.sides
-            if one.client is not None:
+            client, server = tls.sides
+            if tls.client is not None:
                 is_silent = (
                     not self.transport.account(number, server).captured
                     and not self.transport.account(number, server).missing
@@ -248,11 +248,11 @@ class Engine:
                     and life.closed_by == server
                     and int(self.transport.server_ports(number - 1)[0]) != TLS_PORT
                 )
-                one.mismatch = TLS_TO_PLAIN if is_silent and is_plain else ""
+                tls.mismatch = TLS_TO_PLAIN if is_silent and is_plain else ""
             elif self._account(number, client).messages and any(
-                side == "server" for side, _, _ in one.alerts
+                side == "server" for side, _, _ in tls.alerts
             ):
-                one.mismatch = PLAIN_TO_TLS
+                tls.mismatch = PLAIN_TO_TLS
 
     def _directions(self, connections: RowNumbers) -> Directions:
         return Directions(
@@ -299,10 +299,10 @@ class Engine:
         """
         there = self.there
         closed, is_over = self.transport.closed_at(there)
-        found = there[is_over]
+        over = there[is_over]
         order = np.argsort(closed[is_over], kind="stable")
-        order = order[~self._evidence.others(found[order])]
-        return found[order], int(np.searchsorted(closed[is_over][order], before_ns))
+        order = order[~self._evidence.others(over[order])]
+        return over[order], int(np.searchsorted(closed[is_over][order], before_ns))
 
     def let_go(self, connections: Collection[int]) -> None:
         """Lets connections leave: what else comes of them is not looked at. Their bytes are still
@@ -354,8 +354,8 @@ class Engine:
         """Number of connections that carried no messages but noops, and little else, and are not
         among ``links``.
         """
-        mine = self._mine
-        return len(mine) - len(self._listed(mine))
+        numbers = self._mine
+        return len(numbers) - len(self._listed(numbers))
 
     @property
     def links(self) -> list[Link]:
@@ -366,8 +366,8 @@ class Engine:
         flood has millions.
         """
         listed = self._listed(self._mine)
-        parts = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
-        return [link for part in parts for link in self._links_of(part)]
+        slices = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
+        return [link for numbers in slices for link in self._links_of(numbers)]
 
     def _links_of(self, numbers: RowNumbers) -> Iterator[Link]:
         turned, sizes = self._evidence.reversed, self._directions(numbers).sizes
@@ -376,12 +376,12 @@ class Engine:
             for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable)
         )
         begun = self.transport.have_handshake(numbers).tolist()
-        lives, opened = (
+        lives, openings_seen = (
             self.transport.lifetimes_of(numbers),
             openings(self.transport.tables, numbers, self.transport.time_ns),
         )
         for number, life, opening, has_handshake, holes, missing, skipped in zip(
-            numbers.tolist(), lives, opened, begun, *pairs, strict=True
+            numbers.tolist(), lives, openings_seen, begun, *pairs, strict=True
         ):
             is_turned = number in turned
             first_seq, acked = (
@@ -424,8 +424,8 @@ class Engine:
                 unproven=opening.unproven[:: -1 if is_turned else 1],
                 unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
                 shut=tuple(
-                    None if one is None else Shut(*one)
-                    for one in opening.shut[:: -1 if is_turned else 1]
+                    None if shut is None else Shut(*shut)
+                    for shut in opening.shut[:: -1 if is_turned else 1]
                 ),
             )
 
@@ -437,9 +437,9 @@ class Engine:
         chunks = self.tls.plain(self._proxies.strip(there), is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
-            told, self._for_keeper = self._for_keeper, []
-            if packets is not None or chunks or told:
-                self._keeper.keep(packets, chunks, told)
+            first_messages, self._for_keeper = self._for_keeper, []
+            if packets is not None or chunks or first_messages:
+                self._keeper.keep(packets, chunks, first_messages)
         return chunks
 
     def _take_first(self, first: FirstBytes) -> BoolArray | None:
@@ -449,22 +449,22 @@ class Engine:
         self._meet_connections()
         connection = (first.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
-        found = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
-        if found is None:
+        brief_messages = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
+        if brief_messages is None:
             return None
         lacking = first.number[
-            found.is_taken & (first.length > 0) & ~first.is_start & has_handshake
+            brief_messages.is_taken & (first.length > 0) & ~first.is_start & has_handshake
         ]
         if len(lacking):
             self._lose(int(lacking.max()), None)  # makes room
             self._lost[lacking] = 1
         if self._keeper is not None:
-            self._for_keeper += found.told
-        for told in found.told:
-            if len(told.connection):
-                self._told.append(told)
-                self._begin(told.connection)
-        return found.is_taken
+            self._for_keeper += brief_messages.told
+        for messages in brief_messages.told:
+            if len(messages.connection):
+                self._told.append(messages)
+                self._begin(messages.connection)
+        return brief_messages.is_taken
 
     def _opened(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
         """Yields the chunks, each after what its connection said before it was left to framers."""
@@ -482,16 +482,21 @@ class Engine:
                 self._evidence.believe(connection)
             if before.may_ask:
                 self._evidence.meet(connection, before.direction, before.release)
-            asked = self._asked.setdefault(connection, KnownStreams())
-            known = asked if before.direction == C2S else KnownStreams(asked)
+            connection_streams = self._asked.setdefault(connection, KnownStreams())
+            known_streams = (
+                connection_streams if before.direction == C2S else KnownStreams(connection_streams)
+            )
             if before.is_started:
-                known.begin(before.release)
+                known_streams.begin(before.release)
             if before.may_ask:
-                known.doubt(before.release)
-            known.learn(before.shown.keys, before.shown.releases)
+                known_streams.doubt(before.release)
+            known_streams.learn(before.shown.keys, before.shown.releases)
             if not before.is_ended:
                 framer = Framer.resumed(
-                    known, before.messages, before.release, is_producing=before.shown.has_events
+                    known_streams,
+                    before.messages,
+                    before.release,
+                    is_producing=before.shown.has_events,
                 )
                 self._framers[_number(connection, before.direction)] = framer
 
@@ -543,28 +548,30 @@ class Engine:
                 yield DirectionMessages(number // 2 + 1, number % 2, framed, lost)
 
     def _found(self, parts: Iterable[DirectionMessages], *, is_last: bool = False) -> Frames:
-        found = list(self._believed(parts, final=is_last))
+        messages = list(self._believed(parts, final=is_last))
         begun = np.concatenate(self._begun) if self._begun else NO_NUMBERS
-        told, self._told, self._begun = self._told, [], []
-        return Frames(found, told, begun, self.transport.have_handshake(begun), is_last)
+        first_messages, self._told, self._begun = self._told, [], []
+        return Frames(
+            messages, first_messages, begun, self.transport.have_handshake(begun), is_last
+        )
 
     def _believed(
-        self, parts: Iterable[DirectionMessages], *, final: bool
+        self, messages: Iterable[DirectionMessages], *, final: bool
     ) -> Iterable[DirectionMessages]:
-        parts = self._evidence.believed(parts, final=final)
+        messages = self._evidence.believed(messages, final=final)
         for index in (number - 1 for number in self._evidence.just_reversed):
             self._clients[index], self._servers[index] = self._servers[index], self._clients[index]
-        return parts
+        return messages
 
     def _new_framer(self, connection: int, direction: int) -> Framer:
         self._begin(np.array([connection]))
-        asked = self._asked.get(
+        connection_streams = self._asked.get(
             connection
         )  # helps the server's direction to find its way back after a hole
-        if asked is None:
-            asked = self._asked[connection] = KnownStreams()
-        known = asked if direction == C2S else KnownStreams(asked)
-        framer = Framer(known_streams=known, is_doubted=self._evidence.is_doubted(connection))
+        if connection_streams is None:
+            connection_streams = self._asked[connection] = KnownStreams()
+        streams = connection_streams if direction == C2S else KnownStreams(connection_streams)
+        framer = Framer(known_streams=streams, is_doubted=self._evidence.is_doubted(connection))
         self._framers[_number(connection, direction)] = framer
         return framer
 
@@ -588,12 +595,12 @@ class Engine:
         )
 
     def _meet_connections(self) -> None:
-        known = self._endpoints.has_handshake
-        if len(known) == self.transport.count:
+        handshakes = self._endpoints.has_handshake
+        if len(handshakes) == self.transport.count:
             return
-        is_asked = np.isin(self.transport.server_ports(len(known)), self._ports)
-        self._evidence.doubt(len(known) + 1 + np.flatnonzero(~is_asked))
-        known += self.transport.handshakes(len(known)).tobytes()
+        is_asked = np.isin(self.transport.server_ports(len(handshakes)), self._ports)
+        self._evidence.doubt(len(handshakes) + 1 + np.flatnonzero(~is_asked))
+        handshakes += self.transport.handshakes(len(handshakes)).tobytes()
 
     def _end(self, side: int, index: int) -> str:
         """Returns the address of a connection's client, side 0, or server, side 1; empty if the
@@ -650,8 +657,8 @@ def _first_header(data: ByteArray, is_start: bool) -> int:
     """Returns the number of bytes that show that one of them may begin a message; 0: none may."""
     if is_start and len(data) and MAGICS[data[0]]:
         return 1
-    places, _, _ = plausible_headers(data, default_legal_extras)
-    return int(places[0]) + HEADER if len(places) else 0
+    starts, _, _ = plausible_headers(data, default_legal_extras)
+    return int(starts[0]) + HEADER if len(starts) else 0
 
 
 def _number(connection: int, direction: int) -> int:

@@ -117,11 +117,13 @@ class Part:
             self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole),
             name,
         )
-        own = records.columns["connection"]
-        assert isinstance(own, NumberColumn)
-        records = records.with_column("connection", NumberColumn(of_whole.connections[own.values]))
+        connections = records.columns["connection"]
+        assert isinstance(connections, NumberColumn)
+        records = records.with_column(
+            "connection", NumberColumn(of_whole.connections[connections.values])
+        )
         return (
-            records.take(np.flatnonzero(~of_whole.is_copy[own.values]))
+            records.take(np.flatnonzero(~of_whole.is_copy[connections.values]))
             if of_whole.is_copy.any()
             else records
         )
@@ -172,14 +174,14 @@ class Merged:
         """
 
         def judged(numbers: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
-            place = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
-            place[numbers] = np.arange(len(numbers))
-            return judge([place[of.streams] for of in self._things], streams, branches)
+            index = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
+            index[numbers] = np.arange(len(numbers))
+            return judge([index[thing.streams] for thing in self._things], streams, branches)
 
-        found = self.tracker.wanting(judged)
+        mask = self.tracker.wanting(judged)
         if self.checker is not None:
-            found |= self.checker.wanting
-        return [found[of.streams] for of in self._things]
+            mask |= self.checker.wanting
+        return [mask[thing.streams] for thing in self._things]
 
     def of_parts(self) -> list[OfWhole]:
         """Returns what each part needs to know of the whole to make tables of what was set
@@ -193,30 +195,37 @@ class Merged:
             {link.number: link for link in self.links},
         )
         replicas = replica_streams(streams, state.connections, sessions, links)
-        kept = np.arange(len(streams)) if counted.kept is None else counted.kept
+        kept_streams = np.arange(len(streams)) if counted.kept is None else counted.kept
         is_copy = np.isin(
             np.arange(1 + max(links, default=0)),
             list(links.keys() - {link.number for link in own_links}),
         )
-        owner, own = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
-        for part, of in enumerate(self._things):
-            owner[of.streams], own[of.streams] = part, np.arange(len(of.streams))
+        owner, number_in_part = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
+        for number, thing in enumerate(self._things):
+            owner[thing.streams], number_in_part[thing.streams] = (
+                number,
+                np.arange(len(thing.streams)),
+            )
         resumed: list[list[Extra]] = [[] for _ in self._things]
-        told: list[dict[GapName, Comparison]] = [{} for _ in self._things]
+        comparisons: list[dict[GapName, Comparison]] = [{} for _ in self._things]
         for gap in tables.all_gaps.of_cause(RESUMED):
-            resumed[owner[kept[gap.stream]]].append(replace(gap, stream=int(own[kept[gap.stream]])))
+            resumed[owner[kept_streams[gap.stream]]].append(
+                replace(gap, stream=int(number_in_part[kept_streams[gap.stream]]))
+            )
         for (stream, row, after), tale in tables.all_gaps.named().items():
-            told[owner[kept[stream]]][int(own[kept[stream]]), row, after] = tale
+            comparisons[owner[kept_streams[stream]]][
+                int(number_in_part[kept_streams[stream]]), row, after
+            ] = tale
         return [
             OfWhole(
                 numbers,
                 grown(is_copy, int(numbers.max(initial=0)) + 1)[numbers],
-                replicas[of.streams],
-                lacks_history[streams.connection[of.streams]],
-                resumed[part],
-                told[part],
+                replicas[thing.streams],
+                lacks_history[streams.connection[thing.streams]],
+                resumed[number],
+                comparisons[number],
             )
-            for part, (numbers, of) in enumerate(zip(self.numbers, self._things, strict=True))
+            for number, (numbers, thing) in enumerate(zip(self.numbers, self._things, strict=True))
         ]
 
     @property
@@ -240,9 +249,9 @@ class Merged:
             from dcpinspect.findings.record import with_findings
             from dcpinspect.findings.registry import RULES  # deferred: not everyone asks for rules
 
-            found = self.findings(is_whole=is_whole)
+            findings = self.findings(is_whole=is_whole)
             tables = with_findings(
-                tables, found, RULES, self.checker.clients(self.links), self.files
+                tables, findings, RULES, self.checker.clients(self.links), self.files
             )
         return tables
 
@@ -267,21 +276,22 @@ def merged(
     """
     checkers = _checkers(parts)
     numbers = [
-        np.concatenate(([0], 1 + place)) for place in in_order([part.opened_by for part in parts])
+        np.concatenate(([0], 1 + opened_by))
+        for opened_by in in_order([part.opened_by for part in parts])
     ]
     tracker, things = Tracker.joined([part.tracker for part in parts], numbers)
     packets = Counter(left_out or {})
     for part in parts:
         packets.update(part.packets)
     links = [
-        replace(link, number=int(of[link.number]))
-        for part, of in zip(parts, numbers, strict=True)
+        replace(link, number=int(new_numbers[link.number]))
+        for part, new_numbers in zip(parts, numbers, strict=True)
         for link in part.links
     ]
     directions = [
-        replace(one, connection=int(of[one.connection]))
-        for part, of in zip(parts, numbers, strict=True)
-        for one in part.directions
+        replace(direction, connection=int(new_numbers[direction.connection]))
+        for part, new_numbers in zip(parts, numbers, strict=True)
+        for direction in part.directions
     ]
     return Merged(
         tracker,
@@ -290,10 +300,10 @@ def merged(
         links=sorted(links, key=lambda link: link.number),
         coverage=Coverage(
             packets,
-            sorted(directions, key=lambda one: (one.connection, one.direction)),
+            sorted(directions, key=lambda direction: (direction.connection, direction.direction)),
             tls={
-                int(of[number]): about
-                for part, of in zip(parts, numbers, strict=True)
+                int(new_numbers[number]): about
+                for part, new_numbers in zip(parts, numbers, strict=True)
                 for number, about in part.tls.items()
             },
             has_keys=any(part.has_keys for part in parts),
@@ -319,15 +329,17 @@ def merged_apart(
     ``parts``: their number. ``having``: returns a part by number; the mask, if given, has the
     streams of the part of which everything stays.
     """
-    known = [having(part, None) for part in range(parts)]
-    found = merged(known, files, left_out=left_out)
-    begun = [part.opened_by for part in known]
-    wanting = found.wanting(judge)
-    if any(own.any() for own in wanting):
-        del known, found  # otherwise they would be in memory twice
-        known = [having(part, own if own.any() else None) for part, own in enumerate(wanting)]
-        found = merged(known, files, left_out=left_out)
-    return found, begun
+    loaded = [having(number, None) for number in range(parts)]
+    whole = merged(loaded, files, left_out=left_out)
+    begun = [number.opened_by for number in loaded]
+    wanting = whole.wanting(judge)
+    if any(mask.any() for mask in wanting):
+        del loaded, whole  # otherwise they would be in memory twice
+        loaded = [
+            having(number, mask if mask.any() else None) for number, mask in enumerate(wanting)
+        ]
+        whole = merged(loaded, files, left_out=left_out)
+    return whole, begun
 
 
 def judged(
@@ -337,9 +349,9 @@ def judged(
     ``gap_bounds`` of each part; ``places``: as in ``Judge``.
     """
     rows = []
-    for own, place in zip(bounds, places, strict=True):
-        stream = place[own[:, 0]]
-        rows.append(np.column_stack((stream, own[:, 1:]))[stream >= 0])
+    for part_bounds, new_numbers in zip(bounds, places, strict=True):
+        stream = new_numbers[part_bounds[:, 0]]
+        rows.append(np.column_stack((stream, part_bounds[:, 1:]))[stream >= 0])
     gaps = Gaps.zeros(sum(map(len, rows)))
     if not len(gaps):
         return np.zeros(len(streams), dtype=np.bool_)
@@ -351,12 +363,12 @@ def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: IntArray
     """Returns the wanted events of one part, found in its messages, which are read again;
     ``numbers``: new numbers of its connections.
     """
-    found = FoundEvents(wanted)
+    events = FoundEvents(wanted)
     for batch in batches:
         if int(batch.row[0]) > wanted.last_row:
             break
-        found.feed(batch, numbers)
-    return found
+        events.feed(batch, numbers)
+    return events
 
 
 def _checkers(parts: Sequence[Part]) -> list[Checker]:
@@ -365,7 +377,7 @@ def _checkers(parts: Sequence[Part]) -> list[Checker]:
     if len(checkers) not in (0, len(parts)):
         msg = "some of these readings checked, and some did not"
         raise ValueError(msg)
-    if any(not one.asks_as(checkers[0]) for one in checkers):
+    if any(not checker.asks_as(checkers[0]) for checker in checkers):
         msg = "these readings were not checked by the same rules"
         raise ValueError(msg)
     return checkers
@@ -390,10 +402,11 @@ def _is_kept(module: str) -> bool:
     """
     from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
 
-    first, _, rest = module.partition(".")
-    is_ours = first == "dcpinspect" and rest.partition(".")[0] in _KEPT
+    first, _, below = module.partition(".")
+    is_ours = first == "dcpinspect" and below.partition(".")[0] in _KEPT
     return is_ours or any(
-        one.watcher is not None and one.watcher.__module__ == module for one in RULE_SETS
+        rule_set.watcher is not None and rule_set.watcher.__module__ == module
+        for rule_set in RULE_SETS
     )
 
 
@@ -444,11 +457,11 @@ def unpacked(data: bytes) -> list[memoryview]:
     view = _content(data)
     count = int.from_bytes(view[:8], "little")
     sizes = np.frombuffer(view, "<i8", count, 8).tolist()
-    at, pieces = 8 * (1 + count), []
+    offset, pieces = 8 * (1 + count), []
     for size in sizes:
-        at += -at % _ALIGNED
-        pieces.append(view[at : at + size])
-        at += size
+        offset += -offset % _ALIGNED
+        pieces.append(view[offset : offset + size])
+        offset += size
     return pieces
 
 
@@ -465,14 +478,14 @@ def from_bytes(data: bytes, kind: type[Known]) -> Known:
     """
     try:
         plain, *tables = unpacked(data)
-        found = _Unpickler(io.BytesIO(plain), buffers=tables).load()
+        loaded = _Unpickler(io.BytesIO(plain), buffers=tables).load()
     except Exception as error:  # bytes may make unpickling fail in any way
         msg = f"this is no part: {error}"
         raise ValueError(msg) from error
-    if not isinstance(found, kind):
-        msg = f"this is no {kind.__name__.lower()} but {type(found).__name__}"
+    if not isinstance(loaded, kind):
+        msg = f"this is no {kind.__name__.lower()} but {type(loaded).__name__}"
         raise ValueError(msg)
-    return found
+    return loaded
 
 
 def _content(data: bytes) -> memoryview:

@@ -38,7 +38,7 @@ from dcpinspect.tables.times import TimeSpan
 T = TypeVar("T")
 
 
-class Captures:
+class QueriedCaptures:
     """Captures that a query reads, from the start for each scan. Use as a context manager."""
 
     def __init__(
@@ -222,7 +222,7 @@ class _Scan:
             yield filtered.select(self._columns)
 
 
-def _messages(captures: Captures) -> ScannedTable:
+def _messages(captures: QueriedCaptures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
         selection = Selection(span=captures.span)
         for batch, count in captures.batches():
@@ -234,7 +234,7 @@ def _messages(captures: Captures) -> ScannedTable:
     return ScannedTable(arrow_schema(list(BY_NAME)), rows)
 
 
-def _records(name: str, captures: Captures) -> ScannedTable:
+def _records(name: str, captures: QueriedCaptures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
         yield from captures.records(name, columns).to_batches(SLICE)
 
@@ -249,7 +249,7 @@ def _schema(name: str) -> Any:
     )
 
 
-TABLES: dict[str, Callable[[Captures], ScannedTable]] = {
+TABLES: dict[str, Callable[[QueriedCaptures], ScannedTable]] = {
     "messages": _messages,
     **{name: partial(_records, name) for name in CONTRACTS},
 }
@@ -259,7 +259,7 @@ TABLES: dict[str, Callable[[Captures], ScannedTable]] = {
 class Query(DuckQuery):
     """One text of SQL over captures, and its result."""
 
-    def __init__(self, text: str, captures: Captures) -> None:
+    def __init__(self, text: str, captures: QueriedCaptures) -> None:
         self._captures = captures
         super().__init__(text, TABLES)
         for name, table in TABLES.items():

@@ -231,7 +231,7 @@ def analyse(work: Work) -> Analysed:
     """Reads a share of a part; writes its messages and results to files whose names belong to this
     attempt only.
     """
-    share = _Share(work)
+    share = _TaskReading(work)
     with work.reading() as reading:
         if not share.begin(reading):
             return Analysed("", (), (), 0, goes_on=False)
@@ -239,7 +239,7 @@ def analyse(work: Work) -> Analysed:
         return share.with_part(done, reading) if work.follows else share.with_looks(done)
 
 
-class _Share:
+class _TaskReading:
     """One task's share of a part, while it is read."""
 
     def __init__(self, work: Work) -> None:

@@ -620,9 +620,9 @@ class Manifest:
         """
         bundles = [
             name
-            for one in self.units
-            if one.counts
-            for piece, _ in one.pieces
+            for unit in self.units
+            if unit.counts
+            for piece, _ in unit.pieces
             for name in (piece, f"{piece}.index")
         ]
         part_files = [
@@ -644,13 +644,13 @@ class Manifest:
         for name in SCHEMAS:
             table_files: set[str] = set()
             if name in self.tables:
-                table_files = {f"{name}/{one}" for one in delta.paths(self.table(name))}
+                table_files = {f"{name}/{file}" for file in delta.paths(self.table(name))}
             self._keep(
                 (name,), table_files, since=self.number if table_files or name in self.tables else 0
             )
         if self.tables and not since:
             delta.sweep(delta.opened(self.path(runs.TABLE)))
-            states = {self.state, *(one.state for one in (*self.pieces, *self.part_pieces))}
+            states = {self.state, *(piece.state for piece in (*self.pieces, *self.part_pieces))}
             for name in files.names_in(self.path(FOLDER)):
                 if name[:1].isdecimal() and name not in states:
                     files.remove(self.path(f"{FOLDER}/{name}"))

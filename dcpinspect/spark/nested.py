@@ -14,18 +14,15 @@ import hmac
 import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from dcpinspect.errors import DcpInspectError, OutputError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.tasks import Tasks, is_little
+from dcpinspect.spark.tasks import Item, Result, Tasks, is_little
 from dcpinspect.text import escape
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def nested(

@@ -171,13 +171,13 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, 
     """Returns the connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    names = list(dict.fromkeys(part.point for part, _ in parts))
-    for (part, begun), numbers in zip(
+    names = list(dict.fromkeys(manifest_part.point for manifest_part, _ in parts))
+    for (manifest_part, begun), numbers in zip(
         parts, everything.numbers, strict=False
     ):  # if there are no parts, one empty part stands in for them
         is_row = numbers[1:] < count
         ids[numbers[1:][is_row]] = begun[is_row]
-        points[numbers[1:][is_row]] = names.index(part.point)
+        points[numbers[1:][is_row]] = names.index(manifest_part.point)
     number = table["connection"].to_numpy()
     columns = {name: table[name] for name in table.column_names}
     columns["connection_id"] = pa.array(ids[number])

@@ -26,7 +26,7 @@ SHARES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _DisputeShare:
     """Streams of some vbuckets, and where the streams of the parts are among them."""
 
     parts: Sequence[tuple[str, IntArray, IntArray]]
@@ -80,7 +80,7 @@ def judge(
                 of_parts.append((f"{part_path}{ENDING}", numbers, rows_in_part[numbers]))
                 size += own_size
         sizes.append(size)  # all of a file is read, whatever the share
-        items.append(_Share(of_parts, streams[share_rows], branches[share_rows], salt))
+        items.append(_DisputeShare(of_parts, streams[share_rows], branches[share_rows], salt))
         judged_rows.append(share_rows)
     for share_rows, mask in zip(
         judged_rows, tasks.each("comparing gaps", _judged, items, sizes), strict=True
@@ -89,7 +89,7 @@ def judge(
     return is_disputed
 
 
-def _judged(share: _Share) -> BoolArray:
+def _judged(share: _DisputeShare) -> BoolArray:
     bounds, stream_tables = [], []
     for path, numbers, stream_numbers in share.parts:
         table = np.load(io.BytesIO(unpacked(files.content(path, share.salt))[0]))

@@ -39,7 +39,7 @@ class _Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _HistoryShare:
     """Streams of some vbuckets that are to be compared."""
 
     files: Sequence[str]
@@ -71,7 +71,9 @@ def compare(
         share_pairs = pairs[(vbuckets < behind) & (vbuckets % shares == share)]
         changes = [written[share] for written, _ in change_files if share in written]
         if len(share_pairs) and changes:
-            items.append(_Share([path for path, _ in changes], share_pairs, found.manifest.salt))
+            items.append(
+                _HistoryShare([path for path, _ in changes], share_pairs, found.manifest.salt)
+            )
             sizes.append(sum(size for _, size in changes))
     return list(chain(*tasks.each("comparing streams", _differing, items, sizes))), behind
 
@@ -98,7 +100,7 @@ def _written(sought: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
     return written, found_events.vbuckets
 
 
-def _differing(share: _Share) -> list[Contradiction]:
+def _differing(share: _HistoryShare) -> list[Contradiction]:
     of_stream: dict[int, Changes] = {}
     for path in share.files:
         rows = np.load(io.BytesIO(files.content(path, share.salt)))

@@ -161,7 +161,7 @@ def run(
     with as_private_as([*paths, manifest.path(FOLDER)], manifest.out), manifest.locked():
         manifest = _with_options(Manifest.at(options.out).settled(), options)
         manifest.clean()
-        going = _Run(manifest, options, has_whole=then is not None)
+        going = _PipelineRun(manifest, options, has_whole=then is not None)
         summary = going.run(paths, tasks_of)
         if then is not None and going.found is not None:
             then(going.found)
@@ -179,7 +179,7 @@ def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
     with as_private_as([manifest.path(FOLDER)], manifest.out), manifest.locked():
         manifest = _with_options(Manifest.newest(options.out).settled(), options)
         manifest.clean()
-        return _Run(manifest, options).expire(before_ns, tasks_of)
+        return _PipelineRun(manifest, options).expire(before_ns, tasks_of)
 
 
 def _with_options(manifest: Manifest, options: Options) -> Manifest:
@@ -233,7 +233,7 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
     return manifest.with_salt(options.salt_file)
 
 
-class _Run:
+class _PipelineRun:
     def __init__(self, manifest: Manifest, options: Options, *, has_whole: bool = False) -> None:
         """``has_whole``: this process is to have the results of all captures."""
         self.manifest = manifest
@@ -276,7 +276,7 @@ class _Run:
                     replace(manifest, points=points, program=program()),
                     new,
                     is_stale=is_stale,
-                    opened=opened_parts,
+                    opened_files=opened_parts,
                 )
         return self.summary
 
@@ -321,7 +321,7 @@ class _Run:
                 replace(manifest, units=units, program=program()),
                 [],
                 is_stale=is_stale,
-                opened=opened_parts,
+                opened_files=opened_parts,
             )
         done.clean()  # removes the packets at once
         return self.summary
@@ -341,7 +341,7 @@ class _Run:
         new: Sequence[Unit],
         *,
         is_stale: bool,
-        opened: Collection[str],
+        opened_files: Collection[str],
     ) -> Manifest:
         """Does everything, and returns the manifest that it has committed."""
         secrets = self.options.secrets
@@ -352,31 +352,31 @@ class _Run:
         with self._timed("stitch"):
             manifest, is_renumbered = plan.numbered(manifest, read)
             if any(report.report.secrets for report in read):
-                opened = {*opened, *_opened(manifest, secrets)}
+                opened_files = {*opened_files, *_opened(manifest, secrets)}
             stay, works = plan.parts(
                 manifest,
                 tasks.processors,
                 anew=is_stale or is_renumbered,
                 secrets=secrets,
-                opened=opened,
+                opened=opened_files,
             )
         with self._timed("analysis"):
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
-            parts = [
+            manifest_parts = [
                 *stay,
                 *(self._kept(work, report) for work, report in zip(works, analysed, strict=True)),
             ]
-            manifest = replace(manifest, parts=parts)
+            manifest = replace(manifest, parts=manifest_parts)
             joining = Joining.of(manifest, self.batch, secrets)
             if self.has_whole:
                 self.found, together = put_together(joining, tasks)
             else:
                 together = put_together_apart(joining, tasks)
         with self._timed("tables"):
-            parts, rows = self._with_rows(tasks, manifest, together.rows)
+            manifest_parts, rows = self._with_rows(tasks, manifest, together.rows)
         with self._timed("write"):
-            manifest = replace(manifest, parts=parts).divided(anew=is_stale)
+            manifest = replace(manifest, parts=manifest_parts).divided(anew=is_stale)
             tables = {**together.tables, **write_captures(manifest, self.batch)}
         with self._timed("commit"):
             messages = [report for report in self.written if report.path.endswith(".parquet")]
@@ -385,7 +385,7 @@ class _Run:
                 (name, WrittenAnew(new, manifest.of_parts_gone(name))) for name, new in rows.items()
             )
             manifest = manifest.with_tables(
-                tables, messages, _gone(self.manifest.parts, parts)
+                tables, messages, _gone(self.manifest.parts, manifest_parts)
             ).commit()
             manifest.clean(self.batch)
         if self.found is not None:
@@ -505,10 +505,10 @@ class _Run:
         these files.
         """
         folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
-        names, parts = names_of(manifest.units), list(manifest.parts)
+        names, manifest_parts = names_of(manifest.units), list(manifest.parts)
         works = [
             PartRows(
-                manifest.path(parts[rows_of_part.part].file),
+                manifest.path(manifest_parts[rows_of_part.part].file),
                 names,
                 rows_of_part.of_whole,
                 name,
@@ -539,14 +539,14 @@ class _Run:
                 for name in SET_APART
                 if (file := of_parts[rows_of_part.part, name]) is not None
             }
-            parts[rows_of_part.part] = replace(
-                parts[rows_of_part.part],
+            manifest_parts[rows_of_part.part] = replace(
+                manifest_parts[rows_of_part.part],
                 of_whole=rows_of_part.mark,
                 tables={name: self._relative(file.path) for name, file in of_part.items()},
             )
             for name, file in of_part.items():
                 rows[name].append(file)
-        return parts, rows
+        return manifest_parts, rows
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.out}/")

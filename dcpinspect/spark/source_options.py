@@ -357,11 +357,11 @@ def _told(name: str, read: Callable[[str], Any], text: str) -> Any:
     try:
         return read(text)
     except UsageError as error:
-        what = str(error)
+        problem = str(error)
         raise UsageError(
-            what
-            if what.startswith("option ")
-            else f"option {name}: {what.partition(': ')[2] or what}"
+            problem
+            if problem.startswith("option ")
+            else f"option {name}: {problem.partition(': ')[2] or problem}"
         ) from None
 
 

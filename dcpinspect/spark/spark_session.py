@@ -34,7 +34,7 @@ from dcpinspect.text import clip, escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Result = TypeVar("Result")
+Returned = TypeVar("Result")
 
 OLDEST_JAVA = 17
 """Oldest release of Java that PySpark 4 runs on."""
@@ -397,10 +397,10 @@ def processors(spark: SparkSession) -> int:
 
 def watched(
     spark: SparkSession,
-    job: Callable[[], Result],
+    job: Callable[[], Returned],
     show: Callable[[int, int], None],
     remark: Callable[[str], None] = lambda _: None,
-) -> Result:
+) -> Returned:
     """Runs a job, and meanwhile calls ``show`` from another thread with the number of finished
     tasks and of all tasks.
 
@@ -450,7 +450,7 @@ def _quiet(spark: SparkSession) -> None:
         logging.getLogger().addHandler(logging.NullHandler())
 
 
-def aside(job: Callable[[], Result], stop: Callable[[], None]) -> Result:
+def aside(job: Callable[[], Returned], stop: Callable[[], None]) -> Returned:
     """Runs ``job``, which talks to the JVM, in a thread, so that Ctrl-C cannot come between a
     request and its answer; Ctrl-C calls ``stop``.
     """

@@ -44,17 +44,17 @@ def components(
             parent[key] = key = parent[parent[key]]
         return key
 
-    def join(one: bytes, two: bytes) -> None:
-        if one in parent and two in parent:
-            first, second = sorted((root(one), root(two)))
+    def join(first_key: bytes, second_key: bytes) -> None:
+        if first_key in parent and second_key in parent:
+            first, second = sorted((root(first_key), root(second_key)))
             parent[second] = first
 
     for key in all_keys:
         join(key[:ADDRESS_BYTES], key)
         if b"" in parent:  # fragments without addresses may belong to anything
             join(b"", key)
-    for one, two in (*joins, *tunnels):
-        join(one, two)
+    for first_key, second_key in (*joins, *tunnels):
+        join(first_key, second_key)
     return {key: root(key) for key in all_keys}
 
 

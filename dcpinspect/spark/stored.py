@@ -32,8 +32,8 @@ MESSAGES = pa.schema(
 _TIME = pa.timestamp("us", "UTC")
 _WHEN = [
     pa.field(name, kind)
-    for one in ("first_time", "last_time")
-    for name, kind in ((one, _TIME), (f"{one}_ns", pa.int64()))
+    for time in ("first_time", "last_time")
+    for name, kind in ((time, _TIME), (f"{time}_ns", pa.int64()))
 ]
 CONNECTIONS = pa.schema(
     [CONNECTION_ID, POINT, *table_schema("connections"), pa.field("duplicate_of", pa.int64())]
@@ -72,7 +72,9 @@ _PLACES = [
     for name, kind in (("connection_id", pa.int64()), ("capture_point", pa.string()))
     for side in "ab"
 ]
-PATHS = pa.schema([*_PLACES, *(pa.field(*one) for one in record_types(_PATHS.columns[2:]).items())])
+PATHS = pa.schema(
+    [*_PLACES, *(pa.field(*column) for column in record_types(_PATHS.columns[2:]).items())]
+)
 """Comparisons of connections that were captured at two points; A is the point where they count."""
 SCHEMAS = {
     **{name: table_schema(name) for name in TABLES},

@@ -66,17 +66,17 @@ def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
     left out, but counted.
     """
     if manifest.program != program():
-        out = escape(manifest.out)
+        folder = escape(manifest.out)
         problem = (
-            f"{out}: was written by another build of dcpinspect ({escape(manifest.program)}; "
+            f"{folder}: was written by another build of dcpinspect ({escape(manifest.program)}; "
             f"this is {program()})"
         )
         again = (
-            f"write 'dcpinspect pipeline run CAPTURES… -o {out}', which reads it again from "
+            f"write 'dcpinspect pipeline run CAPTURES… -o {folder}', which reads it again from "
             "the packets that are there"
         )
         raise UsageError(
-            f"{problem}; {again}; 'dcpinspect pipeline sql {out} \"from findings\"' shows what "
+            f"{problem}; {again}; 'dcpinspect pipeline sql {folder} \"from findings\"' shows what "
             "was found then"
         )
     left_out: Counter[str] = Counter()

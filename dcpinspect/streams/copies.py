@@ -26,8 +26,7 @@ from typing import Any, Self
 import numpy as np
 
 from dcpinspect.arrays import Array, BoolArray, IntArray, grown
-from dcpinspect.kernels.structs import Struct, T, number
-from dcpinspect.kernels.structs import StructRows as Table
+from dcpinspect.kernels.structs import Struct, StructRows, T, number
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -93,7 +92,7 @@ class Sample(Struct[T]):
     is_repeated: T = number("1 if its direction has this header more than once.")
 
 
-class Samples(Sample[IntArray], Table[Sample]):
+class Samples(Sample[IntArray], StructRows[Sample]):
     """The messages that are kept."""
 
 

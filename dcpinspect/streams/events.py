@@ -257,9 +257,9 @@ class Intervals(NamedTuple):
 
     def merged(self) -> Intervals:
         """Returns the intervals sorted; those that overlap are merged into one."""
-        some = self._without_covered()
-        order = np.lexsort((some.high, some.low, some.stream))
-        stream, low, high = (column[order] for column in some)
+        intervals = self._without_covered()
+        order = np.lexsort((intervals.high, intervals.low, intervals.stream))
+        stream, low, high = (column[order] for column in intervals)
         highs, rank = np.unique(high, return_inverse=True)
         step = len(highs) + 1
         number = np.cumsum(np.diff(stream, prepend=-1) != 0)
@@ -327,15 +327,15 @@ class EventQuery(Portable):
     def on(self, connections: IntArray) -> EventQuery:
         """Returns the part of the query for streams on these connections."""
         is_wanted = np.isin(self.keys >> _CONNECTION_SHIFT, connections)
-        some = copy(self)
-        some._numbers, some.keys, some._first, some._last = (
+        query = copy(self)
+        query._numbers, query.keys, query._first, query._last = (
             query_column[is_wanted]
             for query_column in (self._numbers, self.keys, self._first, self._last)
         )
-        some._by_key = np.argsort(some.keys, kind="stable")
-        has_stream = np.isin(self._intervals.stream, some._numbers)
-        some._intervals = Intervals(*(column[has_stream] for column in self._intervals))
-        return some
+        query._by_key = np.argsort(query.keys, kind="stable")
+        has_stream = np.isin(self._intervals.stream, query._numbers)
+        query._intervals = Intervals(*(column[has_stream] for column in self._intervals))
+        return query
 
     def place(self, stream: int) -> tuple[int, int]:
         """Returns (key, row that it is behind) of a stream."""

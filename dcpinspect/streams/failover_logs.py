@@ -109,9 +109,11 @@ class LogsInOrder(Sequence[KnownLog]):
         """Returns how many logs were told before a message; "right": those in the message count
         too.
         """
-        places = self._logs.told.place
+        told_at = self._logs.told.place
         find = bisect_right if side == "right" else bisect_left
-        return find(self._rows, (time_ns, row), key=lambda log: (places.time[log], places.row[log]))
+        return find(
+            self._rows, (time_ns, row), key=lambda log: (told_at.time[log], told_at.row[log])
+        )
 
 
 class FailoverLogs:
@@ -144,10 +146,13 @@ class FailoverLogs:
             np.concatenate([getattr(table, name)[rows] for rows, table in both])
             for name in ("connection", "vbucket")
         )
-        places = streams.answered, reported.place
+        message_places = streams.answered, reported.place
         time, row = (
             np.concatenate(
-                [getattr(table, name)[rows] for (rows, _), table in zip(both, places, strict=True)]
+                [
+                    getattr(table, name)[rows]
+                    for (rows, _), table in zip(both, message_places, strict=True)
+                ]
             )
             for name in ("time", "row")
         )

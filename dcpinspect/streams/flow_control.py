@@ -243,8 +243,8 @@ class FlowControl(Follower):
                 len(unasked),
             )
             if self.keeps_rows:
-                places = state.messages.place
-                examples.keep(places.row[unasked], places.time[unasked])
+                message_places = state.messages.place
+                examples.keep(message_places.row[unasked], message_places.time[unasked])
 
     def _messages(
         self, batch: MessageBatch, state: ReadingState, indices: RowNumbers

@@ -625,8 +625,8 @@ _REASONS = (
 """
 _MARKER = "the marker {first}-{end} in row {row}"
 _DEDUPLICATED = [
-    f"{place}{how}"
-    for place in (
+    f"{range_text}{how}"
+    for range_text in (
         f"within {_MARKER}",
         f"between {{last}}, where the stream begins, and the first event of {_MARKER}",
         f"between what came before and the first event of {_MARKER}",

@@ -15,8 +15,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray, unique
-from dcpinspect.kernels.structs import Struct, T
-from dcpinspect.kernels.structs import StructRows as Table
+from dcpinspect.kernels.structs import Struct, StructRows, T
 from dcpinspect.kernels.structs import number as count
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
@@ -100,7 +99,7 @@ class StreamPair(Struct[T]):
     are_alike: T = count("1 if both are shown values in the same way.")
 
 
-class StreamPairs(StreamPair[IntArray], Table[StreamPair]):
+class StreamPairs(StreamPair[IntArray], StructRows[StreamPair]):
     """The pairs of streams of a reading."""
 
 
@@ -153,19 +152,21 @@ class _Block:
         bounds = np.cumsum([0, *map(len, tables)])
         seqnos, rank = np.unique(changes.seqno, return_inverse=True)
         key = np.repeat(np.arange(len(tables)), np.diff(bounds)) * (len(seqnos) + 1) + rank  # rises
-        ones, twos, lows, highs, alike = (
+        firsts, seconds, lows, highs, alike = (
             getattr(self.pairs, name) for name in ("first", "second", "low", "high", "are_alike")
         )
-        ones, twos = (
+        firsts, seconds = (
             np.array([table_number[stream] for stream in column.tolist()])
-            for column in (ones, twos)
+            for column in (firsts, seconds)
         )
         step = len(seqnos) + 1
-        first = np.searchsorted(key, ones * step + np.searchsorted(seqnos, lows))
-        count = np.searchsorted(key, ones * step + np.searchsorted(seqnos, highs, "right")) - first
-        pair = np.repeat(np.arange(len(ones)), count)
+        first = np.searchsorted(key, firsts * step + np.searchsorted(seqnos, lows))
+        count = (
+            np.searchsorted(key, firsts * step + np.searchsorted(seqnos, highs, "right")) - first
+        )
+        pair = np.repeat(np.arange(len(firsts)), count)
         of_one = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + first[pair]
-        wanted_key = twos[pair] * step + rank[of_one]
+        wanted_key = seconds[pair] * step + rank[of_one]
         of_two = np.minimum(np.searchsorted(key, wanted_key), max(0, len(key) - 1))
         has_both = key[of_two] == wanted_key
         pair, of_one, of_two = pair[has_both], of_one[has_both], of_two[has_both]

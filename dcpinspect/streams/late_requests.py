@@ -96,17 +96,17 @@ def begin_late(state: ReadingState, message: Message, stream: Stream) -> None:
     if stream.request.form == 0 or stream.request.flags & FROM_LATEST != 0:
         return
     losses = losses_by(state, state.connections[stream.connection], message.place.time)
-    place = stream.answered if stream.answered.row > 0 else message.place
+    answer_place = stream.answered if stream.answered.row > 0 else message.place
     if stream.has_position == 0 and stream.seen == 0:
         stream.has_position = 1
         stream.position = stream.request.start
         stream.position_by = BY_START
         stream.position_losses = losses
-        stream.at = place
+        stream.at = answer_place
     elif stream.open_gap >= 0 and stream.request.start < state.gaps[stream.open_gap].before - 1:
         gap = state.gaps[stream.open_gap]
         gap.after = stream.request.start
-        gap.begins = place
+        gap.begins = answer_place
         gap.losses -= losses
         if gap.losses == 0 and gap.unreadable < 0:
             gap.flags &= ~IS_LOST

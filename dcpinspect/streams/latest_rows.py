@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic
 
 from dcpinspect.arrays import grown
-from dcpinspect.kernels.structs import StructRows
-
-Table = TypeVar("Table", bound=StructRows[Any])
+from dcpinspect.streams.renumbering import RecordRows
 
 
-class Latest(Generic[Table]):
+class Latest(Generic[RecordRows]):
     """Rows are added at the end, and dropped at the beginning. Memory is at most twice that of the
     rows that were there at once.
     """
 
-    def __init__(self, kind: type[Table]) -> None:
+    def __init__(self, kind: type[RecordRows]) -> None:
         self._table = kind.zeros(0)
         self._start = self._end = 0
 
@@ -23,11 +21,11 @@ class Latest(Generic[Table]):
         return self._end - self._start
 
     @property
-    def rows(self) -> Table:
+    def rows(self) -> RecordRows:
         """All rows that are there: a view, which holds until rows are added or dropped."""
         return self._table[self._start : self._end]
 
-    def add(self, rows: Table) -> None:
+    def add(self, rows: RecordRows) -> None:
         """Adds rows at the end."""
         end = self._end + len(rows)
         if end > len(self._table):

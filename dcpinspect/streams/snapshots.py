@@ -151,7 +151,7 @@ def snapshot_records(
     has_marker = snapshots.layout >= 0
     present = snapshots.seqnos.present
     has_seqno = snapshots.seen > 0
-    flags, which = np.unique(snapshots.flags, return_inverse=True)
+    flags, flags_index = np.unique(snapshots.flags, return_inverse=True)
     names = [list(bit_names(SNAPSHOT_FLAGS, flag)) for flag in flags.tolist()]
     columns: dict[str, ColumnValues] = {
         "connection": NumberColumn(streams.connection[number]),
@@ -162,7 +162,7 @@ def snapshot_records(
         "start_seqno": NumberColumn(unbiased(snapshots.start), has_range),
         "end_seqno": NumberColumn(unbiased(snapshots.end), has_range),
         "type": Worded(types(snapshots), w.SNAPSHOT_TYPES),
-        "flags": Worded(which.reshape(-1), names),
+        "flags": Worded(flags_index.reshape(-1), names),
         "layout": Worded(np.where(has_marker, snapshots.layout, -1), w.SNAPSHOT_LAYOUTS),
         "convention": Worded(conventions(snapshots, streams, is_blind), w.CONVENTIONS),
         "items": NumberColumn(snapshots.items),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,8 @@ from dcpinspect.streams.records import (
     Streams,
     Turns,
 )
-from dcpinspect.streams.renumbering import in_order, renumbered_rows
+from dcpinspect.streams.renumbering import RecordRows, in_order, renumbered_rows
 from dcpinspect.temporary import room
-
-Table = TypeVar("Table", bound=StructRows[Any])
 
 ROOM = 8
 """Number of free rows in every table that is enough for any one message."""
@@ -235,7 +233,7 @@ class ReadingState(Tables, Portable):
         """
         self.connections.is_met[connections[connections < len(self.connections)]] = 0
 
-    def used(self, table: Table) -> Table:
+    def used(self, table: RecordRows) -> RecordRows:
         """Returns the used rows of a table that grows."""
         name = next(name for name, kind in _GROWING.items() if isinstance(table, kind))
         return table[: getattr(self.counts, name)]
@@ -312,9 +310,9 @@ class ReadingState(Tables, Portable):
             for name, table in orders.items():
                 table_rows = getattr(reading, name)
                 for start in range(0, len(table_rows), _AT_ONCE):
-                    some = slice(start, start + _AT_ONCE)
-                    joined_tables[name][table[number][some]] = renumbered_rows(
-                        table_rows[some], new_numbers
+                    rows_at_once = slice(start, start + _AT_ONCE)
+                    joined_tables[name][table[number][rows_at_once]] = renumbered_rows(
+                        table_rows[rows_at_once], new_numbers
                     )
             met = np.flatnonzero(reading.connections.is_met)
             joined_tables["connections"][connections[number][met]] = renumbered_rows(

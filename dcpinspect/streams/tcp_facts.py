@@ -127,5 +127,5 @@ class Counting:
         """
 
 
-chosen = Counting()
+command_counting = Counting()
 """What the command line says."""

@@ -66,7 +66,7 @@ from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, NewNumbers, ReadingState
 from dcpinspect.streams.tables import Seen, Tables
-from dcpinspect.streams.tcp_facts import Link, chosen
+from dcpinspect.streams.tcp_facts import Link, command_counting
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, StreamTexts, is_over, number_streams, stream_records
@@ -144,7 +144,7 @@ class Tracker(Portable):
         """Compares streams of one history; None unless somebody asks for that."""
         self.conversation = Conversation()
         self.copies = Copies()
-        self.counts_copies = chosen.copies
+        self.counts_copies = command_counting.copies
         """Whether tables and findings also tell of connections that show what another one shows."""
         self.kept: IntArray | None = None
         """What ``counted`` leaves out is missing here; the numbers that the streams had."""
@@ -548,8 +548,8 @@ class Tracker(Portable):
         numbers = np.flatnonzero(disputable(self._spans, streams, branches))
         mask = np.zeros(len(streams), dtype=np.bool_)
         if len(numbers):
-            some = streams if len(numbers) == len(streams) else streams[numbers]
-            mask[numbers] = judge(numbers, some, branches[numbers])
+            asked_streams = streams if len(numbers) == len(streams) else streams[numbers]
+            mask[numbers] = judge(numbers, asked_streams, branches[numbers])
         return mask
 
     def _leave(self, row: int, most: int, but: BoolArray | None = None) -> None:

@@ -141,7 +141,7 @@ class Waits:
         if first < 0:
             return None
         reports = self._said
-        place = At(
+        listed_at = At(
             *(
                 int(column[first])
                 for column in (reports.row, reports.offset, reports.frame, reports.time)
@@ -149,7 +149,7 @@ class Waits:
         )
         idle, newest = int(self._idle_ns[stream]), int(self.newest[stream]) - LEAST
         return Wait(
-            int(reports.connection[first]), place, newest, idle, bool(self.are_long[stream])
+            int(reports.connection[first]), listed_at, newest, idle, bool(self.are_long[stream])
         )
 
     @property

@@ -17,7 +17,7 @@ KindFamily = Literal["number", "text", "hex", "time", "bytes", "list", "truth", 
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KindDefinition:
     """A kind of values."""
 
     arrow: Callable[[Any], Any]
@@ -32,11 +32,11 @@ class Kind:
 
 def _plain(
     arrow: str, json: Mapping[str, Any], said: str, family: KindFamily | None = None
-) -> Kind:
-    return Kind(lambda pa: getattr(pa, arrow)(), json, said, family)
+) -> KindDefinition:
+    return KindDefinition(lambda pa: getattr(pa, arrow)(), json, said, family)
 
 
-def _number(name: str, arrow: str, *bounds: int) -> Kind:
+def _number(name: str, arrow: str, *bounds: int) -> KindDefinition:
     return _plain(
         arrow,
         {"type": "integer", **dict(zip(("minimum", "maximum"), bounds, strict=False))},
@@ -45,13 +45,15 @@ def _number(name: str, arrow: str, *bounds: int) -> Kind:
     )
 
 
-def _list(of: Kind, said: str = "list", family: KindFamily | None = None) -> Kind:
-    return Kind(
+def _list(
+    of: KindDefinition, said: str = "list", family: KindFamily | None = None
+) -> KindDefinition:
+    return KindDefinition(
         lambda pa: pa.list_(of.arrow(pa)), {"type": "array", "items": of.json}, said, family
     )
 
 
-def _struct(**of: Kind) -> Kind:
+def _struct(**of: KindDefinition) -> KindDefinition:
     members = {name: member.json for name, member in of.items()}
     json = {
         "type": "object",
@@ -59,15 +61,15 @@ def _struct(**of: Kind) -> Kind:
         "required": list(of),
         "additionalProperties": False,
     }
-    return Kind(
+    return KindDefinition(
         lambda pa: pa.struct([(name, member.arrow(pa)) for name, member in of.items()]),
         json,
         "record",
     )
 
 
-def _map(of: Kind, said: str, family: KindFamily | None = None) -> Kind:
-    return Kind(
+def _map(of: KindDefinition, said: str, family: KindFamily | None = None) -> KindDefinition:
+    return KindDefinition(
         lambda pa: pa.map_(pa.string(), of.arrow(pa)),
         {"type": "object", "additionalProperties": of.json},
         said,
@@ -110,7 +112,7 @@ ColumnKind = Literal[
     "objects",
     "cases",
 ]
-KINDS: dict[ColumnKind, Kind] = {
+KINDS: dict[ColumnKind, KindDefinition] = {
     "u8": _number("u8", "uint8", 0, 2**8 - 1),
     "u16": _number("u16", "uint16", 0, 2**16 - 1),
     "u32": _number("u32", "uint32", 0, 2**32 - 1),
@@ -121,7 +123,7 @@ KINDS: dict[ColumnKind, Kind] = {
     "text": _TEXT,
     "word": _TEXT,  # one of a list
     "hex64": _HEX64,  # a number in tables
-    "time": Kind(
+    "time": KindDefinition(
         lambda pa: pa.timestamp("us", "UTC"), _TIME, "time", "time"
     ),  # nanoseconds since 1970 in tables
     "bytes": _plain("binary", {"type": "string"}, "bytes", "bytes"),

@@ -62,33 +62,33 @@ def family(column: Column) -> KindFamily:
 
 def comparison(
     operator: Operator,
-    left: ColumnName | Constant,
-    right: ColumnName | Constant,
+    left_side: ColumnName | Constant,
+    right_side: ColumnName | Constant,
     place: TextPosition,
 ) -> Condition:
     """Returns the condition of a comparison. ``place``: of the operator. Raises PlacedError."""
-    if isinstance(left, Constant):
-        if isinstance(right, Constant):
-            raise left.place.error("both sides are values; compare a column with a value")
-        operator, left, right = _MIRRORED[operator], right, left
-    if isinstance(right, ColumnName):
-        _check_families(left, right)
-        return Compare(operator, left, right)
-    value = constant(left, right)
-    if family(left.column) == "list":
+    if isinstance(left_side, Constant):
+        if isinstance(right_side, Constant):
+            raise left_side.place.error("both sides are values; compare a column with a value")
+        operator, left_side, right_side = _MIRRORED[operator], right_side, left_side
+    if isinstance(right_side, ColumnName):
+        _check_families(left_side, right_side)
+        return Compare(operator, left_side, right_side)
+    value = constant(left_side, right_side)
+    if family(left_side.column) == "list":
         if operator not in ("=", "<>"):
             possible = (
                 "a number (= 5) or not (<> 5)"
-                if left.column.kind == "numbers"
+                if left_side.column.kind == "numbers"
                 else "a word (= 'x') or not (<> 'x')"
             )
             raise place.error(
-                f"{left.column.name} is {_what(left.column)}: it has {possible}, and no order"
+                f"{left_side.column.name} is {_what(left_side.column)}: it has {possible}, and no order"
             )
-        return Holds(left, value) if operator == "=" else Not(Holds(left, value))
-    if family(left.column) == "truth" and operator not in ("=", "<>"):
-        raise place.error(f"{left.column.name} is true or false, and has no order")
-    return Compare(operator, _numeric_time(left), value)
+        return Holds(left_side, value) if operator == "=" else Not(Holds(left_side, value))
+    if family(left_side.column) == "truth" and operator not in ("=", "<>"):
+        raise place.error(f"{left_side.column.name} is true or false, and has no order")
+    return Compare(operator, _numeric_time(left_side), value)
 
 
 def membership(column: ColumnName, values: list[Constant]) -> Condition:

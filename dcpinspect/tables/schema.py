@@ -131,13 +131,15 @@ def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
     """
     if len(meanings) == 1:
         return next(iter(meanings))
-    command_count = Counter(command for those in meanings.values() for command in dict(those))
+    command_count = Counter(
+        command for places_of in meanings.values() for command in dict(places_of)
+    )
     texts = []
-    for meaning, those in meanings.items():
+    for meaning, places_of in meanings.items():
         commands = list(
             dict.fromkeys(
                 command if command_count[command] == 1 else f"{command} {side}"
-                for command, side in those
+                for command, side in places_of
             )
         )
         more = ", …" if len(commands) > _MOST_COMMANDS else ""

@@ -46,8 +46,8 @@ def gather(
     for i in range(len(tables.entries)):
         entry = tables.entries[i]
         source = entry.source
-        at = entry.offset - origin
+        target_start = entry.offset - origin
         if source >= 0:
-            copy(target, at, data, source, entry.length)
+            copy(target, target_start, data, source, entry.length)
         elif source <= HELD:
-            copy(target, at, held, HELD - source, entry.length)
+            copy(target, target_start, held, HELD - source, entry.length)

@@ -171,22 +171,22 @@ class HeaderParser:
 
 
 @inline
-def nflog_payload(data: ByteArray, at: int, end: int) -> int:
+def nflog_payload(data: ByteArray, offset: int, end: int) -> int:
     """Returns where the packet in a record of NFLOG begins, or the negated class of a record that
     holds none.
 
     Behind four bytes stand attributes: size, kind and value, in byte order of the capturing
     machine. No kind has more than eight bits.
     """
-    at += 4
-    while at + 4 < end:
-        is_little = data[at + 2] != 0
-        size = data[at + 1] << 8 | data[at] if is_little else be16(data, at)
-        if (data[at + 2] if is_little else data[at + 3]) == _NFLOG_PAYLOAD:
-            return at + 4
+    offset += 4
+    while offset + 4 < end:
+        is_little = data[offset + 2] != 0
+        size = data[offset + 1] << 8 | data[offset] if is_little else be16(data, offset)
+        if (data[offset + 2] if is_little else data[offset + 3]) == _NFLOG_PAYLOAD:
+            return offset + 4
         if size < 4:
             return -MALFORMED
-        at += (size + 3) & ~3
+        offset += (size + 3) & ~3
     return -CUT
 
 
@@ -245,32 +245,32 @@ def kind_behind(data: ByteArray, at: int, link_type: int) -> int:
 
 
 @inline
-def network_start(data: ByteArray, at: int, end: int, link_type: int) -> int:
+def network_start(data: ByteArray, offset: int, end: int, link_type: int) -> int:
     """Returns where the IP header begins, or the negated class of a packet that shows none."""
     size = link_size(link_type)
     if link_type == _NFLOG:
-        at = nflog_payload(data, at, end)
-        if at < 0:
-            return at
-        kind = kind_of_ip(data, at)
+        offset = nflog_payload(data, offset, end)
+        if offset < 0:
+            return offset
+        kind = kind_of_ip(data, offset)
     elif size < 0:
         return -UNUSUAL
-    elif at + max(size, 1) > end:
+    elif offset + max(size, 1) > end:
         return -CUT
     elif size == 0:
-        kind = _IPV6 if data[at] >> 4 == 6 else _IPV4
+        kind = _IPV6 if data[offset] >> 4 == 6 else _IPV4
     else:
-        kind = kind_behind(data, at, link_type)
-        at += size
+        kind = kind_behind(data, offset, link_type)
+        offset += size
     for _ in range(_MOST_TAGS):
         if kind not in (_VLAN, _QINQ, _QINQ_OLD):
             break
-        if at + 4 > end:
+        if offset + 4 > end:
             return -CUT
-        kind = be16(data, at + 2)
-        at += 4
+        kind = be16(data, offset + 2)
+        offset += 4
     if kind in (_IPV4, _IPV6):
-        return at
+        return offset
     if kind in (_VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT):
         return -UNUSUAL
     return -NOT_TCP

@@ -57,7 +57,7 @@ from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.unusual import UnusualPackets
 from dcpinspect.transport.whose import MASK
 
-Table = TypeVar("Table", bound=StructRows[Any])
+TransportRows = TypeVar("TransportRows", bound=StructRows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
 COUNTED = ("payload", "unique", "duplicate", "late", "filled", "missing", "cut_off", "holes")
@@ -264,8 +264,13 @@ class Reassembler:
         kernel takes the direction to begin with, and returns the one where it stopped.
         """
         tables = self._tables
-        at = tables.segment.packet
-        at.number, at.frame, at.file, at.time = packet, 0, self._file, time_ns
+        packet_record = tables.segment.packet
+        packet_record.number, packet_record.frame, packet_record.file, packet_record.time = (
+            packet,
+            0,
+            self._file,
+            time_ns,
+        )
         while True:
             tables.counts.entries = 0
             tables.entries = StreamEntries.zeros(4 * self._most_nodes + 4096)
@@ -809,6 +814,6 @@ class Reassembler:
         gather(data, held, GatherTables(entries), target, 0)
 
 
-def _grown(table: Table, rows: int) -> Table:
+def _grown(table: TransportRows, rows: int) -> TransportRows:
     """Returns a larger copy of a table, as ``grown`` does."""
     return type(table)(grown(table.array, rows))

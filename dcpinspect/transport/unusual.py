@@ -325,15 +325,15 @@ def _in_gtp(data: bytes) -> bytes | None:
     """
     if len(data) >= 2 and (data[0] & 0xF0 != _GTP_VERSION or data[1] != _GTP_PACKET):
         return None
-    at = 8
+    offset = 8
     if data and data[0] & 7:  # a number, or headers that follow
-        at = 12
-        while data[0] & 4 and at < len(data) and data[at - 1]:
-            size = 4 * data[at]
+        offset = 12
+        while data[0] & 4 and offset < len(data) and data[offset - 1]:
+            size = 4 * data[offset]
             if not size:
                 return None
-            at += size
-    return data[at:]
+            offset += size
+    return data[offset:]
 
 
 def _within(network: int, *names: int) -> int:
@@ -384,8 +384,12 @@ def _sized(head: bytes, length: int) -> bytes:
     """Returns ``head`` with the length of so many bytes, or with 0, which the kernel reads as "to
     the end", if the field cannot hold it.
     """
-    at, total = (4, length) if head[0] >> 4 == 6 else (2, len(head) + length)
-    return head[:at] + struct.pack(">H", total if total <= 0xFFFF else 0) + head[at + 2 :]
+    length_offset, total = (4, length) if head[0] >> 4 == 6 else (2, len(head) + length)
+    return (
+        head[:length_offset]
+        + struct.pack(">H", total if total <= 0xFFFF else 0)
+        + head[length_offset + 2 :]
+    )
 
 
 class _Layers:

@@ -94,24 +94,28 @@ def insert(
     nodes, end = tables.nodes, start + length
     before = node_before(tables, flow, start)
     after = nodes[before].next if before >= 0 else flow.head
-    at = start
+    offset = start
     if before >= 0:
-        at = max(at, nodes[before].offset + nodes[before].length)
+        offset = max(offset, nodes[before].offset + nodes[before].length)
     used = 0
-    while at < end:
+    while offset < end:
         stop = end
         if after >= 0:
             stop = min(end, nodes[after].offset)
-        if stop > at:
+        if stop > offset:
             k = new_node(
-                tables, at, stop - at, source + at - start if source >= 0 else source, packet
+                tables,
+                offset,
+                stop - offset,
+                source + offset - start if source >= 0 else source,
+                packet,
             )
             link(tables, flow, k, before, after)
-            used += stop - at
+            used += stop - offset
             before = k
         if after < 0:
             break
-        at = max(at, nodes[after].offset + nodes[after].length)
+        offset = max(offset, nodes[after].offset + nodes[after].length)
         before = after
         after = nodes[after].next
     return int(used)

@@ -16,7 +16,7 @@ from textual.message import Message as Event
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from dcpinspect.output.render.byte_grid import Cells
+from dcpinspect.output.render.byte_grid import GridCells
 from dcpinspect.protocol.message import Message
 from dcpinspect.tui import theme
 from dcpinspect.tui.part_colors import Parts
@@ -43,7 +43,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
-        self._cells: Cells | None = None
+        self._cells: GridCells | None = None
         self._parts = Parts(None)
         self._span: Span | None = None
 
@@ -66,7 +66,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
 
     def show(self, message: Message | None) -> None:
         """Shows another message, or nothing for None."""
-        self._cells = Cells(message) if message is not None else None
+        self._cells = GridCells(message) if message is not None else None
         self._parts = Parts(message)
         self._span = None
         self._resize()

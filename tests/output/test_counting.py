@@ -12,7 +12,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.output.counting import count_once
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.reading import Reading
-from dcpinspect.streams.tcp_facts import chosen
+from dcpinspect.streams.tcp_facts import command_counting
 from dcpinspect.tables.messages import MessageBatch
 from tests.captures import field
 from tests.doubled import packets_of, passed_on, written
@@ -62,5 +62,5 @@ def test_copies_count_if_they_are_asked_for(
 ) -> None:
     packets = packets_of(field("t00-base"))
     alone, _ = count(written(tmp_path, packets), all_rows)
-    monkeypatch.setattr(chosen, "copies", True)
+    monkeypatch.setattr(command_counting, "copies", True)
     assert count(written(tmp_path, passed_on(packets)), all_rows)[0] == 2 * alone

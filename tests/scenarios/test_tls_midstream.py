@@ -15,7 +15,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
 from dcpinspect.scapy_layer.scapy_session import DCPSession
 from dcpinspect.transport.tls import talk
-from dcpinspect.transport.tls.keylog import SEARCH, chosen
+from dcpinspect.transport.tls.keylog import SEARCH, command_secrets
 from tests import builders
 from tests.tls.damage import save, taped
 from tests.tls.decrypted import read
@@ -30,8 +30,8 @@ NUMBERS = (30_000, 70_000)
 @pytest.fixture(autouse=True)
 def without_key_logs() -> Iterator[None]:
     yield
-    chosen.choose([])
-    chosen.search = SEARCH
+    command_secrets.choose([])
+    command_secrets.search = SEARCH
 
 
 def midstream(folder: Path, tls: Tls, numbers: tuple[int, int] = NUMBERS) -> Recorded:

@@ -614,12 +614,12 @@ JSON_FORMS: Mapping[str, JsonForm] = {
     ),
     "DCP connection opened successfully": JsonForm("connection-opened", {"description": "reason"}),
     **{
-        f"{_REFUSED}{why}": JsonForm(
+        f"{_REFUSED}{refusal}": JsonForm(
             "stream-refused",
             _REQUEST,
-            why.removeprefix("because ").removeprefix("due to ").removeprefix("for "),
+            refusal.removeprefix("because ").removeprefix("due to ").removeprefix("for "),
         )
-        for why in (
+        for refusal in (
             "because this vbucket doesn't exist",
             "because memory usage is above quota",
             "because the stream was not created",

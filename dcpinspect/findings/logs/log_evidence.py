@@ -94,20 +94,20 @@ class LogEvidence:
         """Reads logs and checkpoints. Raises CaptureError if a file cannot be read. ``redactor``:
         replaces names.
         """
-        found = cls()
+        evidence = cls()
         for path in logs:
-            found._take(LogReading(path, redactor))
+            evidence._take(LogReading(path, redactor))
         for path in checkpoints:
-            found.checkpoints += [
-                one if redactor is None else one.redacted(redactor)
-                for one in read_checkpoints(path)
+            evidence.checkpoints += [
+                checkpoint if redactor is None else checkpoint.redacted(redactor)
+                for checkpoint in read_checkpoints(path)
             ]
-        return found
+        return evidence
 
     def _take(self, reading: LogReading) -> None:
         self.logs.append(reading)
         seqnos: dict[tuple[str | None, int], LogEvent] = {}
-        told: list[LogEvent] = []
+        failover_logs: list[LogEvent] = []
         for event in reading:
             if (
                 event.event == "rollback"
@@ -121,13 +121,13 @@ class LogEvidence:
                 and len(seqnos) < MOST_BUCKETS << 10
             ):
                 seqnos[event.bucket, event.vbucket] = event
-            elif event.event == "failover-log" and len(told) < MOST_BUCKETS << 10:
-                told.append(event)
+            elif event.event == "failover-log" and len(failover_logs) < MOST_BUCKETS << 10:
+                failover_logs.append(event)
             elif event.event in KEPT:
                 self.counts[event.event] += 1
                 if len(self.events[event.event]) < MOST_EVENTS // len(KEPT):
                     self.events[event.event].append(event)
-        for event in told:
+        for event in failover_logs:
             assert event.vbucket is not None
             assert event.failover_log is not None
             beside = seqnos.get((event.bucket, event.vbucket))
@@ -161,19 +161,23 @@ class LogEvidence:
         """Returns the history of the checkpoint's bucket; None if there is none, or if it cannot be
         known which one it is.
         """
-        found = self._histories.get(checkpoint.vbucket, {})
-        if checkpoint.bucket in found:
-            return found[checkpoint.bucket]
-        others = (
-            list(found.values())
+        histories = self._histories.get(checkpoint.vbucket, {})
+        if checkpoint.bucket in histories:
+            return histories[checkpoint.bucket]
+        candidates = (
+            list(histories.values())
             if checkpoint.bucket is None
-            else [found[None]]
-            if None in found
+            else [histories[None]]
+            if None in histories
             else []
         )
-        if len(others) > 1:
-            others = [one for one in others if any(uuid == checkpoint.uuid for uuid, _ in one.log)]
-        return others[0] if len(others) == 1 else None
+        if len(candidates) > 1:
+            candidates = [
+                history
+                for history in candidates
+                if any(uuid == checkpoint.uuid for uuid, _ in history.log)
+            ]
+        return candidates[0] if len(candidates) == 1 else None
 
     def resumed(self, checkpoint: Checkpoint) -> Resumed | None:
         """Returns what the server would answer to resuming from a checkpoint; None if it would
@@ -190,7 +194,7 @@ class LogEvidence:
         )
         before = self._rolled.get(key)
         history = self.history_of(checkpoint)
-        asked = RequestedRange(
+        requested = RequestedRange(
             checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end, checkpoint.uuid, 0
         )
         if (
@@ -198,26 +202,30 @@ class LogEvidence:
             and before.rollback_seqno is not None
             and checkpoint.bucket in (None, before.bucket)
         ):
-            why = explain_rollback(
-                asked, before.rollback_seqno, history.log if history is not None else None
+            rollback = explain_rollback(
+                requested, before.rollback_seqno, history.log if history is not None else None
             )
             cause, text = (
                 cause_of(before.reason or ""),
                 f"the server has answered this request so before, because {before.reason}",
             )
             return Resumed(
-                checkpoint, before.rollback_seqno, cause, text, why.resume_uuid, before.file
+                checkpoint, before.rollback_seqno, cause, text, rollback.resume_uuid, before.file
             )
         if history is None:
             raise UndecidedError
-        found = predicted_rollback(
-            asked, history.log, high=history.high, is_exact=history.is_exact, purge=history.purge
+        prediction = predicted_rollback(
+            requested,
+            history.log,
+            high=history.high,
+            is_exact=history.is_exact,
+            purge=history.purge,
         )
-        if found is None:
+        if prediction is None:
             return None
-        to, cause = found
+        to, cause = prediction
         explained: Explanation = explain_rollback(
-            asked, to, history.log, VbucketFacts(history.purge or None, history.high)
+            requested, to, history.log, VbucketFacts(history.purge or None, history.high)
         )
         return Resumed(checkpoint, to, cause, explained.text, explained.resume_uuid, history.source)
 

@@ -33,7 +33,7 @@ class Bound:
         return records
 
 
-chosen = Bound()
+command_bound = Bound()
 """What ``--max-bytes`` says."""
 _FRAME = 5
 """Bytes of the brackets of an array, and of its last line."""

@@ -251,7 +251,7 @@ class Json(TableFormat):
         guard: bool = True,
     ) -> None:
         """Writes the records of the contract; other formats write their Arrow form."""
-        from dcpinspect.output.export.bounded import chosen, fitted
+        from dcpinspect.output.export.bounded import command_bound, fitted
         from dcpinspect.output.export.json_table import plain_json
 
         names = None if columns is None else {"schema", *columns}
@@ -259,8 +259,10 @@ class Json(TableFormat):
             {key: value for key, value in record_object.items() if names is None or key in names}
             for record_object in records.records()
         )
-        if len(records) == 1 and chosen.room is not None:  # the one record of info, and the like
-            objects = (fitted(record_object, chosen.room - 2) for record_object in objects)
+        if (
+            len(records) == 1 and command_bound.room is not None
+        ):  # the one record of info, and the like
+            objects = (fitted(record_object, command_bound.room - 2) for record_object in objects)
         frame = self.frame()
         target.put(frame.all(map(plain_json, objects)) + frame.end())
 
@@ -358,10 +360,10 @@ TEXT = Text()
 JSON = Json()
 SARIF = Sarif()
 FORMATS: dict[str, TableFormat] = {
-    one.name: one for one in (TEXT, JSON, NdJson(), Csv(), Parquet(), Arrow())
+    format_.name: format_ for format_ in (TEXT, JSON, NdJson(), Csv(), Parquet(), Arrow())
 }
 """Formats of all commands, by name."""
-SUFFIXES = {suffix: one for one in FORMATS.values() for suffix in one.suffixes}
+SUFFIXES = {suffix: format_ for format_ in FORMATS.values() for suffix in format_.suffixes}
 """Formats by the endings of their files."""
 
 

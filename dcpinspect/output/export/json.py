@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from dcpinspect.output.export.bounded import chosen
+from dcpinspect.output.export.bounded import command_bound
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.fields import FieldKind, bit_names
@@ -312,12 +312,14 @@ class JsonArray:
 
     def _within(self, text: bytes) -> bytes:
         """Returns as much as the output may still have."""
-        if chosen.room is None:
+        if command_bound.room is None:
             return text
         elements = [
             element for element in text.split(self.BEFORE or self.AFTER) if element
         ]  # no element has an end of line
-        return b"".join(self.BEFORE + element + self.AFTER for element in chosen.kept(elements))
+        return b"".join(
+            self.BEFORE + element + self.AFTER for element in command_bound.kept(elements)
+        )
 
     def all(self, elements: Iterable[bytes]) -> bytes:
         """Returns the next piece of the array, from bare elements."""

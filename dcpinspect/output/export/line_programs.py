@@ -63,7 +63,7 @@ class Present:
 
 def number_places(batch: MessageBatch, index: int) -> dict[str, FieldPosition]:
     """Returns where the numbers that are columns stand in messages of this one's kind."""
-    found: dict[str, FieldPosition] = {}
+    positions: dict[str, FieldPosition] = {}
     layout, decoded = batch.layout_of(index), batch.decoded
     if layout is not None and decoded.extras_fit[index]:
         has_value = (
@@ -75,11 +75,11 @@ def number_places(batch: MessageBatch, index: int) -> dict[str, FieldPosition]:
         ):
             for item in items:
                 if isinstance(item, Field) and not item.reserved and item.kind.size:
-                    found |= dict.fromkeys(
+                    positions |= dict.fromkeys(
                         (item.name, item.alias),
                         FieldPosition(is_in_value, item.offset, item.kind.size),
                     )
-    return found
+    return positions
 
 
 def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None:
@@ -95,24 +95,24 @@ def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None
         return ()
     if layout is None or not isinstance(story, Story) or not decoded.fits[index]:
         return None
-    parts: list[StoryPart] = []
+    story_pieces: list[StoryPart] = []
     items = {item.name: (item, False) for item in layout.extras} | {
         item.name: (item, True) for item in layout.value
     }
-    for part in story.parts:
-        item, is_in_value = items.get(part.field, (None, False))
+    for story_part in story.parts:
+        item, is_in_value = items.get(story_part.field, (None, False))
         if item is None:
-            parts.append((part, None))
+            story_pieces.append((story_part, None))
             continue
         is_there = not is_in_value or (
             layout.value_size is not None and decoded.value.size[index] > 0
         )
         if not is_there or not isinstance(item, Field) or not item.kind.size:
             return None
-        if isinstance(part, NumberField) and item.kind not in _UNSIGNED:
+        if isinstance(story_part, NumberField) and item.kind not in _UNSIGNED:
             return None
-        parts.append((part, FieldPosition(is_in_value, item.offset, item.kind.size)))
-    return tuple(parts)
+        story_pieces.append((story_part, FieldPosition(is_in_value, item.offset, item.kind.size)))
+    return tuple(story_pieces)
 
 
 class LineProgram:
@@ -186,8 +186,10 @@ class LineProgram:
         )
 
     def _add_seqno(self, width: int) -> None:
-        places = number_places(self._batch, self._index)
-        start, end, seqno = (places.get(name) for name in ("start_seqno", "end_seqno", "by_seqno"))
+        positions = number_places(self._batch, self._index)
+        start, end, seqno = (
+            positions.get(name) for name in ("start_seqno", "end_seqno", "by_seqno")
+        )
         if (
             self._batch.decoded.opcode[self._index] == Opcode.DCP_SNAPSHOT_MARKER
             and start is not None
@@ -235,20 +237,20 @@ class LineProgram:
             add(rt.MILLIS, COLUMN["rtt_ns"])
             self.text(" ms")
 
-    def _add_story(self, parts: tuple[StoryPart, ...]) -> None:
+    def _add_story(self, story_pieces: tuple[StoryPart, ...]) -> None:
         first = True
-        message = self._batch.annotate(self._index) if parts else None
-        for part, place in parts:
-            said = part.of(message) if message is not None else ""
-            if not said:
+        message = self._batch.annotate(self._index) if story_pieces else None
+        for story_part, position in story_pieces:
+            text = story_part.of(message) if message is not None else ""
+            if not text:
                 continue
             if first:
                 self._part("")
             else:
                 self.text(", ")
             first = False
-            if isinstance(part, NumberField) and place is not None:
-                self.text(f"{part.label} ")
-                self._add_number(place)
+            if isinstance(story_part, NumberField) and position is not None:
+                self.text(f"{story_part.label} ")
+                self._add_number(position)
             else:
-                self.text(said)
+                self.text(text)

@@ -118,13 +118,13 @@ class LineRows:
         times = self.lines.shown_times(batch.time_ns[rows])
         if not self.is_for_kernel or not write_rows.is_compiled:
             yield from (
-                self.ordinary(batch, index, shown)
-                for index, shown in zip(rows.tolist(), times.tolist(), strict=True)
+                self.ordinary(batch, index, time_ns)
+                for index, time_ns in zip(rows.tolist(), times.tolist(), strict=True)
             )
             return
         for first in range(0, len(rows), SLICE):
-            part, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
-            yield self.written(batch, part, shown_ns)[0].data
+            slice_rows, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
+            yield self.written(batch, slice_rows, shown_ns)[0].data
 
     def ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         """Returns one line, made by ``Lines``."""
@@ -137,31 +137,31 @@ class LineRows:
         """Returns the lines of at most ``SLICE`` messages, and where each ends. The result is only
         valid until the next call.
         """
-        run = _Run(self, batch, rows, times)
-        room = (
+        run = _KernelRun(self, batch, rows, times)
+        line_sizes = (
             self._writer.sizes(run.program)
             + run.columns[COLUMN["key_size"]].clip(0)
             + run.columns[COLUMN["told_size"]]
         )
-        room += self._writer.texts.longest_fragment
+        line_sizes += self._writer.texts.longest_fragment
         side = np.frombuffer(bytes(run.side) or b" ", np.uint8)
         text, ends = self._writer.write(
             run.program,
             run.columns,
             (batch.data, side),
             base=batch.start[rows],
-            room=int(room.sum()),
+            room=int(line_sizes.sum()),
         )
-        left = np.flatnonzero(ends < 0)
-        if not len(left):
+        refused = np.flatnonzero(ends < 0)
+        if not len(refused):
             return text, ends
         lines = {
-            place: self.ordinary(batch, int(rows[place]), int(times[place]))
-            for place in left.tolist()
+            index: self.ordinary(batch, int(rows[index]), int(times[index]))
+            for index in refused.tolist()
         }
         text = np.frombuffer(b"".join(completed(text, ends, lines.__getitem__)), np.uint8)
         more = np.zeros(len(ends), np.int64)
-        more[left] = [len(line) for line in lines.values()]
+        more[refused] = [len(line) for line in lines.values()]
         return text, np.maximum.accumulate(ends.clip(0)) + np.cumsum(more)
 
     # -- what is remembered
@@ -175,13 +175,18 @@ class LineRows:
         """Returns the kind with this key, made from one of its messages; None: its lines are left
         to Python.
         """
-        known = self._kinds.get(key)
-        if known is None and not self._is_full:
-            parts = story_parts(batch, index)
-            places = [*number_places(batch, index).values(), *(place for _, place in parts or ())]
-            reads_value = any(place is not None and place.is_in_value for place in places)
-            known = self._kinds[key] = _Kind(parts or (), parts is None, reads_value)
-        return known
+        kind = self._kinds.get(key)
+        if kind is None and not self._is_full:
+            pieces = story_parts(batch, index)
+            positions = [
+                *number_places(batch, index).values(),
+                *(position for _, position in pieces or ()),
+            ]
+            reads_value = any(
+                position is not None and position.is_in_value for position in positions
+            )
+            kind = self._kinds[key] = _Kind(pieces or (), pieces is None, reads_value)
+        return kind
 
     def program(self, kind: int, shape: tuple[int, ...], batch: MessageBatch, index: int) -> int:
         """Returns the number of the program for messages of a kind and a shape, made from one of
@@ -218,7 +223,7 @@ class LineRows:
         )
 
 
-class _Run:
+class _KernelRun:
     """Some messages of a batch on their way through the kernel."""
 
     def __init__(
@@ -241,10 +246,10 @@ class _Run:
 
     def _plain_rows(self, times: RowNumbers) -> BoolArray:
         """Returns which messages have nothing unusual, as far as columns tell."""
-        batch, at = self._batch, self._at
+        batch, indices = self._batch, self._at
         plain: BoolArray = (
-            np.isin(batch.decoded.problem[at], (0, BAD_PREFIX))
-            & ~batch.heuristic[at]
+            np.isin(batch.decoded.problem[indices], (0, BAD_PREFIX))
+            & ~batch.heuristic[indices]
             & (np.abs(times) < _LATEST_NS)
         )
         if self._of.lines.time_format in ("absolute", "epoch"):
@@ -254,17 +259,21 @@ class _Run:
         return plain
 
     def _fill_keys(self) -> None:
-        batch, decoded, rows, at = self._batch, self._batch.decoded, self._rows, self._at
+        batch, decoded, rows, indices = self._batch, self._batch.decoded, self._rows, self._at
         size = np.where(
-            (decoded.key.size[at] > 0) & decoded.hides_key[at], -1, decoded.key.size[at]
+            (decoded.key.size[indices] > 0) & decoded.hides_key[indices],
+            -1,
+            decoded.key.size[indices],
         )
-        self._set("key_start", decoded.key.start[at])
+        self._set("key_start", decoded.key.start[indices])
         self._set("key_size", size)
         self._key_of[size >= 0] = OWN
         if batch.redactor is not None:
             self._plain &= (size <= 0) | ~batch.has_private_key(rows)
         collection = np.where(
-            _given(decoded.collection_id, at), decoded.collection_id.values[at].view(np.int64), 0
+            _given(decoded.collection_id, indices),
+            decoded.collection_id.values[indices].view(np.int64),
+            0,
         )
         named = np.flatnonzero((collection > 0) & (size >= 0) & self._plain)
         named = named[_HAS_PREFIX[decoded.layout[rows[named]]]]
@@ -294,10 +303,12 @@ class _Run:
         if len(first) > MAX_REMEMBERED:
             self._plain[places] = False
             return
-        found = [
-            self._of.prefix(self._batch, int(self._rows[places[one]])) for one in first.tolist()
+        prefixes = [
+            self._of.prefix(self._batch, int(self._rows[places[index]])) for index in first.tolist()
         ]
-        texts = np.array([-1 if one is None else one for one in found], dtype=np.int64)[inverse]
+        texts = np.array([-1 if prefix is None else prefix for prefix in prefixes], dtype=np.int64)[
+            inverse
+        ]
         self._plain[places[texts < 0]] = False
         self.columns[COLUMN["prefix"], places] = np.maximum(texts, 0)
 
@@ -310,26 +321,28 @@ class _Run:
             self._key_of,
         )
         request = batch.request_row.values[self._rows[asking]].astype(np.int64)
-        place = batch.index_of(request)
-        is_here = (place >= 0) & (place < len(batch))
-        is_here[is_here] = batch.row[place[is_here]] == request[is_here]
-        here, place = asking[is_here], place[is_here]
-        start[here], whose[here] = decoded.key.start[place], ASKED_HERE
-        size[here] = np.where(
-            (decoded.key.size[place] > 0) & ~decoded.hides_key[place], decoded.key.size[place], -1
+        request_index = batch.index_of(request)
+        is_here = (request_index >= 0) & (request_index < len(batch))
+        is_here[is_here] = batch.row[request_index[is_here]] == request[is_here]
+        found_rows, request_index = asking[is_here], request_index[is_here]
+        start[found_rows], whose[found_rows] = decoded.key.start[request_index], ASKED_HERE
+        size[found_rows] = np.where(
+            (decoded.key.size[request_index] > 0) & ~decoded.hides_key[request_index],
+            decoded.key.size[request_index],
+            -1,
         )
         unusual = (
-            np.isin(place, batch.missing.row)
+            np.isin(request_index, batch.missing.row)
             if len(batch.missing.row)
-            else np.zeros(len(place), dtype=np.bool_)
+            else np.zeros(len(request_index), dtype=np.bool_)
         )
         if batch.redactor is not None:
-            unusual |= batch.has_private_key(place)
-        self._plain[here[unusual]] = False
-        for at, row in zip(asking[~is_here].tolist(), request[~is_here].tolist(), strict=True):
+            unusual |= batch.has_private_key(request_index)
+        self._plain[found_rows[unusual]] = False
+        for index, row in zip(asking[~is_here].tolist(), request[~is_here].tolist(), strict=True):
             key = batch.earlier_keys.get(row)
             if key:
-                start[at], size[at], whose[at] = len(self.side), len(key), ASKED_BEFORE
+                start[index], size[index], whose[index] = len(self.side), len(key), ASKED_BEFORE
                 self.side += key
 
     def _set(self, name: str, values: npt.NDArray[np.generic]) -> None:
@@ -339,21 +352,21 @@ class _Run:
         """Fills in the columns of numbers; returns, as bits, which of those that not all messages
         have are there.
         """
-        batch, at = self._batch, self._at
-        rtt, is_answer = batch.rtt_ns.values[at], _given(batch.rtt_ns, at)
+        batch, indices = self._batch, self._at
+        rtt, is_answer = batch.rtt_ns.values[indices], _given(batch.rtt_ns, indices)
         # how a half is rounded depends on the binary form of the number, so such lines are left to
         # Python
         self._plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
         vbucket = batch.vbuckets_of(self._rows)
         self._set("time_ns", times)
         for name in ("row", "connection", "length"):
-            self._set(name, getattr(batch, name)[at])
+            self._set(name, getattr(batch, name)[indices])
         present: RowNumbers = np.zeros(len(times), np.int64)
         for bit, (name, numbers, where) in enumerate(
             (
                 ("vbucket", vbucket, slice(None)),
-                ("sid", batch.decoded.sid, at),
-                ("rtt_ns", batch.rtt_ns, at),
+                ("sid", batch.decoded.sid, indices),
+                ("rtt_ns", batch.rtt_ns, indices),
             )
         ):
             self._set(name, numbers.values[where].view(np.int64))
@@ -367,13 +380,14 @@ class _Run:
         batch, key = self._batch, self._keys()
         first, kind = distinct(key)
         has_body = np.zeros(len(key), dtype=np.bool_)
-        known = [
-            self._of.kind(int(key[one]), batch, int(self._rows[one])) for one in first.tolist()
+        line_kinds = [
+            self._of.kind(int(key[index]), batch, int(self._rows[index]))
+            for index in first.tolist()
         ]
-        for number, found in enumerate(known):
-            if found is None:
+        for number, line_kind in enumerate(line_kinds):
+            if line_kind is None:
                 self._plain[kind == number] = False
-            elif found.is_told:
+            elif line_kind.is_told:
                 members = np.flatnonzero((kind == number) & self._plain)
                 self._tell(members)
                 has_body[members] = self.columns[COLUMN["told_size"], members] > 0
@@ -382,39 +396,44 @@ class _Run:
         groups, group = distinct((kind << 8 | framing) << 6 | self._present)
         programs: RowNumbers = np.full(len(groups), -1, dtype=np.int64)
         told_by_numbers = []
-        for number, one in enumerate(groups.tolist()):
-            found, shape = known[kind[one]], (int(self._present[one]), int(framing[one]))
-            if found is not None and (found.parts or found.reads_value):
-                told_by_numbers.append((number, int(key[one]), found, shape))
-            elif found is not None:
+        for number, index in enumerate(groups.tolist()):
+            line_kind, shape = (
+                line_kinds[kind[index]],
+                (int(self._present[index]), int(framing[index])),
+            )
+            if line_kind is not None and (line_kind.parts or line_kind.reads_value):
+                told_by_numbers.append((number, int(key[index]), line_kind, shape))
+            elif line_kind is not None:
                 programs[number] = self._of.program(
-                    int(key[one]), shape, batch, int(self._rows[one])
+                    int(key[index]), shape, batch, int(self._rows[index])
                 )
-        chosen: RowNumbers = np.where(self._plain, programs[group], -1)
-        for number, of_kind, found, shape in told_by_numbers:
+        row_programs: RowNumbers = np.where(self._plain, programs[group], -1)
+        for number, of_kind, line_kind, shape in told_by_numbers:
             members = np.flatnonzero((group == number) & self._plain)
-            for values, rows in alike(members, self._story_numbers(members, found)):
-                chosen[rows] = self._of.program(
+            for values, rows in alike(members, self._story_numbers(members, line_kind)):
+                row_programs[rows] = self._of.program(
                     of_kind, (*shape, *values), batch, int(self._rows[rows[0]])
                 )
-        return chosen
+        return row_programs
 
     def _keys(self) -> RowNumbers:
         """Returns a number for each row that decides what its line has in common with others."""
-        batch, decoded, at = self._batch, self._batch.decoded, self._at
-        status = np.where(decoded.is_response[at], decoded.specific[at], 0).astype(np.int64)
-        key: RowNumbers = decoded.opcode[at].astype(np.int64) << 16 | status
+        batch, decoded, indices = self._batch, self._batch.decoded, self._at
+        status = np.where(decoded.is_response[indices], decoded.specific[indices], 0).astype(
+            np.int64
+        )
+        key: RowNumbers = decoded.opcode[indices].astype(np.int64) << 16 | status
         for bits, values in (
-            (1, decoded.is_server[at]),
-            (1, decoded.is_response[at]),
-            (8, decoded.datatype[at]),
-            (1, decoded.extras_fit[at]),
-            (1, decoded.fits[at]),
-            (1, decoded.value.size[at] > 0),
-            (2, decoded.generation[at]),
-            (1, decoded.problem[at] == BAD_PREFIX),
-            (_LAYOUT_BITS, decoded.layout[at] + 1),
-            (1, batch.direction[at]),
+            (1, decoded.is_server[indices]),
+            (1, decoded.is_response[indices]),
+            (8, decoded.datatype[indices]),
+            (1, decoded.extras_fit[indices]),
+            (1, decoded.fits[indices]),
+            (1, decoded.value.size[indices] > 0),
+            (2, decoded.generation[indices]),
+            (1, decoded.problem[indices] == BAD_PREFIX),
+            (_LAYOUT_BITS, decoded.layout[indices] + 1),
+            (1, batch.direction[indices]),
             (8, 0 if self._of.groups is None else self._of.groups(self._rows)),
         ):
             key <<= bits
@@ -425,38 +444,47 @@ class _Run:
         """Returns what the text of a story depends on, besides its numbers: words, which numbers
         are 0, and where the value begins.
         """
-        decoded, at = self._batch.decoded, self._rows[members]
-        found = [decoded.value.start[at] - self._batch.start[at]] if kind.reads_value else []
-        for part, place in kind.parts:
-            if place is not None and (isinstance(part, WordField) or not part.tells_zero):
-                section = decoded.value.start[at] if place.is_in_value else decoded.extras_at[at]
-                values = numbers_at(self._batch.data, section + place.offset, place.size).astype(
-                    np.int64
+        decoded, indices = self._batch.decoded, self._rows[members]
+        columns = (
+            [decoded.value.start[indices] - self._batch.start[indices]] if kind.reads_value else []
+        )
+        for piece, position in kind.parts:
+            if position is not None and (isinstance(piece, WordField) or not piece.tells_zero):
+                section = (
+                    decoded.value.start[indices]
+                    if position.is_in_value
+                    else decoded.extras_at[indices]
                 )
-                found.append(
-                    values if isinstance(part, WordField) else (values != 0).astype(np.int64)
+                values = numbers_at(
+                    self._batch.data, section + position.offset, position.size
+                ).astype(np.int64)
+                columns.append(
+                    values if isinstance(piece, WordField) else (values != 0).astype(np.int64)
                 )
-        return found
+        return columns
 
     def _tell(self, members: RowNumbers) -> None:
         """Puts the stories of the rows at these places beside the bytes."""
-        batch, known = self._batch, dict[bytes, str]()
+        batch, text_of = self._batch, dict[bytes, str]()
         is_pure = len(members) > 1 and _says_the_same(batch, int(self._rows[members[0]]))
-        for place in members.tolist():
-            index = int(self._rows[place])
-            said = (
+        for member in members.tolist():
+            index = int(self._rows[member])
+            content = (
                 _without_opaque(batch, index) if is_pure and batch.length[index] <= _SHORT else b""
             )
-            if (text := known.get(said)) is None:
+            if (text := text_of.get(content)) is None:
                 text = body_text(batch, index)
-                if said:
-                    known[said] = text
-            self.columns[COLUMN["told_start"], place], self.columns[COLUMN["told_size"], place] = (
+                if content:
+                    text_of[content] = text
+            (
+                self.columns[COLUMN["told_start"], member],
+                self.columns[COLUMN["told_size"], member],
+            ) = (
                 len(self.side),
                 len(text),
             )
             self.side += text.encode()
-            self._plain[place] = text.isascii()  # for other texts, Python must measure the width
+            self._plain[member] = text.isascii()  # for other texts, Python must measure the width
 
 
 def _says_the_same(batch: MessageBatch, index: int) -> bool:
@@ -482,14 +510,14 @@ def _says_the_same(batch: MessageBatch, index: int) -> bool:
 
 
 def _without_opaque(batch: MessageBatch, index: int) -> bytes:
-    said = batch.bytes_of(index)
-    return said[:12] + said[16:]
+    content = batch.bytes_of(index)
+    return content[:12] + content[16:]
 
 
-def _given(numbers: NumberColumn, at: Any) -> BoolArray:
-    given: BoolArray = (
-        np.ones(len(numbers.values), dtype=np.bool_)[at]
+def _given(numbers: NumberColumn, indices: Any) -> BoolArray:
+    is_given: BoolArray = (
+        np.ones(len(numbers.values), dtype=np.bool_)[indices]
         if numbers.valid is None
-        else numbers.valid[at]
+        else numbers.valid[indices]
     )
-    return given
+    return is_given

@@ -17,36 +17,36 @@ def tenth(value: int) -> int:
 
 
 @inline
-def put_number(out: ByteArray, at: int, high: int, low: int) -> int:
+def put_number(out: ByteArray, offset: int, high: int, low: int) -> int:
     """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64
     bits within signed arithmetic.
     """
-    start = at
+    start = offset
     if high > 0:
         value = high
         while value > 0:
-            out[at] = 48 + value % 10
+            out[offset] = 48 + value % 10
             value //= 10
-            at += 1
-        for i in range((at - start) // 2):
-            out[start + i], out[at - 1 - i] = out[at - 1 - i], out[start + i]
+            offset += 1
+        for i in range((offset - start) // 2):
+            out[start + i], out[offset - 1 - i] = out[offset - 1 - i], out[start + i]
         divisor = 100_000_000
         while divisor > 0:
-            out[at] = 48 + low // divisor % 10
+            out[offset] = 48 + low // divisor % 10
             divisor //= 10
-            at += 1
-        return at
+            offset += 1
+        return offset
     if low == 0:
-        out[at] = 48
-        return at + 1
+        out[offset] = 48
+        return offset + 1
     while low > 0:
-        left = tenth(low)
-        out[at] = 48 + low - 10 * left
-        low = left
-        at += 1
-    for i in range((at - start) // 2):
-        out[start + i], out[at - 1 - i] = out[at - 1 - i], out[start + i]
-    return at
+        tenths = tenth(low)
+        out[offset] = 48 + low - 10 * tenths
+        low = tenths
+        offset += 1
+    for i in range((offset - start) // 2):
+        out[start + i], out[offset - 1 - i] = out[offset - 1 - i], out[start + i]
+    return offset
 
 
 @inline
@@ -57,14 +57,14 @@ def put_unsigned(out: ByteArray, at: int, value: int, width: int) -> int:
     Returns the place behind it.
     """
     if width > 0:
-        column, place, rest = out[at : at + width], width, value
-        while place > 0 and rest >= 0:
-            place -= 1
-            left = tenth(rest) if rest < TENTHS_TO else rest // 10
-            put(column, place, 48 + rest - 10 * left)
-            rest = left
-            if rest == 0:
-                for i in range(place):
+        column, index, remaining = out[at : at + width], width, value
+        while index > 0 and remaining >= 0:
+            index -= 1
+            tenths = tenth(remaining) if remaining < TENTHS_TO else remaining // 10
+            put(column, index, 48 + remaining - 10 * tenths)
+            remaining = tenths
+            if remaining == 0:
+                for i in range(index):
                     column[i] = 32
                 return at + width
     half = (value >> 1) & 0x7FFF_FFFF_FFFF_FFFF
@@ -129,11 +129,11 @@ def put_two(out: ByteArray, at: int, value: int) -> int:
 
 
 @inline
-def put_seconds(out: ByteArray, at: int, seconds: int, separator: int) -> int:
+def put_seconds(out: ByteArray, offset: int, seconds: int, separator: int) -> int:
     """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place
     behind them.
     """
-    days, rest = seconds // 86400, seconds % 86400
+    days, second_of_day = seconds // 86400, seconds % 86400
     # the date of a day number, by eras of 400 years that begin on 1 March
     shifted = days + 719468
     era = shifted // 146097
@@ -146,38 +146,38 @@ def put_seconds(out: ByteArray, at: int, seconds: int, separator: int) -> int:
     day = day_of_year - (153 * month_index + 2) // 5 + 1
     month = month_index + 3 if month_index < 10 else month_index - 9
     year = year_of_era + era * 400 + (1 if month <= 2 else 0)
-    at = put_two(out, at, year // 100)
-    at = put_two(out, at, year % 100)
-    out[at] = 45
-    at = put_two(out, at + 1, month)
-    out[at] = 45
-    at = put_two(out, at + 1, day)
-    out[at] = separator
-    at = put_two(out, at + 1, rest // 3600)
-    out[at] = 58
-    at = put_two(out, at + 1, rest // 60 % 60)
-    out[at] = 58
-    return put_two(out, at + 1, rest % 60)
+    offset = put_two(out, offset, year // 100)
+    offset = put_two(out, offset, year % 100)
+    out[offset] = 45
+    offset = put_two(out, offset + 1, month)
+    out[offset] = 45
+    offset = put_two(out, offset + 1, day)
+    out[offset] = separator
+    offset = put_two(out, offset + 1, second_of_day // 3600)
+    out[offset] = 58
+    offset = put_two(out, offset + 1, second_of_day // 60 % 60)
+    out[offset] = 58
+    return put_two(out, offset + 1, second_of_day % 60)
 
 
 @inline
 def put_fraction(out: ByteArray, at: int, value: int, digits: int) -> int:
     """Writes a number of at most nine digits with leading zeros; returns the place behind it."""
     for i in range(digits):
-        left = tenth(value)
-        out[at + digits - 1 - i] = 48 + value - 10 * left
-        value = left
+        tenths = tenth(value)
+        out[at + digits - 1 - i] = 48 + value - 10 * tenths
+        value = tenths
     return at + digits
 
 
 @inline
-def put_time(out: ByteArray, at: int, time_ns: int, separator: int) -> int:
+def put_time(out: ByteArray, offset: int, time_ns: int, separator: int) -> int:
     """Writes a capture time with nine digits, and ``separator`` between date and time of day;
     returns the place behind it.
     """
-    at = put_seconds(out, at, time_ns // 1_000_000_000, separator)
-    out[at] = 46
-    return put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
+    offset = put_seconds(out, offset, time_ns // 1_000_000_000, separator)
+    out[offset] = 46
+    return put_fraction(out, offset + 1, time_ns % 1_000_000_000, 9)
 
 
 @inline
@@ -200,56 +200,56 @@ def put_right(out: ByteArray, at: int, width: int) -> int:
 
 
 @inline
-def put_elapsed(out: ByteArray, at: int, time_ns: int, width: int) -> int:
+def put_elapsed(out: ByteArray, offset: int, time_ns: int, width: int) -> int:
     """Writes nanoseconds as seconds with six digits, at the right end of a column that is behind a
     blank; returns the place behind them.
     """
     micros = abs(time_ns) // 1000
     if time_ns >= 0:
-        at = put_unsigned(out, at, micros // 1_000_000, width - 7)
-        out[at] = 46
-        return put_fraction(out, at + 1, micros % 1_000_000, 6)
-    out[at] = 45
-    at = put_integer(out, at + 1, micros // 1_000_000)
-    out[at] = 46
-    return put_right(out, put_fraction(out, at + 1, micros % 1_000_000, 6), width)
+        offset = put_unsigned(out, offset, micros // 1_000_000, width - 7)
+        out[offset] = 46
+        return put_fraction(out, offset + 1, micros % 1_000_000, 6)
+    out[offset] = 45
+    offset = put_integer(out, offset + 1, micros // 1_000_000)
+    out[offset] = 46
+    return put_right(out, put_fraction(out, offset + 1, micros % 1_000_000, 6), width)
 
 
 @inline
-def put_epoch(out: ByteArray, at: int, time_ns: int) -> int:
+def put_epoch(out: ByteArray, offset: int, time_ns: int) -> int:
     """Writes a time as seconds since 1970 with nine digits; returns the place behind them."""
-    at = put_integer(out, at, time_ns // 1_000_000_000)
-    out[at] = 46
-    return put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
+    offset = put_integer(out, offset, time_ns // 1_000_000_000)
+    out[offset] = 46
+    return put_fraction(out, offset + 1, time_ns % 1_000_000_000, 9)
 
 
 @inline
-def put_millis(out: ByteArray, at: int, time_ns: int) -> int:
+def put_millis(out: ByteArray, offset: int, time_ns: int) -> int:
     """Writes nanoseconds, rounded, as milliseconds with three digits; returns the place behind
     them.
     """
     micros = (time_ns + 500) // 1000
-    at = put_integer(out, at, micros // 1000)
-    out[at] = 46
-    return put_fraction(out, at + 1, micros % 1000, 3)
+    offset = put_integer(out, offset, micros // 1000)
+    out[offset] = 46
+    return put_fraction(out, offset + 1, micros % 1000, 3)
 
 
 @inline
-def put_wire_time(out: ByteArray, at: int, data: ByteArray, start: int) -> int:
+def put_wire_time(out: ByteArray, offset: int, data: ByteArray, start: int) -> int:
     """Writes the time in four bytes of the message, or that there is none; returns the place behind
     it.
     """
     seconds = wire_number(data, start, 4)
     if seconds == 0:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 111, 110, 101
-        return at + 4
-    at = put_seconds(out, at, seconds, 32)
-    out[at], out[at + 1], out[at + 2], out[at + 3] = 32, 85, 84, 67
-    return at + 4
+        out[offset], out[offset + 1], out[offset + 2], out[offset + 3] = 110, 111, 110, 101
+        return offset + 4
+    offset = put_seconds(out, offset, seconds, 32)
+    out[offset], out[offset + 1], out[offset + 2], out[offset + 3] = 32, 85, 84, 67
+    return offset + 4
 
 
 @inline
-def put_cas_time(out: ByteArray, at: int, data: ByteArray, start: int, is_remark: int) -> int:
+def put_cas_time(out: ByteArray, offset: int, data: ByteArray, start: int, is_remark: int) -> int:
     """Writes when a CAS was made, as a JSON string, or null if it contains no time; with
     ``is_remark``, in brackets, or nothing.
 
@@ -265,29 +265,29 @@ def put_cas_time(out: ByteArray, at: int, data: ByteArray, start: int, is_remark
         low %= 1_000_000_000
     if high < 1_200_000_000 or high >= 4_102_444_800:
         if is_remark:
-            return at
-        out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 117, 108, 108
-        return at + 4
+            return offset
+        out[offset], out[offset + 1], out[offset + 2], out[offset + 3] = 110, 117, 108, 108
+        return offset + 4
     if is_remark:
-        out[at] = 32
-        at += 1
-    out[at] = 40 if is_remark else 34
-    at = put_seconds(out, at + 1, high, 32)
+        out[offset] = 32
+        offset += 1
+    out[offset] = 40 if is_remark else 34
+    offset = put_seconds(out, offset + 1, high, 32)
     if low > 0:
-        out[at] = 46
-        at = put_fraction(out, at + 1, low // 1_000_000, 3)
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = (
+        out[offset] = 46
+        offset = put_fraction(out, offset + 1, low // 1_000_000, 3)
+    out[offset], out[offset + 1], out[offset + 2], out[offset + 3], out[offset + 4] = (
         32,
         85,
         84,
         67,
         41 if is_remark else 34,
     )
-    return at + 5
+    return offset + 5
 
 
 @inline
-def put_remark(out: ByteArray, at: int, data: ByteArray, start: int, size: int) -> int:
+def put_remark(out: ByteArray, offset: int, data: ByteArray, start: int, size: int) -> int:
     """Writes a number of the message in brackets, unless it has only one digit; returns the place
     behind it.
     """
@@ -295,29 +295,29 @@ def put_remark(out: ByteArray, at: int, data: ByteArray, start: int, size: int) 
     for i in range(size - 1):
         above |= data[start + i]
     if above == 0 and data[start + size - 1] <= 9:
-        return at
-    out[at], out[at + 1] = 32, 40
-    at = put_unsigned(out, at + 2, wire_number(data, start, size), 0)
-    out[at] = 41
-    return at + 1
+        return offset
+    out[offset], out[offset + 1] = 32, 40
+    offset = put_unsigned(out, offset + 2, wire_number(data, start, size), 0)
+    out[offset] = 41
+    return offset + 1
 
 
 @inline
-def put_offsets(out: ByteArray, at: int, place: int, size: int, width: int) -> int:
+def put_offsets(out: ByteArray, offset: int, field_offset: int, size: int, width: int) -> int:
     """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()``, and blanks up to ``width`` letters; returns
     the place behind them.
     """
-    start = at
-    out[at] = 40
-    at += 1
+    start = offset
+    out[offset] = 40
+    offset += 1
     if size > 0:
-        at = put_integer(out, at, place)
+        offset = put_integer(out, offset, field_offset)
     if size > 1:
-        out[at] = 44 if size == 2 else 45
-        at = put_integer(out, at + 1, place + size - 1)
-    out[at] = 41
-    at += 1
-    while at < start + width:
-        out[at] = 32
-        at += 1
-    return at
+        out[offset] = 44 if size == 2 else 45
+        offset = put_integer(out, offset + 1, field_offset + size - 1)
+    out[offset] = 41
+    offset += 1
+    while offset < start + width:
+        out[offset] = 32
+        offset += 1
+    return offset

@@ -286,17 +286,23 @@ class Subset:
             written += len(plain)
         return written
 
-    def _write(self, writer: PcapNgWriter, batch: PacketBatch, wanted: IntArray) -> int:
+    def _write(self, writer: PcapNgWriter, batch: PacketBatch, packet_numbers: IntArray) -> int:
         """Writes packets of a batch, and made packets whose places are before its end. Returns
         their number.
         """
-        written = len(wanted)
+        written = len(packet_numbers)
         for plain, comments in (
             self._plain.packets(batch.first_packet + len(batch)) if self._plain is not None else ()
         ):
-            before, wanted = np.split(
-                wanted,
-                [int(np.searchsorted(batch.first_packet + wanted, plain.packets[-1], "right"))],
+            before, packet_numbers = np.split(
+                packet_numbers,
+                [
+                    int(
+                        np.searchsorted(
+                            batch.first_packet + packet_numbers, plain.packets[-1], "right"
+                        )
+                    )
+                ],
             )
             both, order = _joined(batch, before, plain)
             comment_of = {
@@ -306,7 +312,7 @@ class Subset:
                 comment_of[int(np.searchsorted(before, index))] = text
             writer.write(both, order, comment_of)
             written += len(plain)
-        writer.write(batch, wanted, self._commented(batch, wanted))
+        writer.write(batch, packet_numbers, self._commented(batch, packet_numbers))
         return written
 
     def _commented(self, batch: PacketBatch, wanted: IntArray) -> dict[int, str]:

@@ -438,19 +438,19 @@ def put_section(
 
 
 @inline
-def settled(out: ByteArray, at: int, what: int, first: int, start: int) -> int:
-    """Changes the text so far, which begins at ``start``, as ``what`` says; returns the place
+def settled(out: ByteArray, offset: int, operation: int, first: int, start: int) -> int:
+    """Changes the text so far, which begins at ``start``, as ``operation`` says; returns the place
     behind it.
     """
-    if what == RIGHT:
-        return put_right(out, at, first)
-    if what == CLIP:
-        return clipped(out, start, at, first)
-    at = trimmed(out, at)
+    if operation == RIGHT:
+        return put_right(out, offset, first)
+    if operation == CLIP:
+        return clipped(out, start, offset, first)
+    offset = trimmed(out, offset)
     if first == 0:
-        out[at] = 10
-        at += 1
-    return at
+        out[offset] = 10
+        offset += 1
+    return offset
 
 
 @kernel("void(octets, octets, octets, octets, RowTables, uint8[::1], int64[::1])")
@@ -469,49 +469,53 @@ def write_rows(
     ``data`` has the bytes of the batch, ``side`` what was made beside it. The caller has left room
     in ``out``. Time: number of bytes that are written.
     """
-    at = 0
-    for place in range(len(ends)):
-        row, begin = tables.first + place, at
-        ends[place] = REFUSED
+    offset = 0
+    for index in range(len(ends)):
+        row, begin = tables.first + index, offset
+        ends[index] = REFUSED
         if tables.program[row] < 0:
             continue
         program, base = tables.programs[tables.program[row]], tables.base[row]
         number = program.start
-        while number < program.end and at >= 0:
+        while number < program.end and offset >= 0:
             operation = tables.operations[number]
-            what, first, second = operation.what, operation.first, operation.second
+            action, first, second = operation.what, operation.first, operation.second
             number += 1
-            if what == CONSTANT:
-                copy(out, at, texts, first, second)
-                at += second
+            if action == CONSTANT:
+                copy(out, offset, texts, first, second)
+                offset += second
                 continue
-            if NUMBER <= what <= REMARK:
-                at = put_of_message(out, at, what, data, base + first, second, operation.third)
+            if NUMBER <= action <= REMARK:
+                offset = put_of_message(
+                    out, offset, action, data, base + first, second, operation.third
+                )
                 continue
-            if LINE_END <= what <= CLIP:
-                at = settled(out, at, what, first, begin + second)
+            if LINE_END <= action <= CLIP:
+                offset = settled(out, offset, action, first, begin + second)
                 continue
             cell = first * tables.height + row
             value = tables.columns[cell]
-            if what == FRAGMENT:
+            if action == FRAGMENT:
                 fragment = tables.fragments[value]
-                copy(out, at, texts, fragment.start, fragment.end - fragment.start)
-                at += fragment.end - fragment.start
-            elif what == UNLESS:
+                copy(out, offset, texts, fragment.start, fragment.end - fragment.start)
+                offset += fragment.end - fragment.start
+            elif action == UNLESS:
                 number += second if value == 0 else 0
-            elif what == OFFSETS:
-                at = put_offsets(out, at, value, tables.columns[cell + tables.height], second)
-            elif what < NUMBER:
-                at = put_value(out, at, what, value, second)
+            elif action == OFFSETS:
+                offset = put_offsets(
+                    out, offset, value, tables.columns[cell + tables.height], second
+                )
+            elif action < NUMBER:
+                offset = put_value(out, offset, action, value, second)
             else:
-                source, kind = side if what >= BESIDE else data, what & ~BESIDE
+                source, kind = side if action >= BESIDE else data, action & ~BESIDE
                 text = source[value : value + tables.columns[cell + tables.height]]
                 if kind < XATTRS:
-                    at = put_span(out, at, kind, text, second, shown, tables.limit)
+                    offset = put_span(out, offset, kind, text, second, shown, tables.limit)
                 else:
-                    at = put_section(
+                    offset = put_section(
                         out,
-                        at,
+                        offset,
                         kind,
                         text,
                         tables.columns[cell + 2 * tables.height],
@@ -519,7 +523,7 @@ def write_rows(
                         shown,
                         tables.limit,
                     )
-        if at < 0:
-            at = begin
+        if offset < 0:
+            offset = begin
         else:
-            ends[place] = at
+            ends[index] = offset

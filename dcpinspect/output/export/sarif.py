@@ -66,9 +66,9 @@ def sarif_log(
                     for number in range(len(files))
                 ],
                 "results": [
-                    _result(part, one.id, numbers[one.rule], files, by_number)
-                    for one in findings
-                    for part in _by_connection(one)
+                    _result(connection_part, finding.id, numbers[finding.rule], files, by_number)
+                    for finding in findings
+                    for connection_part in _by_connection(finding)
                 ],
             }
         ],
@@ -76,27 +76,27 @@ def sarif_log(
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    parts = [
+    sections = [
         ("found when", rule.fires),
         ("not when", rule.unless),
         ("next", rule.next),
         ("causes", ", ".join(rule.causes)),
         ("reported as", ", ".join(rule.reports)),
     ]
-    known = [(title, text) for title, text in parts if text]
+    present = [(title, text) for title, text in sections if text]
     return {
         "id": rule.id,
         "shortDescription": {"text": rule.fires},
         "help": {
             "text": "\n".join(
-                [*(f"{title}: {text}" for title, text in known), f"more: {PAGE}#{rule.id}"]
+                [*(f"{title}: {text}" for title, text in present), f"more: {PAGE}#{rule.id}"]
             ),
             "markdown": "\n".join(
                 [
                     f"# {rule.id}",
                     *(
                         f"\n**{title[0].upper()}{title[1:]}:** {_plain(text)}"
-                        for title, text in known
+                        for title, text in present
                     ),
                     f"\n{PAGE}#{rule.id}",
                 ]
@@ -134,48 +134,48 @@ def _by_connection(one: Finding) -> Iterator[Finding]:
 
 
 def _result(
-    one: Finding, id_: str, number: int, files: Sequence[str], links: Mapping[int, Link]
+    finding: Finding, id_: str, number: int, files: Sequence[str], links: Mapping[int, Link]
 ) -> dict[str, Any]:
-    places = [_location(place, files, links) for place in one.places]
-    found: dict[str, Any] = {
-        "ruleId": one.rule,
+    locations = [_location(place_shown, files, links) for place_shown in finding.places]
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
         "ruleIndex": number,
-        "level": one.severity,
-        "rank": 100.0 - 50 * SEVERITIES.index(one.severity),
+        "level": finding.severity,
+        "rank": 100.0 - 50 * SEVERITIES.index(finding.severity),
         "message": {
-            "text": f"{one.where}: {one.message}. Next: {one.next}"
-            if one.next
-            else f"{one.where}: {one.message}"
+            "text": f"{finding.where}: {finding.message}. Next: {finding.next}"
+            if finding.next
+            else f"{finding.where}: {finding.message}"
         },
-        "locations": places[:1] or [_connection(one, files, links)],
-        "occurrenceCount": max(one.count, 1),
-        "fingerprints": {FINGERPRINT: _fingerprint(one, links)},
+        "locations": locations[:1] or [_connection(finding, files, links)],
+        "occurrenceCount": max(finding.count, 1),
+        "fingerprints": {FINGERPRINT: _fingerprint(finding, links)},
         "properties": {
-            "connections": list(one.connections),
-            "vbuckets": list(one.vbuckets),
-            "rows": [place.row for place in one.places],
-            "frames": [place.frame for place in one.places],
-            "seqnos": list(one.seqnos),
+            "connections": list(finding.connections),
+            "vbuckets": list(finding.vbuckets),
+            "rows": [place_shown.row for place_shown in finding.places],
+            "frames": [place_shown.frame for place_shown in finding.places],
+            "seqnos": list(finding.seqnos),
             "id": id_,
-            **({} if one.effect_of is None else {"effectOf": one.effect_of}),
-            **({} if one.cause is None else {"cause": one.cause}),
-            **({} if one.sid is None else {"sid": one.sid}),
+            **({} if finding.effect_of is None else {"effectOf": finding.effect_of}),
+            **({} if finding.cause is None else {"cause": finding.cause}),
+            **({} if finding.sid is None else {"sid": finding.sid}),
         },
     }
-    if places[1:]:
-        found["relatedLocations"] = [
+    if locations[1:]:
+        result["relatedLocations"] = [
             {
                 "id": number,
-                **place,
+                **place_shown,
                 "message": {
                     "text": (
-                        f"row {place['properties']['row']}, frame {place['properties']['frame']}"
+                        f"row {place_shown['properties']['row']}, frame {place_shown['properties']['frame']}"
                     )
                 },
             }
-            for number, place in enumerate(places[1:], 1)
+            for number, place_shown in enumerate(locations[1:], 1)
         ]
-    return found
+    return result
 
 
 def _location(
@@ -223,29 +223,29 @@ def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -
     }
 
 
-def _fingerprint(one: Finding, links: Mapping[int, Link]) -> str:
+def _fingerprint(finding: Finding, links: Mapping[int, Link]) -> str:
     """Returns a text that is the same in every reading with the same evidence: without rows, frames
     or numbers of connections.
 
     Times tell connections apart whose client used its port again.
     """
-    parts = [
-        one.rule,
-        one.cause or "",
-        ",".join(map(str, one.vbuckets)),
-        "" if one.sid is None else str(one.sid),
+    texts = [
+        finding.rule,
+        finding.cause or "",
+        ",".join(map(str, finding.vbuckets)),
+        "" if finding.sid is None else str(finding.sid),
     ]
-    parts += [
-        f"{_ends(place.connection, links)} {place.direction} {place.stream_offset} {place.time_ns}"
-        for place in one.places[:1]
+    texts += [
+        f"{_ends(first_place.connection, links)} {first_place.direction} {first_place.stream_offset} {first_place.time_ns}"
+        for first_place in finding.places[:1]
     ]
-    began = {number: links[number].first_ns for number in one.connections if number in links}
-    parts += (
-        [f"{_ends(number, links)} {began.get(number, 0)}" for number in one.connections]
-        if not one.places
+    began = {number: links[number].first_ns for number in finding.connections if number in links}
+    texts += (
+        [f"{_ends(number, links)} {began.get(number, 0)}" for number in finding.connections]
+        if not finding.places
         else []
     )
-    return sha256("\n".join(parts).encode()).hexdigest()
+    return sha256("\n".join(texts).encode()).hexdigest()
 
 
 def _ends(connection: int, links: Mapping[int, Link]) -> str:

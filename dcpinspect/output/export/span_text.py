@@ -77,7 +77,7 @@ def put_control(out: ByteArray, at: int, byte: int) -> int:
 
 
 @inline
-def put_text(out: ByteArray, at: int, text: ByteArray, is_string: int) -> int:
+def put_text(out: ByteArray, offset: int, text: ByteArray, is_string: int) -> int:
     """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for
     line breaks.
 
@@ -88,29 +88,29 @@ def put_text(out: ByteArray, at: int, text: ByteArray, is_string: int) -> int:
         byte = octet(text, i)
         if 0x20 <= byte < 0x7F:
             if is_string and (byte == 34 or byte == 92):
-                put(out, at, 92)
-                at += 1
-            put(out, at, byte)
-            at += 1
+                put(out, offset, 92)
+                offset += 1
+            put(out, offset, byte)
+            offset += 1
             i += 1
         elif byte >= 0x80:
             wide = sequence_size(text, i, end)
             if wide == 0:
                 return -1
             for k in range(wide):
-                put(out, at + k, octet(text, i + k))
-            at += wide
+                put(out, offset + k, octet(text, i + k))
+            offset += wide
             i += wide
         elif byte == 0x7F:
             return -1
         elif is_string:
-            at = put_control(out, at, byte)
+            offset = put_control(out, offset, byte)
             i += 1
         else:
-            out[at] = 32 if byte == 10 or byte == 13 else byte
-            at += 1
+            out[offset] = 32 if byte == 10 or byte == 13 else byte
+            offset += 1
             i += 1
-    return at
+    return offset
 
 
 @inline
@@ -167,7 +167,7 @@ def put_character(out: ByteArray, at: int, text: ByteArray, code: int, letters: 
 
 
 @inline
-def put_shown(out: ByteArray, at: int, text: ByteArray, shown: ByteArray, limit: int) -> int:
+def put_shown(out: ByteArray, offset: int, text: ByteArray, shown: ByteArray, limit: int) -> int:
     """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by
     its length. ``shown``: whether characters stay.
 
@@ -178,8 +178,8 @@ def put_shown(out: ByteArray, at: int, text: ByteArray, shown: ByteArray, limit:
     while i < end:
         byte = octet(text, i)
         if letters < limit and 0x20 <= byte < 0x7F and byte != 92:  # most letters
-            put(out, at, byte)
-            at += 1
+            put(out, offset, byte)
+            offset += 1
             letters += 1
             i += 1
             continue
@@ -190,36 +190,36 @@ def put_shown(out: ByteArray, at: int, text: ByteArray, shown: ByteArray, limit:
         if letters <= limit:
             more = escaped_letters(code, shown[code])
             if letters < limit:
-                at = put_character(out, at, text[i : i + wide], code, more)
-                at -= max(letters + more - limit, 0)  # the cut is in the middle of an escape
+                offset = put_character(out, offset, text[i : i + wide], code, more)
+                offset -= max(letters + more - limit, 0)  # the cut is in the middle of an escape
             letters += more
         i += wide
     if letters > limit:
-        at = put_sign(out, at, 0xA6)
-        out[at], out[at + 1] = 32, 40
-        at = put_constant(out, put_integer(out, at + 2, end), _BYTES)
-    return at
+        offset = put_sign(out, offset, 0xA6)
+        out[offset], out[offset + 1] = 32, 40
+        offset = put_constant(out, put_integer(out, offset + 2, end), _BYTES)
+    return offset
 
 
 @inline
-def trimmed(out: ByteArray, at: int) -> int:
+def trimmed(out: ByteArray, offset: int) -> int:
     """Returns the place behind the last letter that is not a blank."""
-    while out[at - 1] == 32:
-        at -= 1
-    return at
+    while out[offset - 1] == 32:
+        offset -= 1
+    return offset
 
 
 @inline
 def put_xattrs(
     out: ByteArray,
-    at: int,
+    offset: int,
     section: ByteArray,
-    place: int,
+    section_offset: int,
     width: int,
     shown: ByteArray,
     limit: int,
 ) -> int:
-    """Writes a line for each pair of a valid section; ``place``: where the section stands in the
+    """Writes a line for each pair of a valid section; ``section_offset``: where the section stands in the
     message, or 0 if it was compressed.
 
     Returns the place behind the lines, or -1 if a value is not text.
@@ -227,37 +227,39 @@ def put_xattrs(
     pair = 4
     while pair < len(section):
         long = 4 + be32(section, pair)
-        begin = at
+        begin = offset
         for i in range(8):
-            out[at + i] = 32
-        at += 8
+            out[offset + i] = 32
+        offset += 8
         name = pair + 4
         while section[name] != 0:
-            out[at] = section[name]
-            at += 1
+            out[offset] = section[name]
+            offset += 1
             name += 1
-        while at < begin + 5 + width:
-            out[at] = 32
-            at += 1
-        out[at] = 32
-        if place == 0:
-            out[at] = 126
-            at = put_offsets(out, at + 1, pair, long, 6)
+        while offset < begin + 5 + width:
+            out[offset] = 32
+            offset += 1
+        out[offset] = 32
+        if section_offset == 0:
+            out[offset] = 126
+            offset = put_offsets(out, offset + 1, pair, long, 6)
         else:
-            at = put_offsets(out, at, place + pair, long, 7)
-        out[at], out[at + 1] = 58, 32
-        at = put_shown(out, at + 2, section[name + 1 : pair + long - 1], shown, limit)
-        if at < 0:
+            offset = put_offsets(out, offset, section_offset + pair, long, 7)
+        out[offset], out[offset + 1] = 58, 32
+        offset = put_shown(out, offset + 2, section[name + 1 : pair + long - 1], shown, limit)
+        if offset < 0:
             return -1
-        at = trimmed(out, at)
-        out[at] = 10
-        at += 1
+        offset = trimmed(out, offset)
+        out[offset] = 10
+        offset += 1
         pair += long
-    return at
+    return offset
 
 
 @inline
-def put_pairs(out: ByteArray, at: int, section: ByteArray, place: int, is_field: int) -> int:
+def put_pairs(
+    out: ByteArray, offset: int, section: ByteArray, section_offset: int, is_field: int
+) -> int:
     """Writes the pairs of a section as ``put_xattrs`` does, but as JSON with commas: objects of
     fields, or names with values, which are JSON.
     """
@@ -269,31 +271,31 @@ def put_pairs(out: ByteArray, at: int, section: ByteArray, place: int, is_field:
         while section[value] != 0:
             value += 1
         if pair > 4:
-            out[at] = 44
-            at += 1
+            out[offset] = 44
+            offset += 1
         if is_field:
-            at = put_constant(out, at, _NAME)
-        out[at] = 34
-        at = put_text(out, at + 1, section[name:value], 1)
-        if at < 0:
+            offset = put_constant(out, offset, _NAME)
+        out[offset] = 34
+        offset = put_text(out, offset + 1, section[name:value], 1)
+        if offset < 0:
             return -1
-        out[at] = 34
-        at += 1
+        out[offset] = 34
+        offset += 1
         content = section[value + 1 : pair + long - 1]
         if is_field:
-            at = put_integer(out, put_constant(out, at, _OFFSET), place + pair)
-            at = put_integer(out, put_constant(out, at, _SIZE), long)
-            at = put_hex(out, put_constant(out, at, _HEX), section, pair, long)
-            at = put_text(out, put_constant(out, at, _VALUE), content, 1)
+            offset = put_integer(out, put_constant(out, offset, _OFFSET), section_offset + pair)
+            offset = put_integer(out, put_constant(out, offset, _SIZE), long)
+            offset = put_hex(out, put_constant(out, offset, _HEX), section, pair, long)
+            offset = put_text(out, put_constant(out, offset, _VALUE), content, 1)
         else:
-            out[at] = 58
-            at = put_text(out, at + 1, content, 0)
-        if at < 0:
+            out[offset] = 58
+            offset = put_text(out, offset + 1, content, 0)
+        if offset < 0:
             return -1
         if is_field:
-            at = put_constant(out, at, _INFLATED if place == 0 else _END)
+            offset = put_constant(out, offset, _INFLATED if section_offset == 0 else _END)
         pair += long
-    return at
+    return offset
 
 
 @inline
@@ -306,15 +308,15 @@ def put_eight(digits: ByteArray, letters: ByteArray, source: ByteArray, size: in
 
 
 @inline
-def put_dump(out: ByteArray, at: int, data: ByteArray) -> int:
+def put_dump(out: ByteArray, offset: int, data: ByteArray) -> int:
     """Writes bytes as a dump, 16 a line; returns the place behind it."""
-    for place in range(0, len(data), 16):
-        size = min(16, len(data) - place)
-        row, source = out[at : at + 80], data[place : place + size]
+    for line_start in range(0, len(data), 16):
+        size = min(16, len(data) - line_start)
+        row, source = out[offset : offset + 80], data[line_start : line_start + size]
         for i in range(64):
             row[i] = 32
         for i in range(8):
-            row[4 + i] = hex_digit(place >> (28 - 4 * i) & 15)
+            row[4 + i] = hex_digit(line_start >> (28 - 4 * i) & 15)
         if (
             size == 16
         ):  # with both numbers constant, the machine code writes all eight bytes at once
@@ -323,10 +325,10 @@ def put_dump(out: ByteArray, at: int, data: ByteArray) -> int:
         else:
             put_eight(row[14:38], row[64:72], source, min(size, 8))
             put_eight(row[39:63], row[72:80], source[8:], max(size - 8, 0))
-        at = trimmed(out, at + 64 + size)
-        out[at] = 10
-        at += 1
-    return at
+        offset = trimmed(out, offset + 64 + size)
+        out[offset] = 10
+        offset += 1
+    return offset
 
 
 @inline

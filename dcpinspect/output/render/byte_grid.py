@@ -65,7 +65,7 @@ def byte_cells(message: Message, *, limit: int | None) -> list[str]:
     """Returns each byte of a message, up to ``limit`` bytes into the first longer field, as two
     characters: hex, or what replaces it.
     """
-    cells = Cells(message)
+    cells = GridCells(message)
     shown_count = cells.count
     if limit is not None:
         shown_count = min(
@@ -81,7 +81,7 @@ def byte_cells(message: Message, *, limit: int | None) -> list[str]:
     return cells.between(0, shown_count)
 
 
-class Cells:
+class GridCells:
     """The bytes of a message in the form of ``byte_cells``; only requested bytes are made."""
 
     def __init__(self, message: Message) -> None:

@@ -82,9 +82,9 @@ class Conversation:
             yield from self._held
         elif self._count:
             where = f"  vb {ranges(sorted(self._vbuckets))}" if self._vbuckets else ""
-            which = f", seqnos {min(self._seqnos)}–{max(self._seqnos)}" if self._seqnos else ""
+            seqnos = f", seqnos {min(self._seqnos)}–{max(self._seqnos)}" if self._seqnos else ""
             yield self._clipped(
-                f"{self._head}{self._count:,} × {self._title}{where}{which}, {self._bytes:,} bytes"
+                f"{self._head}{self._count:,} × {self._title}{where}{seqnos}, {self._bytes:,} bytes"
             )
         self._held, self._kind, self._count, self._bytes = [], None, 0, 0
         self._vbuckets, self._seqnos = set(), []

@@ -159,10 +159,8 @@ def _direction_text(path: DifferenceRow) -> str:
         f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count
     ]
     if path["answers"]:
-        who = "server" if path["direction"] == "c2s" else "client"
-        split = (
-            f"{_ms(path['answerer_median_ns'])} {who} and {_ms(path['network_median_ns'])} network"
-        )
+        answerer = "server" if path["direction"] == "c2s" else "client"
+        split = f"{_ms(path['answerer_median_ns'])} {answerer} and {_ms(path['network_median_ns'])} network"
         facts.append(f"answers took {_ms(path['answer_median_ns'])}: {split}")
     return "; ".join(facts)
 

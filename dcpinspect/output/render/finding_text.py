@@ -97,11 +97,11 @@ def report_lines(
     hint = list(page.wrapped(_HINT if with_effects else f"{_MORE}{_HINT}", "", "  "))
     notes_aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
     last = list(page.aside(notes_aside)) if notes_aside else []
-    room = most - 2 - len(head) - len(hint) - len(last)
+    most_lines = most - 2 - len(head) - len(hint) - len(last)
     yield from (
         page.whole(causes)
         if with_effects
-        else page.fitted([finding for finding in causes if finding not in notes_aside], room)
+        else page.fitted([finding for finding in causes if finding not in notes_aside], most_lines)
     )
     yield from last
     yield ""
@@ -275,8 +275,10 @@ class _Page:
             )
         if level < _FULL:
             return [*lines, *(advice if level >= _ADVICE else ())]
-        who = ", ".join(filter(None, [escape(finding.who), escape(finding.server)]))
-        lines += self.wrapped("; ".join(filter(None, [who, place_of(finding)])), "    ", "      ")
+        culprits = ", ".join(filter(None, [escape(finding.who), escape(finding.server)]))
+        lines += self.wrapped(
+            "; ".join(filter(None, [culprits, place_of(finding)])), "    ", "      "
+        )
         lines += self.wrapped(by_packets(told_of(finding), finding, self._files), "    ", "      ")
         lines += self._table(finding)
         if finding.places:
@@ -426,14 +428,18 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
     """Names messages by their packets, if their numbers are packet numbers, as in a pipeline;
     leaves out messages without a known packet.
     """
-    place_by_row = {str(place.row): place for place in finding.places if place.row >= STEP}
+    place_by_row = {
+        str(message_place.row): message_place
+        for message_place in finding.places
+        if message_place.row >= STEP
+    }
 
     def named(match: re.Match[str]) -> str:
         before, rows = match[1] or "", re.findall(r"\d+", match[2])
         known_places = [place_by_row[row] for row in rows if row in place_by_row]
         if len(known_places) < len(rows):
             return "" if before and int(rows[0]) >= STEP else match[0]
-        if len({place.file for place in known_places}) > 1:
+        if len({message_place.file for message_place in known_places}) > 1:
             return f"{before} " + re.sub(
                 r"\d+", lambda row: message_of(place_by_row[row[0]], files), match[2]
             )
@@ -462,7 +468,7 @@ def _listed(noun: str, numbers: Sequence[str]) -> str:
 
 
 def _rows(finding: Finding) -> str:
-    rows = sorted({place.row for place in finding.places})
+    rows = sorted({message_place.row for message_place in finding.places})
     more = f" and {finding.left_out:,} more" if finding.left_out else ""
     return f"{_listed('row', list(map(str, rows)))}{more}"
 
@@ -470,8 +476,8 @@ def _rows(finding: Finding) -> str:
 def _packets(finding: Finding, files: Sequence[str]) -> str:
     """Returns display filters for Wireshark, one per file."""
     frames: dict[int, list[int]] = {}
-    for place in finding.places:
-        frames.setdefault(place.file, []).append(place.frame)
+    for message_place in finding.places:
+        frames.setdefault(message_place.file, []).append(message_place.frame)
     filters = []
     for file, numbers in list(frames.items())[:_SHOWN]:
         file_frames = sorted(set(numbers))

@@ -14,7 +14,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Bars
 
-Cells = npt.NDArray[np.str_]
+LaneCells = npt.NDArray[np.str_]
 
 LETTERS = {
     "deduplicated": "d",
@@ -150,16 +150,16 @@ def lanes(
     )
 
 
-def _blank(scale: Scale) -> Cells:
+def _blank(scale: Scale) -> LaneCells:
     return np.full(scale.cells, " ")
 
 
-def _set_cell(cells: Cells, scale: Scale, seqno: int | None, glyph: str) -> None:
+def _set_cell(cells: LaneCells, scale: Scale, seqno: int | None, glyph: str) -> None:
     if seqno is not None and scale.first <= seqno <= scale.last:
         cells[(seqno - scale.first) // scale.step] = glyph
 
 
-def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> Cells:
+def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> LaneCells:
     begin, end, cells = shape.begin, shape.end, _blank(scale)
     if begin is None:
         return cells
@@ -182,7 +182,7 @@ def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> Cells:
     return cells
 
 
-def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
+def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> LaneCells:
     cells = _blank(scale)
     visible = np.flatnonzero(scale.shows(bars.first, bars.last))
     first, last = scale.cell(bars.first[visible]), scale.cell(bars.last[visible])
@@ -204,7 +204,7 @@ def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
     return cells
 
 
-def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]:
+def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[LaneCells]:
     visible = scale.shows(shape.item_first, shape.item_last)
     first, last = scale.cell(shape.item_first[visible]), scale.cell(shape.item_last[visible])
     share = shape.item_count[visible] / (last - first + 1)
@@ -224,7 +224,7 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]
     return [blocks[np.clip(eighths - full * line, 0, full)] for line in reversed(range(high))]
 
 
-def _gaps(shape: Shape, scale: Scale) -> Cells:
+def _gaps(shape: Shape, scale: Scale) -> LaneCells:
     cells = _blank(scale)
     visible = scale.shows(shape.gap_first, shape.gap_last)
     start, end, cause = (
@@ -242,7 +242,7 @@ def _gaps(shape: Shape, scale: Scale) -> Cells:
     return cells
 
 
-def _events(shape: Shape, scale: Scale) -> Cells:
+def _events(shape: Shape, scale: Scale) -> LaneCells:
     cells = _blank(scale)
     order = "^SVEC"
     for mark in sorted(

@@ -570,7 +570,7 @@ def _request_text(numbers: Mapping[str, int | str], flags: str, value: str) -> s
 def _failover_log(message: Message) -> str:
     entries = [field for field in message.fields if field.group == "failover_log"]
     if entries:
-        newest = {part.name: part.value for part in entries[0].fields}
+        newest = {entry_field.name: entry_field.value for entry_field in entries[0].fields}
         if None in (newest.get("uuid"), newest.get("seqno")):
             return "failover log"  # the capture lacks the newest entry
         return _log_text(len(entries), newest.get("uuid"), newest.get("seqno"))

@@ -211,7 +211,9 @@ def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
             other_counts[finding.severity] += 1
         else:
             met.setdefault(cost, _Met()).add(cost, finding)
-    phrases = [phrase for cost, those in met.items() for phrase in those.phrases(cost)]
+    phrases = [
+        phrase for cost, findings_met in met.items() for phrase in findings_met.phrases(cost)
+    ]
     if len(phrases) > MOST:
         phrases = [*phrases[: MOST - 1], f"{len(phrases) - MOST + 1} more kinds of trouble"]
     return phrases + [

@@ -126,11 +126,11 @@ class TlsConnection:
             misfit = MISFIT if self.is_misfit else ""
             phrases = ["not decrypted", *alerts, misfit, random, self.start_text, self.search_text]
         else:
-            opened, lost, refused, early = (
+            read_count, lost, refused, early = (
                 sum(getattr(records, count_name) for records in self.records)
                 for count_name in _COUNTED
             )
-            phrases = [f"{opened:,} records read, {lost:,} lost, {refused:,} refused", *alerts]
+            phrases = [f"{read_count:,} records read, {lost:,} lost, {refused:,} refused", *alerts]
             phrases += [f"{early:,} record{_s(early)} of early data not read"] if early else []
             if self.renewed:
                 phrases += [f"its keys were renegotiated {self.renewed:,} time{_s(self.renewed)}"]

@@ -253,14 +253,14 @@ def _of_middle(data: bytes, base: int, edges: set[int], header: int) -> tuple[in
     return (_MOST_HEAD - base, False) if base + len(data) >= _MOST_HEAD else None
 
 
-def _proof(data: bytes, at: int, base: int, edges: set[int]) -> int | None:
+def _proof(data: bytes, offset: int, base: int, edges: set[int]) -> int | None:
     """Returns where the bytes end that show a record at this place; None if there is no record."""
-    start, size = base + at, int.from_bytes(data[at + 3 : at + HEADER], "big")
-    if at + HEADER > len(data) or size > MOST_RECORD - HEADER:
+    start, size = base + offset, int.from_bytes(data[offset + 3 : offset + HEADER], "big")
+    if offset + HEADER > len(data) or size > MOST_RECORD - HEADER:
         return None
-    at += HEADER + size
-    if at <= len(data) and not start and at in edges:
-        return at
-    if at + HEADER > len(data) or not RECORD.match(data, at) or data[at + 3] >= 0x49:
+    offset += HEADER + size
+    if offset <= len(data) and not start and offset in edges:
+        return offset
+    if offset + HEADER > len(data) or not RECORD.match(data, offset) or data[offset + 3] >= 0x49:
         return None
-    return at + HEADER
+    return offset + HEADER

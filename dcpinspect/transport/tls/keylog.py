@@ -330,5 +330,5 @@ def _is_open_pipe(path: str, mode: int) -> bool:
     return stat.S_ISFIFO(mode) and path.startswith(("/dev/", "/proc/"))
 
 
-chosen = DefaultSecrets()
+command_secrets = DefaultSecrets()
 """The key logs that the command line names."""
