@@ -75,6 +75,18 @@ def _merging(reading: Reading) -> str:
     )
 
 
+def _set_clocks(reading: Reading) -> Iterator[str]:
+    """Yields where a clock was set while it captured, and what times mean after that."""
+    from dcpinspect.findings.cases import duration  # deferred: few captures have such a clock
+
+    for step in reading.engine.clock.steps:
+        name, way = reading.capture.files[step.file].name, "back" if step.ns < 0 else "forward"
+        yield (
+            f"{escape(name)}: at frame {step.frame}, the clock of the capturing machine was set "
+            f"{way} by {duration(abs(step.ns) / 1e9)}; times go on by the clock as it was before"
+        )
+
+
 def complain_of(
     problems: Sequence[FileDamage], complain: Callable[[object], None] = terminal.complain
 ) -> None:
@@ -119,6 +131,8 @@ def remarks(
     for file in reading.capture.files:
         if file.remark is not None:
             complain(f"{escape(file.name)}: {file.remark}")
+    for line in _set_clocks(reading):
+        complain(line)
     problems = reading.capture.problems
     complain_of(problems[told:MAX_LINES], complain)
     if len(problems) > MAX_LINES:

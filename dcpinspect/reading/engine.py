@@ -28,6 +28,7 @@ from dcpinspect.reading.numbering import ByPacket, Consecutive, Numbering
 from dcpinspect.streams.tcp_facts import Link, Shut
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
+from dcpinspect.transport.clock_steps import ClockSteps
 from dcpinspect.transport.connections import DEFAULT_PORTS, TLS_PORT
 from dcpinspect.transport.flows import acked_of
 from dcpinspect.transport.headers import CLASS_NAMES
@@ -127,6 +128,7 @@ class Engine:
         self.tls = TlsStage(self.keys, _first_header)
         """What is known of TLS connections."""
         self._proxies = ProxyHeaders(self._read_header)
+        self._is_part, self.clock = is_part, ClockSteps()
         self._accounts = Accounts()
         self._brief = BriefDirections(self._accounts)
         self._told: list[BriefMessages] = []
@@ -172,6 +174,8 @@ class Engine:
 
     def frame(self, packets: PacketBatch) -> Frames:
         """Does the first half of ``feed``."""
+        if not self._is_part:  # parts have steady times already
+            packets = self.clock.steady(packets)
         if self._origin_ns is None and len(packets):
             self._origin_ns = int(packets.time_ns[0])
         chunks = self._kept(packets, self.transport.feed(packets))
@@ -180,6 +184,7 @@ class Engine:
 
     def frame_overdue(self, time_ns: int) -> Frames:
         """Does the first half of ``pass_time``."""
+        time_ns -= self.clock.ahead_ns
         waited = chain.from_iterable(
             self._left_to_framers(connection) for connection in self._brief.due(time_ns)
         )
@@ -199,6 +204,7 @@ class Engine:
         """Returns what connections that were reset before a time still had: the side that was reset
         says nothing more, not even its end.
         """
+        before_ns -= self.clock.ahead_ns
         return self._found(self._framed(self._kept(None, self.transport.end_reset(before_ns))))
 
     def decode(self, found: Frames) -> MessageBatch | None:

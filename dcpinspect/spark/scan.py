@@ -25,6 +25,7 @@ from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets
 from dcpinspect.spark.units import digests, size_of, why_not
+from dcpinspect.transport.clock_steps import LEAST_NS, ClockSteps
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.headers import (
     CLASS_NAMES,
@@ -67,6 +68,8 @@ class ScanReport:
     first_ns: int | None = None
     last_ns: int | None = None
     """Capture times of the first and the last packet."""
+    may_be_set: bool = False
+    """Whether the clock of the capture was set, or packets before and behind these may show it."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of packets that are in no bundle, by class."""
     problems: list[tuple[int | None, str]] = field(default_factory=list)
@@ -120,7 +123,7 @@ def scan(
     sorter = _Sorter(
         None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target, salt)
     )
-    seen = 0
+    clock, seen = ClockSteps(), 0
     with capture:
         try:
             for batch in capture:
@@ -129,11 +132,13 @@ def scan(
                 report.last_ns = int(batch.time_ns[-1])
                 skipped_here = min(skipped - seen, len(batch))
                 seen += len(batch)
+                batch = clock.steady(batch)
                 sorter.add(batch if skipped_here <= 0 else _without(batch, skipped_here))
             sorter.writer.close()
         except BaseException:
             sorter.writer.abandon()
             raise
+        report.may_be_set = clock.may_be_set
         report.packets, report.size = capture.packets, capture.position
         report.begin = capture.begin if isinstance(capture, StretchPackets) else 0
         report.problems = [(problem.offset, problem.what) for problem in capture.problems]
@@ -177,7 +182,8 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
     """
     first, *later_reports = reports
     if any(report.error is not None for report in reports) or any(
-        report.size != two.begin for report, two in zip(reports, later_reports, strict=False)
+        report.size != two.begin or _may_be_set(report, two)
+        for report, two in zip(reports, later_reports, strict=False)
     ):
         return None
     joined_report = ScanReport(
@@ -206,6 +212,18 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
         )
     joined_report.begun = {key: sorted(numbers) for key, numbers in sorted(begun.items())}
     return joined_report
+
+
+def _may_be_set(report: ScanReport, later: ScanReport) -> bool:
+    """Returns whether the clock of the capture may have been set in one of two stretches, or
+    between them: one scan has to read all.
+    """
+    is_apart = (
+        report.last_ns is not None
+        and later.first_ns is not None
+        and abs(later.first_ns - report.last_ns) > LEAST_NS
+    )
+    return report.may_be_set or later.may_be_set or is_apart
 
 
 class _Sorter:

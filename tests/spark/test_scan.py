@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.bundles import read_index
-from dcpinspect.spark.scan import addresses, scan
+from dcpinspect.spark.scan import ScanReport, addresses, joined, scan
 from tests.builders import Recorded, conversation, mutation, recorded
 from tests.spark.cuts import written
 from tests.transport.test_unusual import wrapped
@@ -96,3 +96,12 @@ def test_packets_without_an_ip_header_have_no_addresses(tmp_path: Path) -> None:
     assert addresses(batch, 0) == b""
     assert len(addresses(batch, 1)) == 32
     assert addresses(batch, 1) == addresses(batch, 2)
+
+
+def test_stretches_in_which_a_clock_may_have_been_set_are_scanned_as_one() -> None:
+    first = ScanReport(size=10, first_ns=0, last_ns=10**9)
+    later = ScanReport(begin=10, size=20, first_ns=2 * 10**9, last_ns=3 * 10**9)
+    assert joined([first, later]) is not None
+    assert joined([first, replace(later, may_be_set=True)]) is None
+    assert joined([replace(first, may_be_set=True), later]) is None
+    assert joined([first, replace(later, first_ns=-(10**10))]) is None

@@ -1,0 +1,215 @@
+"""Steps of the clock of the capturing machine: it was set while it captured.
+
+A long gap between two packets of a capture may be silence, or a step. TCP tells: who sends on has a
+clock in its timestamps (RFC 7323), which nobody sets. Time that runs backwards is a step where
+somebody goes on with the very next byte. Where nothing tells, times stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcpinspect.arrays import IntArray
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.transport.headers import (
+    ACKED,
+    FIN,
+    FLAGS,
+    NETWORK,
+    PAYLOAD,
+    PORTS,
+    RST,
+    SEQ,
+    SYN,
+    UNREACHED,
+    WIRE,
+    HeaderParser,
+    Headers,
+)
+from dcpinspect.transport.whose import MASK, WINDOW, distance
+
+LEAST_NS = 2_000_000_000
+"""No smaller step is looked for: no rule takes a shorter wait for trouble."""
+BEFORE, BEHIND = 256, 64
+"""Greatest number of packets before a gap, and behind it, of which one sender is looked for."""
+_HEAD = 192
+"""Bytes of a packet that are kept: its headers."""
+_SLOWEST_HZ, _USUAL_HZ = 10, 1000
+"""How fast clocks in timestamps tick: at least, and nearly all."""
+_LEAST_SPAN_NS = 1_000_000_000
+"""The rate of a clock is measured over no less."""
+_TIMESTAMPS = 8
+_MOST = 10
+"""Number of steps that are told."""
+
+
+class _Gap(NamedTuple):
+    """Two neighbours in the file whose times are far apart."""
+
+    packet: int
+    """Number of the second packet of the reading."""
+    ns: int
+    """From the time of the first packet to that of the second."""
+
+
+class ClockStep(NamedTuple):
+    """The clock of a capturing machine was set."""
+
+    file: int
+    """Number of the file in the reading, from 0."""
+    frame: int
+    """The first packet with the new time."""
+    ns: int
+    """How far: below 0 if it was set back."""
+
+
+class ClockSteps:
+    """Takes known steps out of the times of a capture, which then tell how much time passed."""
+
+    def __init__(self) -> None:
+        self.ahead_ns = 0
+        """What the clock of the file is ahead of the one that it began with."""
+        self.steps: list[ClockStep] = []
+        """The first steps."""
+        self._may_be_set = False
+        self._parser = HeaderParser(None)
+        self._file, self._packets = -1, 0
+        self._heads: PacketBatch | None = None
+        self._gap: _Gap | None = None
+
+    @property
+    def may_be_set(self) -> bool:
+        """Whether the clock was set, or packets before and behind these may show it."""
+        return self._may_be_set or self._gap is not None
+
+    def steady(self, batch: PacketBatch) -> PacketBatch:
+        """Returns the batch with times of a clock that was not set. Files have clocks of their
+        own.
+        """
+        if not len(batch):
+            return batch
+        if batch.file != self._file:
+            self.ahead_ns, self._file, self._packets = 0, batch.file, 0
+            self._heads = self._gap = None
+        steady = replace(batch, time_ns=batch.time_ns - self.ahead_ns) if self.ahead_ns else batch
+        latest_ns = steady.time_ns[0] if self._heads is None else self._heads.time_ns[-1]
+        is_gap = np.abs(np.diff(steady.time_ns, prepend=latest_ns)) > LEAST_NS
+        if is_gap.any() or self._gap is not None:
+            steady = replace(steady, time_ns=self._corrected(steady, np.flatnonzero(is_gap)))
+        self._packets += len(batch)
+        heads = _heads(steady, BEFORE)
+        self._heads = heads if self._heads is None else _heads(_joined(self._heads, heads), BEFORE)
+        return steady
+
+    def _corrected(self, batch: PacketBatch, gap_places: IntArray) -> IntArray:
+        """Returns the times of a batch without the steps that its packets show."""
+        heads = _heads(batch, len(batch))
+        both = heads if self._heads is None else _joined(self._heads, heads)
+        first = len(both) - len(batch)
+        headers = self._parser.columns(both)
+        places = [*(gap_places + first).tolist(), len(both)]
+        if self._gap is not None:
+            places.insert(0, self._gap.packet - self._packets + first)
+        for place, next_place in pairwise(places):
+            if self._gap is None or place != self._gap.packet - self._packets + first:
+                before_ns, after_ns = both.time_ns[place - 1 : place + 1].tolist()
+                self._gap = _Gap(self._packets + place - first, after_ns - before_ns)
+                self._may_be_set |= self._gap.packet < BEFORE
+            bounds = (place - BEFORE, place, max(place, first), min(place + BEHIND, next_place))
+            low, high, begin, end = np.searchsorted(headers.index, bounds).tolist()
+            for row in range(begin, end):
+                step_ns = _step(both, headers, (low, high), row, self._gap.ns)
+                if step_ns is not None:
+                    both.time_ns[headers.index[row] :] -= step_ns
+                    self.ahead_ns += step_ns
+                    if step_ns:
+                        self._may_be_set = True
+                        frame = int(batch.frames[int(headers.index[row]) - first])
+                        if len(self.steps) < _MOST:
+                            self.steps.append(ClockStep(batch.file, frame, step_ns))
+                    self._gap = None
+                    break
+            if self._gap is not None and place + BEHIND <= next_place:
+                self._gap = None
+        return both.time_ns[first:]
+
+
+def _step(
+    batch: PacketBatch, headers: Headers, before: tuple[int, int], row: int, gap_ns: int
+) -> int | None:
+    """Returns how far the clock was set in a gap, as the sender of a packet behind it shows: 0 if
+    it was not; None if this sender does not tell. ``before``: rows before the gap.
+    """
+    tcp, index = headers.tcp, headers.index
+    if tcp[row, FLAGS] & (SYN | RST) or tcp[row, FLAGS] >= UNREACHED:
+        return None
+    of_sender = [*range(PORTS + 2), NETWORK]
+    earlier = tcp[before[0] : before[1]]
+    rows = before[0] + np.flatnonzero((earlier[:, of_sender] == tcp[row, of_sender]).all(axis=1))
+    if not len(rows):
+        return None
+    first, latest = int(rows[0]), int(rows[-1])
+    sent, acked, size = (
+        distance(int(tcp[row, column]), int(tcp[latest, column])) for column in (SEQ, ACKED, WIRE)
+    )
+    if not 0 <= sent < WINDOW or acked < 0 or sent == acked == size == 0:
+        return None  # packets that are read twice show nothing
+    first_ticks, latest_ticks, ticks = (_timestamp(batch, tcp[at]) for at in (first, latest, row))
+    if first_ticks is None or latest_ticks is None or ticks is None:
+        length = int(tcp[latest, WIRE]) + bool(tcp[latest, FLAGS] & (SYN | FIN))
+        return gap_ns if gap_ns < 0 and sent == length else None
+    first_ns, latest_ns, row_ns = (int(batch.time_ns[index[at]]) for at in (first, latest, row))
+    passed, span_ns = int(distance(ticks, latest_ticks)), latest_ns - first_ns
+    passed_before = int(distance(latest_ticks, first_ticks))
+    if passed < 0 or passed_before < span_ns * _SLOWEST_HZ // 1_000_000_000:
+        return None  # this is no clock
+    rate = passed_before * 1e9 / span_ns if span_ns >= _LEAST_SPAN_NS else 0
+    if gap_ns > 0 and row_ns - latest_ns - passed * 1e9 / (rate or _SLOWEST_HZ) < gap_ns / 2:
+        return 0
+    return min(gap_ns, row_ns - latest_ns - int(passed * 1e9 / (rate or _USUAL_HZ)))
+
+
+def _timestamp(batch: PacketBatch, row: IntArray) -> int | None:
+    """Returns the timestamp in a TCP header; None if it has none."""
+    end = int(row[PAYLOAD])
+    head = bytes(batch.data[max(0, end - 60) : end])
+    ends = int(row[PORTS]).to_bytes(2, "big") + int(row[PORTS + 1]).to_bytes(2, "big")
+    ends += (int(row[SEQ]) & MASK).to_bytes(4, "big")
+    start = head.rfind(ends)
+    if start < 0 or len(head) - start < 20 or (head[start + 12] >> 4) * 4 != len(head) - start:
+        return None
+    options = head[start + 20 :]
+    place = 0
+    while place < len(options) and options[place]:
+        if options[place] == 1:
+            place += 1
+            continue
+        size = options[place + 1] if place + 1 < len(options) else 0
+        if options[place] == _TIMESTAMPS and size == 10 and place + 10 <= len(options):
+            return int.from_bytes(options[place + 2 : place + 6], "big")
+        place += max(2, size)
+    return None
+
+
+def _heads(batch: PacketBatch, count: int) -> PacketBatch:
+    """Returns the headers of the last packets, at most ``count``."""
+    rows = slice(max(0, len(batch) - count), len(batch))
+    size = np.minimum(batch.captured[rows], _HEAD)
+    begin = np.cumsum(size) - size
+    data = batch.data[np.repeat(batch.offset[rows] - begin, size) + np.arange(size.sum())]
+    others = (batch.wire[rows], batch.time_ns[rows].copy(), batch.link_type[rows])
+    return PacketBatch(data, begin, size, *others, batch.file, 1, 0, 0)
+
+
+def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:
+    """Returns the packets of two batches of headers."""
+    columns: dict[str, Any] = {
+        name: np.concatenate((getattr(first, name), getattr(second, name)))
+        for name in ("data", "offset", "captured", "wire", "time_ns", "link_type")
+    }
+    columns["offset"][len(first) :] += len(first.data)
+    return replace(first, **columns)

@@ -1,0 +1,148 @@
+"""A clock that is set while it captures: known where TCP tells, and no wait is measured over it."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dcpinspect
+from dcpinspect.capture.open import open_capture
+from dcpinspect.cli.main import main
+from dcpinspect.transport.clock_steps import ClockSteps
+from tests.peers.truth import SAMPLES
+
+CAPTURES = Path(__file__).parents[1] / "captures" / "real-server"
+HOURS = 7200
+CUTS = {
+    "forward": [(0.5, HOURS)],
+    "back": [(0.5, -HOURS)],
+    "forward and back": [(0.33, HOURS), (0.66, -HOURS)],
+    "back and forward": [(0.33, -HOURS), (0.66, HOURS)],
+}
+REAL = (
+    SAMPLES / "loop.pcap",
+    SAMPLES / "midstream.pcap",
+    CAPTURES / "replication-60-66.pcap.gz",
+    CAPTURES / "durability.pcap.gz",
+)
+
+
+def packets_of(path: Path) -> bytearray:
+    data = path.read_bytes()
+    return bytearray(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+def places(data: bytes | bytearray) -> list[int]:
+    """Where the records of packets begin."""
+    found, at = [], 24
+    while at < len(data):
+        found.append(at)
+        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+    return found
+
+
+def later(data: bytearray, cuts: Sequence[tuple[float, int]]) -> bytearray:
+    """The capture with a clock that is set where these fractions of its packets have passed."""
+    records = places(data)
+    for fraction, seconds in cuts:
+        for at in records[int(len(records) * fraction) :]:
+            struct.pack_into("<i", data, at, struct.unpack_from("<i", data, at)[0] + seconds)
+    return data
+
+
+def told(path: Path) -> list[tuple[str, str, int]]:
+    with dcpinspect.open(str(path)) as recording:
+        return [(one.rule, one.severity, one.count) for one in recording.findings()]
+
+
+def _timestamp_at(data: bytes | bytearray, at: int) -> int:
+    """Where the timestamp of a packet of TCP stands."""
+    return data.index(b"\x08\x0a", at + 16 + 14 + 20 + 20) + 2
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
+def test_findings_are_the_same_with_a_clock_that_was_set(
+    path: Path, cuts: list[tuple[float, int]], tmp_path: Path
+) -> None:
+    (before := tmp_path / "before.pcap").write_bytes(packets_of(path))
+    (after := tmp_path / "after.pcap").write_bytes(later(packets_of(path), cuts))
+    assert told(after) == told(before)
+
+
+def test_a_clock_that_was_set_is_told_with_its_frame(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "set.pcap").write_bytes(
+        later(packets_of(CAPTURES / "durability.pcap.gz"), CUTS["back and forward"])
+    )
+    main(["info", str(path)])
+    err = capsys.readouterr().err
+    told = "at frame {}, the clock of the capturing machine was set {} by"
+    assert told.format(171, "back") in err
+    assert told.format(342, "forward") in err
+
+
+def test_a_silence_in_which_timestamps_go_on_is_a_silence(tmp_path: Path) -> None:
+    data = packets_of(SAMPLES / "loop.pcap")
+    records = places(data)
+    for at in records[len(records) // 2 :]:
+        place = _timestamp_at(data, at)
+        ticks = struct.unpack_from(">I", data, place)[0] + HOURS * 1000
+        struct.pack_into(">I", data, place, ticks & 0xFFFFFFFF)
+    (path := tmp_path / "quiet.pcap").write_bytes(later(data, CUTS["forward"]))
+    assert "silent-connection" in {rule for rule, _, _ in told(path)}
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+def test_without_timestamps_only_time_that_runs_backwards_is_a_step(
+    cuts: list[tuple[float, int]], tmp_path: Path
+) -> None:
+    data = packets_of(SAMPLES / "loop.pcap")
+    for at in places(data):
+        place = _timestamp_at(data, at) - 2
+        data[place : place + 10] = b"\x01" * 10
+    (path := tmp_path / "bare.pcap").write_bytes(later(data, cuts))
+    with open_capture(str(path)) as capture:
+        clock = ClockSteps()
+        steady_ns = np.concatenate([clock.steady(batch).time_ns for batch in capture])
+    forward = sum(seconds for _, seconds in cuts if seconds > 0)
+    apart = np.diff(steady_ns)
+    assert apart.min() > -1e9
+    assert apart.max() > (forward - 10) * 1e9 if forward else apart.max() < 60e9
+
+
+def test_timestamps_that_do_not_tick_are_no_clock(tmp_path: Path) -> None:
+    data = packets_of(CAPTURES / "durability.pcap.gz")
+    for at in places(data):
+        struct.pack_into(">I", data, _timestamp_at(data, at), 7)
+    (path := tmp_path / "fixed.pcap").write_bytes(later(data, CUTS["forward"]))
+    assert "silent-connection" in {rule for rule, _, _ in told(path)}
+
+
+def test_packets_that_are_read_twice_are_no_step(tmp_path: Path) -> None:
+    data = packets_of(SAMPLES / "loop.pcap")
+    (path := tmp_path / "twice.pcap").write_bytes(data + data[24:])
+    with open_capture(str(path)) as capture:
+        clock = ClockSteps()
+        assert all(clock.steady(batch) is batch for batch in capture)
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+def test_steps_do_not_depend_on_how_packets_are_cut(
+    cuts: list[tuple[float, int]], tmp_path: Path
+) -> None:
+    path = tmp_path / "set.pcap"
+    path.write_bytes(later(packets_of(CAPTURES / "durability.pcap.gz"), cuts))
+    times = []
+    for size in (1 << 10, 1 << 12, 1 << 24):
+        with open_capture(str(path), batch_bytes=size) as capture:
+            clock = ClockSteps()
+            times.append(np.concatenate([clock.steady(batch).time_ns for batch in capture]))
+    assert (times[0] == times[1]).all()
+    assert (times[1] == times[2]).all()
