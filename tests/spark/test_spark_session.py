@@ -158,9 +158,9 @@ def test_java_that_is_killed_is_one_line() -> None:
 def test_a_cluster_without_a_free_core_is_told(tmp_path: Path) -> None:
     script = """
         import os, sys
-        from dcpinspect.spark import session
+        from dcpinspect.spark import spark_session
         from dcpinspect.spark.tasks import spark_tasks
-        session.IDLE_S = 1
+        spark_session.IDLE_S = 1
         def tell(line):
             print(line, flush=True)
             os._exit(0)
