@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading.reading import Packets, Reading
     from dcpinspect.tui.inspection import Inspection
-    from dcpinspect.tui.opening import Opening
-    from dcpinspect.tui.themed import ThemedApp
+    from dcpinspect.tui.themed import Opening, ThemedApp
 
 KEPT_MIB = 2048
 """MiB of packets that are kept of captures that come only once."""

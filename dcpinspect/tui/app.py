@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.text import Text
@@ -21,41 +22,36 @@ from textual.worker import Worker, get_current_worker
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.output.render.lanes import ASCII as ASCII_LANES
-from dcpinspect.output.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, escape
 from dcpinspect.tui import frame
 from dcpinspect.tui.commands import Command, Commands
-from dcpinspect.tui.connection_dialog import ConnectionDialog
-from dcpinspect.tui.connection_list import talks
-from dcpinspect.tui.dialogs import Answer, ExportDialog, Help, Leaving, MarksDialog, Prompt
-from dcpinspect.tui.export_choices import messages, report
 from dcpinspect.tui.exporting import Exporting
-from dcpinspect.tui.filter_bar import FilterBar
-from dcpinspect.tui.filter_completion import frequent_values
-from dcpinspect.tui.filtering import oddity
-from dcpinspect.tui.findings_view import FindingsView
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import KEYS
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.of_connection import counted
-from dcpinspect.tui.opening import Opening, OpenScreen
-from dcpinspect.tui.overview_view import OverviewView, is_first
-from dcpinspect.tui.packets_view import PacketsView
 from dcpinspect.tui.remembered import Memory
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.stats_view import StatsView
 from dcpinspect.tui.themed import ThemedApp
-from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.type_ahead import TypeAhead
 from dcpinspect.tui.typed_places import FORMS
-from dcpinspect.tui.vbuckets_view import VbucketsView
+from dcpinspect.tui.view import Host
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.dialogs import Answer
+    from dcpinspect.tui.packets_view import PacketsView
+    from dcpinspect.tui.themed import Opening
 
 BEAT = 0.1
 """Seconds between two checks whether reading has brought anything new."""
+FIRST_S = 0.5
+"""Seconds that the first view of a capture waits for its findings, unless somebody types."""
+MANY = 1_000_000
+"""Number of messages from which a capture is large."""
+LARGE = 100 * MANY
+"""Size of a file, in bytes, that has about so many messages."""
 TYPING = "typing"
 """Group of the workers that wait for keys; they never end by themselves."""
 
@@ -106,30 +102,9 @@ class InspectApp(ThemedApp):
         """Whether the user has not pressed a key or clicked yet, so that the program may choose the
         first view.
         """
-        self.navigation = Navigation(inspection, self.say, self.draw_frame)
-        frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
-        self.bar = FilterBar(dict(saved or {}), self.memory.filters, self.glyphs, frequent, odd)
-        self.overview = OverviewView(self.navigation, self.glyphs)
-        self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
-        self.packets.list.color_rules = colors
-        self.vbuckets = VbucketsView(self.navigation, self.glyphs)
-        self.timeline = TimelineView(
-            self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES, self.glyphs
-        )
-        self.findings = FindingsView(self.navigation, self.glyphs)
-        self.stats = StatsView(self.navigation, self.glyphs)
-        self.navigation.views = (
-            self.overview,
-            self.packets,
-            self.vbuckets,
-            self.timeline,
-            self.findings,
-            self.stats,
-        )
-        self.map, self.lanes, self.finding_list = (
-            self.vbuckets.map,
-            self.timeline.lanes,
-            self.findings.list,
+        self._saved, self._colors = dict(saved or {}), colors
+        self.navigation = Navigation(
+            inspection, self.glyphs, self._new_packets, self.say, self.draw_frame
         )
         self._exporting = Exporting(self, self.navigation)
         self._tabs, self._progress, self._keys = (
@@ -146,10 +121,30 @@ class InspectApp(ThemedApp):
         self._shown_beside: Results | None = None
         self._shown_rows = 0
         self._shown_results: Results | None = None
+        self._shown: tuple[object, ...] = ()
+        """What the screen was drawn of, in brief."""
         self._has_given_back = False
         self._said = ""
         self._notices = 0
         self._type_ahead = TypeAhead(self, super().on_event)
+
+    def _new_packets(self, host: Host) -> PacketsView:
+        from dcpinspect.tui.filter_bar import FilterBar
+        from dcpinspect.tui.filter_completion import frequent_values
+        from dcpinspect.tui.filtering import oddity
+        from dcpinspect.tui.packets_view import PacketsView
+
+        inspection = self.inspection
+        frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
+        bar = FilterBar(self._saved, self.memory.filters, self.glyphs, frequent, odd)
+        view = PacketsView(host, self.glyphs, bar)
+        view.list.color_rules = self._colors
+        return view
+
+    @property
+    def packets(self) -> PacketsView:
+        """The view of packets."""
+        return self.navigation.packets
 
     def compose(self) -> ComposeResult:
         """Yields the lines around the views, and the views."""
@@ -165,8 +160,6 @@ class InspectApp(ThemedApp):
         self.set_interval(BEAT, self.beat)
         self._choose_first()
         self.draw_frame()
-        if self._first_filter:
-            self.bar.apply(self._first_filter)
 
     def _load(self) -> None:
         """Starts reading after the first screen is drawn, because reading takes processor time from
@@ -188,6 +181,7 @@ class InspectApp(ThemedApp):
             | events.MouseScrollUp,
         ):
             self._is_untouched = False
+            self._choose_first()
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._type_ahead.add(event)
         else:
@@ -196,6 +190,7 @@ class InspectApp(ThemedApp):
     async def _listen(self) -> None:
         """Handles keys from the queue until the application ends."""
         try:
+            await self.navigation.has_view.wait()
             await self._type_ahead.run()
         except Exception as error:
             self._handle_exception(error)
@@ -203,12 +198,16 @@ class InspectApp(ThemedApp):
     def exit(self, *arguments: Any, **options: Any) -> None:
         """Ends the application as Textual does, and also stops the work in the background."""
         self._exporting.stop()
-        self.packets.search.stop()
+        self._stop_search()
         super().exit(*arguments, **options)
+
+    def _stop_search(self) -> None:
+        if self.navigation.has("packets"):
+            self.packets.search.stop()
 
     def close(self) -> None:
         """Stops reading and waits for its threads. Call it after the application has ended."""
-        self.packets.search.stop()
+        self._stop_search()
         read = [self.inspection] if self._beside is None else [self.inspection, self._beside]
         for one in read:
             one.stop()
@@ -224,21 +223,31 @@ class InspectApp(ThemedApp):
     @property
     def is_up_to_date(self) -> bool:
         """Whether the screen shows all that was read and worked out."""
-        is_beside_shown = self._beside is None or (
-            self._beside.state != "reading" and self._shown_beside is self._beside.results
-        )
+        is_beside_read = self._beside is None or self._beside.state != "reading"
+        return is_beside_read and self._shown == self._news
+
+    @property
+    def _news(self) -> tuple[object, ...]:
+        """All that the screen depends on; only what the user does changes it, too."""
+        inspection, beside = self.inspection, self._beside
         return (
-            self._shown_results is self.inspection.results
-            and self._shown_rows == self.inspection.store.rows
-            and is_beside_shown
+            inspection.store.rows,
+            id(inspection.results),
+            inspection.state,
+            len(inspection.notices),
+            None if beside is None else id(beside.results),
+            self.navigation.has_view.is_set(),
         )
 
     @property
     def is_at_rest(self) -> bool:
         """Whether no work in the background will change the screen any more."""
-        is_idle = self._type_ahead.is_empty and not self.packets.is_waiting
+        is_idle = self._type_ahead.is_empty and not (
+            self.navigation.has("packets") and self.packets.is_waiting
+        )
         return (
             self.is_up_to_date
+            and self.navigation.is_at_rest
             and is_idle
             and not any(
                 not worker.is_finished for worker in self.workers if not _never_ends(worker)
@@ -246,19 +255,41 @@ class InspectApp(ThemedApp):
         )
 
     def _choose_first(self) -> None:
-        """Shows the overview first if the capture is large or has problems, unless the user has
-        already chosen something.
+        """Shows the overview first if the capture is large or has problems, and otherwise the
+        packets. Before the user has chosen something, the packets of a file wait a moment for
+        findings, because few people look at both views.
         """
-        if self._is_untouched and is_first(self.inspection):
+        inspection, navigation = self.inspection, self.navigation
+        if self._is_untouched and is_first(inspection):
             self._is_untouched = False
-            self.navigation.begin_with("overview")
+            navigation.begin_with("overview")
+        elif navigation.has_view.is_set() or not navigation.is_mounted:
+            return
+        elif self._first_filter:
+            navigation.begin_with("packets", lambda: self.packets.bar.apply(self._first_filter))
+        elif (
+            not self._is_untouched
+            or inspection.is_live
+            or inspection.state != "reading"
+            or self._shown_results is not None
+            or time.monotonic() - inspection.started > FIRST_S
+        ):
+            navigation.begin_with("packets")
 
     def beat(self) -> None:
         """Shows what reading has brought since the last call."""
+        inspection, news = self.inspection, self._news
+        if inspection.state != "reading" and news == self._shown:
+            if not self._has_given_back:
+                self._has_given_back = True
+                give_back()  # only here is the last reference to the older results gone
+            return
+        self._shown = news
         rows = self.inspection.store.rows
         if rows != self._shown_rows:
             self._shown_rows = rows
-            self.packets.filtering.catch_up()
+            if self.navigation.has("packets"):
+                self.packets.filtering.catch_up()
         if self._shown_results is not self.inspection.results:
             self._shown_results = self.inspection.results
             self.navigation.take_up()
@@ -267,14 +298,12 @@ class InspectApp(ThemedApp):
                 and not self._shown_results.charts.commands
             ):
                 self._count(self._shown_results)
-            self._choose_first()
-        elif self.inspection.state != "reading" and not self._has_given_back:
-            self._has_given_back = True
-            give_back()  # only here is the last reference to the older results gone
+        self._choose_first()
         if self._beside is not None and self._shown_beside is not self._beside.results:
             self._shown_beside = self._beside.results
-            self.timeline.compare()
-            self.overview.take_up(self._shown_results)
+            self.navigation.timeline.compare()
+            if self.navigation.has("overview"):
+                self.navigation.overview.take_up(self._shown_results)
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.say(self.inspection.notices[-1])
@@ -295,7 +324,12 @@ class InspectApp(ThemedApp):
         self._draw_progress()
 
     def _draw_keys(self) -> None:
-        self._keys.update(frame.keys(self.view, self.size.width, is_typing=self.bar.is_typing))
+        is_typing = self.navigation.has("packets") and self.packets.bar.is_typing
+        self._keys.update(frame.keys(self.view, self.size.width, is_typing=is_typing))
+
+    def on_resize(self) -> None:
+        """Fits the lines to the new width."""
+        self.draw_frame()
 
     def on_descendant_focus(self) -> None:
         """Draws the line of keys: the filter, which may have the focus now, has keys of its own."""
@@ -306,7 +340,8 @@ class InspectApp(ThemedApp):
         self._draw_keys()
 
     def _draw_progress(self) -> None:
-        text = self._said or frame.progress(self.inspection, is_following=self.packets.list.follow)
+        is_following = self.navigation.has("packets") and self.packets.list.follow
+        text = self._said or frame.progress(self.inspection, is_following=is_following)
         self._progress.set_class(bool(text), "on")
         self._progress.update(Text(clip(text, max(0, self.size.width - 1))))
 
@@ -390,7 +425,7 @@ class InspectApp(ThemedApp):
         if (
             self._exporting.stop()
             or self.navigation.view.stop()
-            or (self.bar.is_typing and self.packets.leave())
+            or (self.packets.bar.is_typing and self.packets.leave())
         ):
             return
         if self.inspection.state == "reading":
@@ -401,6 +436,8 @@ class InspectApp(ThemedApp):
 
     def action_go(self) -> None:
         """Asks for a place, and goes there."""
+        from dcpinspect.tui.dialogs import Prompt
+
         self.push_screen(
             Prompt("go to", hint=FORMS),
             lambda text: self.navigation.go(text) if text and text.strip() else None,
@@ -412,6 +449,9 @@ class InspectApp(ThemedApp):
 
     def action_connections(self) -> None:
         """Lists all connections, so that the user can choose one to show alone, or all."""
+        from dcpinspect.tui.connection_dialog import ConnectionDialog
+        from dcpinspect.tui.connection_list import talks
+
         dialog = ConnectionDialog(
             talks(self.inspection.everything), self.glyphs, self.inspection.connection or 0
         )
@@ -423,6 +463,8 @@ class InspectApp(ThemedApp):
     @work(thread=True, group="count", exclusive=True)
     def _count(self, results: Results) -> None:
         """Counts the messages of the one connection that is shown alone."""
+        from dcpinspect.tui.of_connection import counted
+
         worker = get_current_worker()
 
         def goes_on(share: float) -> bool:
@@ -444,6 +486,8 @@ class InspectApp(ThemedApp):
 
     def action_marks(self) -> None:
         """Lists all marks, so that the user can go to a mark or remove it."""
+        from dcpinspect.tui.dialogs import MarksDialog
+
         rows = self.packets.list
         notes = self.inspection.notes
         if not notes.of:
@@ -457,6 +501,9 @@ class InspectApp(ThemedApp):
         """Asks what to export (the row under the cursor, marked rows, shown rows or all rows) and
         to which file.
         """
+        from dcpinspect.tui.dialogs import ExportDialog
+        from dcpinspect.tui.export_choices import messages, report
+
         rows, store = self.packets.list, self.inspection.store
         index, marks, first, last = (
             rows.index,
@@ -502,6 +549,8 @@ class InspectApp(ThemedApp):
 
     def action_help(self) -> None:
         """Shows the help: keys and glyphs."""
+        from dcpinspect.tui.dialogs import Help
+
         glyphs = self.glyphs
         signs = (
             f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  "
@@ -523,6 +572,8 @@ class InspectApp(ThemedApp):
         """Lets the user open another capture in place of this one. Asks first if messages would be
         lost that are in no file.
         """
+        from dcpinspect.tui.opening import OpenScreen
+
         screen = OpenScreen(self.memory.captures.texts[::-1], self.glyphs)
         self.push_screen(
             screen, lambda opening: self._leave(opening) if opening is not None else None
@@ -530,6 +581,8 @@ class InspectApp(ThemedApp):
 
     def action_keylog(self) -> None:
         """Asks for a key log, and reads the capture again with its TLS secrets."""
+        from dcpinspect.tui.dialogs import Prompt
+
         if not self._can_read_again:
             self.say("what comes only once cannot be read again; start with --keylog FILE")
             return
@@ -542,6 +595,8 @@ class InspectApp(ThemedApp):
         )
 
     def _unlock(self, name: str | None) -> None:
+        from dcpinspect.tui.themed import Opening
+
         path = os.path.expanduser(name or "")
         if os.path.isfile(path):
             self._leave(Opening(self.inspection.files, keylog=path))
@@ -552,6 +607,8 @@ class InspectApp(ThemedApp):
         """Ends the application and returns what to open next. Asks first if messages would be lost
         that are in no file.
         """
+        from dcpinspect.tui.dialogs import Leaving
+
         if self.inspection.is_saved or not self.inspection.store.rows:
             self.exit(opening)
         elif not isinstance(self.screen, Leaving):
@@ -569,6 +626,9 @@ class InspectApp(ThemedApp):
         if answer == "leave":
             self.exit(opening)
         elif answer == "save":
+            from dcpinspect.tui.dialogs import ExportDialog
+            from dcpinspect.tui.export_choices import messages
+
             everything = messages(
                 "all messages, and leave", self.inspection, self.inspection.all_rows
             )
@@ -577,8 +637,7 @@ class InspectApp(ThemedApp):
 
     def action_preset(self, name: str) -> None:
         """Applies the filter with this name."""
-        self.navigation.show("packets")
-        self.bar.apply(f"@{name}")
+        self.navigation.to_filter(f"@{name}")
 
     def action_theme(self, name: str) -> None:
         """Changes the theme, and remembers it for the next start."""
@@ -587,6 +646,8 @@ class InspectApp(ThemedApp):
 
     def action_picture(self) -> None:
         """Saves a picture of the screen to a new file."""
+        from dcpinspect.tui.dialogs import Prompt
+
         prompt = Prompt(
             "save a picture of the screen, as SVG, to a new file", f"dcpinspect-{self.view}.svg"
         )
@@ -600,6 +661,14 @@ class InspectApp(ThemedApp):
             self.say(f"{escape(str(path))}: {error.strerror}")
         else:
             self.say(f"the picture is in {escape(str(path))}")
+
+
+def is_first(inspection: Inspection) -> bool:
+    """Whether the overview is the first view: the capture is large, or has errors or warnings."""
+    if inspection.is_live:
+        return False
+    is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
+    return is_large or any(one.severity != "note" for one in inspection.results.findings)
 
 
 def _never_ends(worker: Worker[Any]) -> bool:

@@ -6,15 +6,17 @@ import os
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.text import escape
-from dcpinspect.tui.export_choices import Choice, refuse
 from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.view import Host
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.export_choices import Choice
 
 
 class Exporting:
@@ -31,6 +33,8 @@ class Exporting:
         """Starts writing the choice to a file, and calls ``then`` at the end. Raises UsageError if
         the file cannot be used.
         """
+        from dcpinspect.tui.export_choices import refuse
+
         path = os.path.expanduser(path.strip())
         refuse(path, choice.names, self._host.inspection)
         self._is_wanted.set()

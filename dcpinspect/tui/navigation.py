@@ -4,12 +4,12 @@ that the user types.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
-from textual.app import ComposeResult
 from textual.widgets import ContentSwitcher
 
 from dcpinspect.errors import UsageError
@@ -17,55 +17,103 @@ from dcpinspect.findings.finding import ranges
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.text import clip
-from dcpinspect.tui.dialogs import Prompt
-from dcpinspect.tui.findings_view import FindingsView
 from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.of_connection import filter_of
-from dcpinspect.tui.packets_view import PacketsView
-from dcpinspect.tui.timeline_view import TimelineView
+from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.typed_places import Target, parse_place
-from dcpinspect.tui.vbuckets_view import VbucketsView
-from dcpinspect.tui.view import Spot, View
+from dcpinspect.tui.view import Host, Spot, View
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.findings_view import FindingsView
+    from dcpinspect.tui.overview_view import OverviewView
+    from dcpinspect.tui.packets_view import PacketsView
+    from dcpinspect.tui.stats_view import StatsView
+    from dcpinspect.tui.timeline_view import TimelineView
+    from dcpinspect.tui.vbuckets_view import VbucketsView
 
 MOST_COPIED = 100_000
 """Greatest number of characters that are copied; terminals that support OSC 52 take at most so
 many.
 """
 
-_Kind = TypeVar("_Kind", bound=View)
-
 
 class Navigation(ContentSwitcher):
-    """Holds the views; views use it to go to other views."""
+    """Holds the views; views use it to go to other views. A view is imported, made and mounted when
+    it is first needed.
+    """
 
     def __init__(
-        self, inspection: Inspection, say: Callable[[str], None], switched: Callable[[], None]
+        self,
+        inspection: Inspection,
+        glyphs: Glyphs,
+        new_packets: Callable[[Host], PacketsView],
+        say: Callable[[str], None],
+        switched: Callable[[], None],
     ) -> None:
-        """Makes the holder of views. ``say`` shows a short text to the user; ``switched`` is called
-        when another view is shown.
+        """Makes the holder of views. ``new_packets`` makes the view of packets, which has settings
+        of the user. ``say`` shows a short text to the user; ``switched`` is called when another
+        view is shown.
         """
-        super().__init__(initial="packets", id="views")
-        self.views: Sequence[View] = ()
+        super().__init__(id="views")
         self.inspection = inspection
         self.beside: Inspection | None = None
         self.say = say
+        self._glyphs = glyphs
+        self._new_packets = new_packets
         self._switched = switched
         self._jumps = Jumps()
+        self._mounting = 0
+        self.has_view = asyncio.Event()
+        """Set once a view is shown, which takes the keys."""
         self.marked_vbuckets: list[int] = []
         """Vbuckets whose timelines are drawn below that of any other, to compare."""
 
-    def compose(self) -> ComposeResult:
-        """Yields all views."""
-        yield from self.views
+    @cached_property
+    def overview(self) -> OverviewView:
+        """The capture at a glance."""
+        from dcpinspect.tui.overview_view import OverviewView
 
-    def _of(self, kind: type[_Kind]) -> _Kind:
-        return next(view for view in self.views if isinstance(view, kind))
+        return OverviewView(self, self._glyphs)
 
-    @property
+    @cached_property
     def packets(self) -> PacketsView:
         """The view of packets."""
-        return self._of(PacketsView)
+        view = self._new_packets(self)
+        view.filtering.catch_up()
+        return view
+
+    @cached_property
+    def vbuckets(self) -> VbucketsView:
+        """The view of vbuckets."""
+        from dcpinspect.tui.vbuckets_view import VbucketsView
+
+        return VbucketsView(self, self._glyphs)
+
+    @cached_property
+    def timeline(self) -> TimelineView:
+        """The streams of one vbucket."""
+        from dcpinspect.tui.timeline_view import TimelineView
+
+        return TimelineView(self, self._glyphs)
+
+    @cached_property
+    def findings(self) -> FindingsView:
+        """The view of findings."""
+        from dcpinspect.tui.findings_view import FindingsView
+
+        return FindingsView(self, self._glyphs)
+
+    @cached_property
+    def stats(self) -> StatsView:
+        """The view of statistics."""
+        from dcpinspect.tui.stats_view import StatsView
+
+        return StatsView(self, self._glyphs)
+
+    def has(self, view: str) -> bool:
+        """Whether a view was made."""
+        return view in self.__dict__
 
     @property
     def view(self) -> View:
@@ -73,12 +121,24 @@ class Navigation(ContentSwitcher):
         return self._named(self.current or "packets")
 
     def _named(self, name: str) -> View:
-        return next(view for view in self.views if view.id == name)
+        view: View = getattr(self, name)
+        return view
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether a view is shown, and none is about to be."""
+        return self.has_view.is_set() and not self._mounting
 
     def take_up(self) -> None:
-        """Gives new results to all views."""
-        for view in self.views:
-            view.take_up(self.inspection.results)
+        """Gives new results to the views, and marks of earlier runs to the messages."""
+        store = self.inspection.store
+        if met := self.inspection.notes.meet(
+            store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist()
+        ):
+            self.say(f"{met:,} messages have marks or notes from before; M shows them")
+        for name in VIEWS:
+            if self.has(name) and self._named(name).is_mounted:
+                self._named(name).take_up(self.inspection.results)
 
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls a function from a background thread, as long as the application runs."""
@@ -128,6 +188,8 @@ class Navigation(ContentSwitcher):
 
     def note(self, row: int) -> None:
         """Asks for a note on a message."""
+        from dcpinspect.tui.dialogs import Prompt  # deferred: until somebody writes one
+
         notes = self.inspection.notes
 
         def write(text: str | None) -> None:
@@ -154,8 +216,8 @@ class Navigation(ContentSwitcher):
             marked.remove(vbucket)
         else:
             marked.append(vbucket)
-        self._of(VbucketsView).map.mark(marked)
-        self._of(TimelineView).compare()
+        self.vbuckets.map.mark(marked)
+        self.timeline.compare()
         self.say(
             f"timelines are compared with vbucket {', '.join(map(str, marked))}"
             if marked
@@ -203,41 +265,71 @@ class Navigation(ContentSwitcher):
         if connection != self.inspection.connection:
             self.inspection.choose(connection)
             self.take_up()
-            self.packets.filtering.narrow(None if connection is None else filter_of(connection))
+            from dcpinspect.tui.of_connection import filter_of  # deferred: few choose one
+
+            only = None if connection is None else filter_of(connection)
+            self._mounted("packets", partial(self.packets.filtering.narrow, only))
             self._switched()
 
-    def _switch(self, name: str, then: Callable[[], None] | None = None) -> None:
+    def _switch(self, name: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows a view, and then calls ``then`` to go to a place in it."""
-        self.current = name
-        self.view.keyboard.focus()
-        self.view.arrive()
-        self._switched()
-        if then is not None:
+
+        def show() -> None:
+            self.current = name
+            self.view.keyboard.focus()
+            self.view.arrive()
+            self.has_view.set()
+            self._switched()
             then()
 
-    def begin_with(self, view: str) -> None:
+        self._mounted(name, show)
+
+    def _mounted(self, name: str, then: Callable[[], object]) -> None:
+        """Calls ``then`` once a view is mounted. The application waits for it before the next
+        key.
+        """
+        view = self._named(name)
+        if view.is_mounted and not self._mounting:
+            then()
+            return
+
+        async def mount() -> None:
+            try:
+                if not view.is_mounted:
+                    view.display = False
+                    await self.mount(view)
+                    view.take_up(self.inspection.results)
+                then()
+            finally:
+                self._mounting -= 1
+
+        self._mounting += 1
+        self.app.call_later(mount)
+
+    def begin_with(self, view: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows the first view; the user cannot go back from it."""
         if view != self.current:
-            self._switch(view)
+            self._switch(view, then)
 
     # -- ways
     # ---------------------------------------------------------------------------------------------
 
-    def show(self, view: str) -> None:
-        """Shows another view; for the timeline, that of the vbucket under the cursor, or of the
-        first vbucket.
+    def show(self, view: str, then: Callable[[], object] = lambda: None) -> None:
+        """Shows another view, and then calls ``then``; by default, of the timeline, goes to the
+        vbucket under the cursor, or to the first vbucket.
         """
         here = self.view
         if view == here.id:
+            then()
             return
         self.leave()
-        timeline, vbucket = self._of(TimelineView), None
-        if view == "timeline" and timeline.lanes.vbucket is None:
+        vbucket = None
+        if view == "timeline" and self.timeline.lanes.vbucket is None:
             known = self.inspection.results.vbuckets
             vbucket = here.vbucket_here
             if vbucket is None or (here.id == "packets" and vbucket not in known):
                 vbucket = min(known, default=None)
-        self._switch(view, None if vbucket is None else partial(timeline.tell, vbucket))
+        self._switch(view, then if vbucket is None else partial(self.timeline.tell, vbucket))
 
     def to_row(self, row: int, *fields: str) -> None:
         """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
@@ -259,7 +351,7 @@ class Navigation(ContentSwitcher):
     def to_map(self, vbucket: int) -> None:
         """Goes to a vbucket on the map of vbuckets."""
         self.leave()
-        self._switch("vbuckets", partial(self._of(VbucketsView).show_map, vbucket))
+        self._switch("vbuckets", partial(self.vbuckets.show_map, vbucket))
 
     def _to_first(self, condition: str) -> None:
         rows = self.inspection.store.matching(FilterRows(parse_filter(condition)))
@@ -294,9 +386,7 @@ class Navigation(ContentSwitcher):
         time.
         """
         self.leave()
-        self._switch(
-            "timeline", partial(self._of(TimelineView).show, vbucket, seqno, stream, span, row)
-        )
+        self._switch("timeline", partial(self.timeline.show, vbucket, seqno, stream, span, row))
 
     def to_finding(
         self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None
@@ -305,14 +395,13 @@ class Navigation(ContentSwitcher):
         its evidence, or to the first of a vbucket.
         """
         self.leave()
-        view = self._of(FindingsView)
-        view.others = others
-        self._switch("findings", partial(view.choose, number, row=row, vbucket=vbucket))
+        self.findings.others = others
+        choose = partial(self.findings.choose, number, row=row, vbucket=vbucket)
+        self._switch("findings", choose)
 
     def to_filter(self, condition: str) -> None:
         """Filters the messages by a condition."""
-        self.show("packets")
-        self.packets.bar.apply(condition)
+        self.show("packets", partial(self.packets.bar.apply, condition))
 
     def go(self, text: str) -> None:
         """Goes to a place that the user typed."""
@@ -332,7 +421,7 @@ class Navigation(ContentSwitcher):
                     f"{place.vbucket}{f'; there are {ranges(known)}' if known else ''}"
                 )
             elif self.current == "vbuckets" and place.seqno is None:
-                self._of(VbucketsView).map.move_to(place.vbucket)
+                self.vbuckets.map.move_to(place.vbucket)
             else:
                 self.to_vbucket(place.vbucket, place.seqno)
         elif place.mark is not None:

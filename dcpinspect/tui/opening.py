@@ -28,6 +28,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import cells, escape
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.themed import Opening
 
 LOOK_S = 1.0
 """Seconds for which packets of interfaces are counted."""
@@ -37,18 +38,6 @@ SAMPLES = Path(__file__).parents[2] / "sample_captures"
 """Folder of the samples, where the package is beside them."""
 HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   ? help   Esc leaves"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What to open."""
-
-    captures: Sequence[str] = ()
-    """Files, or directories of files."""
-    interface: str = ""
-    """Name of an interface, in place of files."""
-    keylog: str = ""
-    """Path of a key log with TLS secrets for the files."""
 
 
 @dataclass(frozen=True, slots=True)

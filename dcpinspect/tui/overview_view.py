@@ -22,7 +22,6 @@ from dcpinspect.text import escape, one_line
 from dcpinspect.tui.beside import difference
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
-from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import LineView
@@ -308,17 +307,3 @@ def _when(results: Results) -> str:
         f"{(last - first) / 1e9:,.3f} s from "
         f"{datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
     )
-
-
-MANY = 1_000_000
-"""Number of messages from which a capture is large."""
-LARGE = 100 * MANY
-"""Size of a file, in bytes, that has about so many messages."""
-
-
-def is_first(inspection: Inspection) -> bool:
-    """Whether the overview is the first view: the capture is large, or has errors or warnings."""
-    if inspection.is_live:
-        return False
-    is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
-    return is_large or any(one.severity != "note" for one in inspection.results.findings)

@@ -91,24 +91,14 @@ class PacketsView(View):
             yield self._beside
             yield self.panes
 
-    def on_mount(self) -> None:
-        """Gives the focus to the list."""
-        self.list.focus()
-
     @property
     def keyboard(self) -> PacketList:
         """The list, which gets the focus."""
         return self.list
 
     def take_up(self, results: Results) -> None:
-        """Takes up notes of earlier runs, and shows new findings."""
+        """Shows new findings."""
         del results
-        store = self._inspection.store
-        met = self._inspection.notes.meet(
-            store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist()
-        )
-        if met:
-            self.host.say(f"{met:,} messages have marks or notes from before; M shows them")
         self.list.refresh()
         self.panes.tell(self.list.row)
 

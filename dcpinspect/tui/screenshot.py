@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.key_bindings import KEYS
-from dcpinspect.tui.opening import Opening
+from dcpinspect.tui.themed import Opening
 
 SIZE = (120, 36)
 """Columns and lines, unless others are given."""

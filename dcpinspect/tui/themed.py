@@ -11,9 +11,21 @@ from rich.console import Console
 from textual.app import App
 from textual.filter import LineFilter
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tui import theme
-from dcpinspect.tui.opening import Opening
 from dcpinspect.tui.remembered import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What to open."""
+
+    captures: Sequence[str] = ()
+    """Files, or directories of files."""
+    interface: str = ""
+    """Name of an interface, in place of files."""
+    keylog: str = ""
+    """Path of a key log with TLS secrets for the files."""
 
 
 class ThemedApp(App[Opening | None]):

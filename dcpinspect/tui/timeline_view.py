@@ -17,7 +17,7 @@ from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.output.render.lane_paint import legend, legend_lines
-from dcpinspect.output.render.lanes import LETTERS, Glyphs
+from dcpinspect.output.render.lanes import ASCII, LETTERS, UNICODE
 from dcpinspect.text import escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
@@ -48,10 +48,10 @@ class TimelineView(View):
     in the list.
     """
 
-    def __init__(self, host: Host, lane_glyphs: Glyphs, glyphs: theme.Glyphs) -> None:
+    def __init__(self, host: Host, glyphs: theme.Glyphs) -> None:
         super().__init__(id="timeline")
         self.host = host
-        self._lane_glyphs = lane_glyphs
+        self._lane_glyphs = lane_glyphs = ASCII if glyphs is theme.ASCII else UNICODE
         self.lanes = Timeline(lane_glyphs, glyphs, id="lanes")
         self.events = EventList(glyphs, id="events")
         self._asked: _Asked | None = None

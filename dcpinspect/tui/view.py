@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.widget import Widget
 
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.tui.export_choices import Choice
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Results
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.export_choices import Choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.text import cells
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.opening import Opening
+from dcpinspect.tui.stream_lanes import Timeline
 from dcpinspect.tui.theme import variables
+from dcpinspect.tui.themed import Opening
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 WIDE, NARROW = (120, 36), (80, 24)
@@ -81,6 +82,11 @@ async def _play(
             await scene(app, pilot)
     finally:
         app.close()
+
+
+def lanes_of(app: InspectApp) -> Timeline:
+    """The lanes of the timeline."""
+    return app.navigation.timeline.lanes
 
 
 async def until(_pilot: Keys, condition: Callable[[], bool]) -> None:

@@ -9,7 +9,8 @@ from rich.style import Style
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.opening import Opening, OpenScreen
+from dcpinspect.tui.opening import OpenScreen
+from dcpinspect.tui.themed import Opening
 from tests.conftest import GOLDEN
 from tests.tls.forged import Forged
 from tests.tls.peers import Tls

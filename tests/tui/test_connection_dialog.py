@@ -4,7 +4,7 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.connection_list import ConnectionList
-from tests.tui.screens import Keys, play, press, screen
+from tests.tui.screens import Keys, lanes_of, play, press, screen
 
 pytestmark = pytest.mark.slow
 
@@ -24,14 +24,14 @@ def test_one_connection_is_looked_at_alone_in_every_view() -> None:
         await press(app, pilot, "slash", *"name = 'dcp_stream_req'", "enter")
         assert 0 < len(app.packets.list.index) < len(own)
         await press(app, pilot, "4")
-        assert [one.rule for one in app.finding_list.findings] == [
+        assert [one.rule for one in app.navigation.findings.list.findings] == [
             "rollback-loop",
             "rollback",
             "credentials-in-clear",
             "connection-closed",
         ]
         await press(app, pilot, "2", "enter")
-        assert {track.connection for track in app.lanes.tracks} == {5}
+        assert {track.connection for track in lanes_of(app).tracks} == {5}
         await press(app, pilot, "5")
         assert "messages over time, at most 55 in" in screen(app)
         commands = {
@@ -53,12 +53,12 @@ def test_one_connection_is_looked_at_alone_in_every_view() -> None:
 def test_the_way_back_leads_to_all_connections() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n")
-        before = app.finding_list.finding
+        before = app.navigation.findings.list.finding
         await press(app, pilot, "C", "end", "enter")
         assert app.inspection.connection == 1
         await press(app, pilot, "backspace")
         assert app.inspection.connection is None
-        assert app.finding_list.finding == before
+        assert app.navigation.findings.list.finding == before
         await press(app, pilot, "alt+right")
         assert app.inspection.connection == 1
 

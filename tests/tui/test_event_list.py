@@ -9,7 +9,7 @@ def test_the_chosen_event_is_whole_and_others_have_one_line() -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         await press(app, pilot, "home", "down", "down")
-        shown = app.timeline.events
+        shown = app.navigation.timeline.events
         assert shown.event is not None
         text = " ".join(shown.render_line(line).text for line in range(shown.size.height))
         assert shown.event.event.text in " ".join(text.replace("▌", " ").split())

@@ -45,7 +45,7 @@ def rows(text: str) -> list[int]:
 
 def test_marked_shown_or_all_messages_go_to_the_file_that_is_named(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 7")
         await settled(app, pilot)
         shown = app.packets.list.index.rows(0, 999).tolist()
         assert rows(await saved(app, pilot, tmp_path / "shown.ndjson")) == shown
@@ -65,7 +65,7 @@ def test_marked_shown_or_all_messages_go_to_the_file_that_is_named(tmp_path: Pat
 def test_findings_and_the_messages_that_show_one_are_exported(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n")
-        found, one = app.finding_list.findings, app.finding_list.shown
+        found, one = app.navigation.findings.list.findings, app.navigation.findings.list.shown
         assert one is not None
         lines = [
             json.loads(line)

@@ -41,12 +41,12 @@ def test_a_mistake_is_told_while_it_is_typed_and_not_taken() -> None:
 
 def test_filters_that_were_used_come_back() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7")
-        app.bar.apply("vbucket = 8")
+        app.packets.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 8")
         await press(app, pilot, "slash", "up", "up")
-        assert app.bar.input.value == "vbucket = 7"
+        assert app.packets.bar.input.value == "vbucket = 7"
         await press(app, pilot, "down", "down")
-        assert app.bar.input.value == ""
+        assert app.packets.bar.input.value == ""
 
     play("rollback.pcap", scene)
 
@@ -68,18 +68,18 @@ async def type_(app: InspectApp, pilot: Keys, text: str) -> None:
 def test_completions_are_offered_and_taken_with_tab() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "slash")
-        assert app.bar.completions.is_open
+        assert app.packets.bar.completions.is_open
         await type_(app, pilot, "vbu")
         assert "vbucket; of a response, its request's" in screen(app)
         await press(app, pilot, "tab")
-        assert app.bar.input.value == "vbucket "
+        assert app.packets.bar.input.value == "vbucket "
         assert "is one of" in screen(app)
         await type_(app, pilot, "= ")
         assert "in this capture" in screen(app)
         await type_(app, pilot, "7")
         await press(app, pilot, "enter")
         assert app.packets.filtering.text == "vbucket = 7"
-        assert not app.bar.completions.display
+        assert not app.packets.bar.completions.display
 
     play("rollback.pcap", scene)
 
@@ -89,12 +89,12 @@ def test_completions_are_chosen_with_the_arrows() -> None:
         await press(app, pilot, "slash")
         await type_(app, pilot, "name = 'dcp_s")
         await press(app, pilot, "down", "down")
-        chosen = app.bar.completions.chosen
+        chosen = app.packets.bar.completions.chosen
         assert chosen is not None
         await press(app, pilot, "up", "up")
-        assert app.bar.completions.chosen is None
+        assert app.packets.bar.completions.chosen is None
         await press(app, pilot, "down", "down", "enter")
-        assert app.bar.input.value == f"name = '{chosen.text} "
+        assert app.packets.bar.input.value == f"name = '{chosen.text} "
         assert app.packets.filtering.text == "", "Enter took the completion, not the filter"
         await press(app, pilot, "enter")
         assert app.packets.filtering.text == f"name = '{chosen.text}"
@@ -105,10 +105,10 @@ def test_completions_are_chosen_with_the_arrows() -> None:
 def test_escape_closes_completions_then_leaves() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "slash", "v", "escape")
-        assert app.bar.is_typing
-        assert not app.bar.completions.is_open
+        assert app.packets.bar.is_typing
+        assert not app.packets.bar.completions.is_open
         await press(app, pilot, "escape")
-        assert not app.bar.is_typing
+        assert not app.packets.bar.is_typing
 
     play("rollback.pcap", scene)
 
@@ -137,7 +137,7 @@ def test_a_filter_that_shows_nothing_or_all_is_odd() -> None:
             ("vbucket = 500", "? valid, but no row matches"),
             ("row > 0", "? valid, but every row matches"),
         ):
-            app.bar.input.value = text
+            app.packets.bar.input.value = text
             await until(pilot, lambda odd=odd: odd in screen(app))  # type: ignore[misc] # bound at once
 
     play("rollback.pcap", scene)
@@ -145,7 +145,7 @@ def test_a_filter_that_shows_nothing_or_all_is_odd() -> None:
 
 def test_a_filter_is_there_the_next_time(tmp_path: Path) -> None:
     async def first(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 7")
         await settled(app, pilot)
 
     async def second(app: InspectApp, pilot: Keys) -> None:

@@ -41,13 +41,13 @@ def test_a_filter_shows_its_rows_and_escape_all(monkeypatch: pytest.MonkeyPatch)
 
 def test_escape_stops_a_filter_and_the_one_before_holds() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 7")
         await settled(app, pilot)
         before = app.packets.list.index
         app.packets.filtering.set("opcode = 1", parse_filter("opcode = 1"))
         app.action_leave()
         await settled(app, pilot)
-        assert (app.packets.filtering.text, app.bar.input.value) == ("vbucket = 7",) * 2
+        assert (app.packets.filtering.text, app.packets.bar.input.value) == ("vbucket = 7",) * 2
         assert app.packets.list.index is before
         assert "stopped: the rows are as before" in screen(app)
         await press(app, pilot, "escape")
@@ -58,7 +58,7 @@ def test_escape_stops_a_filter_and_the_one_before_holds() -> None:
 
 def test_a_row_that_the_filter_hides_is_shown_when_it_is_jumped_to() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7 and name = 'dcp_mutation'")
+        app.packets.bar.apply("vbucket = 7 and name = 'dcp_mutation'")
         await settled(app, pilot)
         app.navigation.to_row(3)
         await settled(app, pilot)
@@ -78,7 +78,7 @@ def test_a_filter_goes_on_with_what_comes(tmp_path: Path) -> None:
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await until(pilot, lambda: app.inspection.store.rows > 20 and app.is_up_to_date)
-        app.bar.apply("name = 'dcp_mutation'")
+        app.packets.bar.apply("name = 'dcp_mutation'")
         await settled(app, pilot)
         before = len(app.packets.list.index)
         with growing.open("ab") as file:

@@ -54,13 +54,13 @@ def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:
             if one.rule == "orphaned-vbucket"
         )
         app.navigation.to_finding(number)
-        rows = app.findings.evidence
+        rows = app.navigation.findings.evidence
         assert rows.tolist() == [
             row for row in range(1, 108) if number in app.inspection.results.marked.of(row)
         ], "they rise"
-        assert app.findings.row == one.places[0].row
+        assert app.navigation.findings.row == one.places[0].row
         await press(app, pilot, *["right_square_bracket"] * 20)
-        assert app.findings.row == rows[-1]
+        assert app.navigation.findings.row == rows[-1]
 
     play("orphans.pcap", scene)
 

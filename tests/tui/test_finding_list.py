@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 def test_the_chosen_one_is_whole_with_what_to_do_and_the_others_have_a_line() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "0", "home")
-        shown = app.overview.findings
+        shown = app.navigation.overview.findings
         for place in range(shown.count):
             one = shown.shown
             assert one is not None
@@ -36,7 +36,7 @@ def test_the_chosen_one_is_whole_with_what_to_do_and_the_others_have_a_line() ->
 def test_nothing_wrong_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
-        app.finding_list.show([], {}, is_final=True)
+        app.navigation.findings.list.show([], {}, is_final=True)
         await settled(app, pilot)
         assert "no findings" in screen(app)
 
@@ -53,7 +53,7 @@ def _text(shown: FindingList) -> str:
 def test_findings_stand_under_their_connections() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n", "d")
-        found = app.finding_list
+        found = app.navigation.findings.list
         assert found.shown is not None
         assert found.shown.rule == "rollback-loop", "the cursor stays"
         assert found.connection == 5

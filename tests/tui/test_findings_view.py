@@ -14,13 +14,13 @@ from tests.catalogue import each
 from tests.damage import Talk
 from tests.tls.damage import save
 from tests.tls.invented import Invented
-from tests.tui.screens import Keys, play, press, screen, settled
+from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 
 
 def test_evidence_is_walked_and_opened() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n")
-        one = app.finding_list.shown
+        one = app.navigation.findings.list.shown
         assert one is not None
         await press(app, pilot, "right_square_bracket", "enter")
         assert app.packets.list.row == one.places[1].row
@@ -36,7 +36,11 @@ def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
         await press(app, pilot, "4")
         app.navigation.go("rollback")
         await press(app, pilot, "right_square_bracket", "v")
-        assert (app.lanes.track and app.lanes.track.connection, app.lanes.at, app.lanes.row[0]) == (
+        assert (
+            lanes_of(app).track and lanes_of(app).track.connection,
+            lanes_of(app).at,
+            lanes_of(app).row[0],
+        ) == (
             2,
             50,
             100,
@@ -44,10 +48,16 @@ def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
         assert "connection 2 · seqno 50 · row 100: rollback to 50" in screen(app)
         app.navigation.to_row(13)
         await press(app, pilot, "v")
-        assert (app.lanes.track and app.lanes.track.connection, app.lanes.row[0]) == (1, 13)
+        assert (
+            lanes_of(app).track and lanes_of(app).track.connection,
+            lanes_of(app).row[0],
+        ) == (1, 13)
         app.navigation.to_row(112)
         await press(app, pilot, "v")
-        assert (app.lanes.track and app.lanes.track.name, app.lanes.row[0]) == ("#2", 112)
+        assert (
+            lanes_of(app).track and lanes_of(app).track.name,
+            lanes_of(app).row[0],
+        ) == ("#2", 112)
 
     play("rollback.pcap", scene)
 
@@ -55,7 +65,7 @@ def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
 def test_all_there_is_to_say_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
-        for one in app.finding_list.findings:
+        for one in app.navigation.findings.list.findings:
             text = about(one, UNICODE, rows_of(one)).plain
             assert one.where in text
             assert all(f"row {place.row}" in text for place in one.places)
@@ -72,7 +82,9 @@ def test_what_a_name_from_the_wire_holds_is_escaped_once(tmp_path: Path) -> None
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "n")
-        one = next(one for one in app.finding_list.findings if one.rule == "tls-without-key")
+        one = next(
+            one for one in app.navigation.findings.list.findings if one.rule == "tls-without-key"
+        )
         assert r"server name evil\x1b[31m" in one.message
         assert one.message in about(one, UNICODE).plain
         assert r"evil\\x1b" not in screen(app)
@@ -83,7 +95,7 @@ def test_what_a_name_from_the_wire_holds_is_escaped_once(tmp_path: Path) -> None
 def test_effects_stand_under_their_cause() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4", "home")
-        found = app.finding_list
+        found = app.navigation.findings.list
         cause = found.shown
         assert cause is not None
         assert cause.rule == "rollback-loop"
@@ -138,7 +150,7 @@ def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
         seen = []
         for _ in range(len(numbers) + 1):
             await press(app, pilot, "e")
-            seen.append(app.finding_list.finding)
+            seen.append(app.navigation.findings.list.finding)
         assert seen == [*numbers, numbers[0]]
         await press(app, pilot, "backspace")
         assert app.packets.list.row == row

@@ -68,7 +68,7 @@ def test_clicks_on_tabs_counts_and_keys_do_what_they_say() -> None:
             await pilot.click(at, offset=(screen(app).splitlines()[at.region.y].index(text) + 1, 0))
             await settled(app, pilot)
             assert app.view == view
-        number = app.finding_list.finding
+        number = app.navigation.findings.list.finding
         assert number is not None
         assert app.inspection.results.findings[number].severity == "error"
         keys = app.query_one("#keys", frame.Line)

@@ -4,14 +4,14 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat_map import Form, forms
-from tests.tui.screens import WIDE, Keys, play, press, screen, settled
+from tests.tui.screens import WIDE, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
 
 async def to_heat(app: InspectApp, pilot: Keys) -> None:
     await press(app, pilot, "2")
-    while app.vbuckets.form != "heat":
+    while app.navigation.vbuckets.form != "heat":
         await press(app, pilot, "vertical_line")
 
 
@@ -40,17 +40,25 @@ def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
         await press(app, pilot, "o")
-        heat = app.vbuckets.heat
+        heat = app.navigation.vbuckets.heat
         vbucket, span, place = heat.vbucket, heat.span, (heat.row, heat.column)
         assert heat.amounts[place] == heat.amounts.max()
         await press(app, pilot, "enter")
-        assert (app.view, app.lanes.vbucket, app.lanes.axis) == ("timeline", vbucket, "time")
-        assert span[0] <= app.lanes.at <= span[1]
-        assert app.lanes.scale.first <= span[0] < span[1] <= app.lanes.scale.last
-        assert app.lanes.scale.last - app.lanes.scale.first <= 12 * (span[1] - span[0])
-        assert "items, seqnos" in app.lanes.spoken()
+        assert (
+            app.view,
+            lanes_of(app).vbucket,
+            lanes_of(app).axis,
+        ) == ("timeline", vbucket, "time")
+        assert span[0] <= lanes_of(app).at <= span[1]
+        assert lanes_of(app).scale.first <= span[0] < span[1] <= lanes_of(app).scale.last
+        assert lanes_of(app).scale.last - lanes_of(app).scale.first <= 12 * (span[1] - span[0])
+        assert "items, seqnos" in lanes_of(app).spoken()
         await press(app, pilot, "1", "backspace", "backspace")
-        assert (app.view, app.vbuckets.form, (heat.row, heat.column)) == ("vbuckets", "heat", place)
+        assert (app.view, app.navigation.vbuckets.form, (heat.row, heat.column)) == (
+            "vbuckets",
+            "heat",
+            place,
+        )
 
     play("rollback.pcap", scene)
 
@@ -60,17 +68,17 @@ def test_what_is_at_the_cursor_is_spelt_out_and_signs_are_walked() -> None:
         await to_heat(app, pilot)
         told = []
         for _ in range(40):
-            before = app.vbuckets.heat.column
+            before = app.navigation.vbuckets.heat.column
             await press(app, pilot, "right_square_bracket")
-            if app.vbuckets.heat.column == before:
+            if app.navigation.vbuckets.heat.column == before:
                 break
-            told.append(app.vbuckets.heat.spoken())
+            told.append(app.navigation.vbuckets.heat.spoken())
         assert "nothing else happens in this row" in screen(app)
         for word in ("request", "rollback", "stream end", "connection closed", "snapshot begins"):
             assert any(line.endswith(f" · {word}") for line in told), word
         assert all(line.startswith("vb 7 · 0.0") for line in told)
         await press(app, pilot, "d", "d", "d", "o")
-        heat = app.vbuckets.heat
+        heat = app.navigation.vbuckets.heat
         assert heat.heading().startswith("rollbacks of 4 vbuckets over time")
         assert heat.amounts.sum() == len(app.inspection.results.records["rollbacks"])
         assert " · 1 rollback" in heat.spoken()
@@ -81,7 +89,7 @@ def test_what_is_at_the_cursor_is_spelt_out_and_signs_are_walked() -> None:
 def test_many_vbuckets_share_lines_and_zoom_shows_each_on_its_own() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
-        heat = app.vbuckets.heat
+        heat = app.navigation.vbuckets.heat
         assert not heat.form.high
         first, last = heat.groups[heat.row]
         whole = int(heat.amounts.sum())
@@ -104,9 +112,10 @@ def test_every_line_is_as_wide_as_the_view(is_ascii: bool) -> None:
         for size in (WIDE, (1, 5), (30, 9), (300, 80)):
             await pilot.resize_terminal(*size)
             await settled(app, pilot)
-            for line in range(app.vbuckets.heat.size.height):
+            for line in range(app.navigation.vbuckets.heat.size.height):
                 assert (
-                    app.vbuckets.heat.render_line(line).cell_length == app.vbuckets.heat.size.width
+                    app.navigation.vbuckets.heat.render_line(line).cell_length
+                    == app.navigation.vbuckets.heat.size.width
                 )
 
     play("loop.pcap", scene, is_ascii=is_ascii)

@@ -14,7 +14,7 @@ from dcpinspect.tui.row_index import RowIndex
 from tests.findings.test_history_rules import recreated
 from tests.peers.script import Stream
 from tests.streams.told import Told, capture, opened
-from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
+from tests.tui.screens import SAMPLES, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +102,7 @@ def test_each_of_many_like_faults_is_marked(tmp_path: Path) -> None:
         assert set(rows) <= set(seen)
         app.navigation.to_vbucket(8)
         await settled(app, pilot)
-        (track,) = app.lanes.tracks
+        (track,) = lanes_of(app).tracks
         assert [mark.row for mark in track.found if mark.text.startswith("cas-zero")] == rows[8:]
 
     play(faulty(tmp_path), scene)
@@ -207,19 +207,19 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         (number,) = numbers
         app.navigation.to_vbucket(17)
         await settled(app, pilot)
-        first, _ = app.lanes.tracks
+        first, _ = lanes_of(app).tracks
         assert {mark.row for mark in first.found if mark.finding == number} == {39, 40}
         assert "findings" in screen(app)
         await press(app, pilot, "n", "enter")
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.at(0) == 17
         await press(app, pilot, "2")
         assert "! 20 with a warning" in screen(app), "the scale has the sign of the cells"
-        app.map.move_to(17)
+        app.navigation.vbuckets.map.move_to(17)
         await press(app, pilot, "e", "enter")
         assert app.packets.list.row == 39, (
             "the request of this vbucket, although the evidence begins with those of others"
         )
         await press(app, pilot, "backspace", "right_square_bracket", "right_square_bracket", "v")
-        assert app.lanes.vbucket == 18
+        assert lanes_of(app).vbucket == 18
 
     play(path, scene)

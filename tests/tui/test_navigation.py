@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.navigation import MOST_JUMPS, Jumps
 from dcpinspect.tui.view import Spot
-from tests.tui.screens import Keys, play, press, screen, settled
+from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +79,11 @@ def test_going_to_a_vbucket_at_a_seqno() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.go("vb7@42")
         await settled(app, pilot)
-        assert (app.view, app.lanes.vbucket, app.lanes.seqno) == ("timeline", 7, 42)
+        assert (
+            app.view,
+            lanes_of(app).vbucket,
+            lanes_of(app).seqno,
+        ) == ("timeline", 7, 42)
 
     play("rollback.pcap", scene)
 
@@ -89,8 +93,8 @@ def test_going_to_a_rule() -> None:
         app.navigation.go("rollback")
         await settled(app, pilot)
         assert app.view == "findings"
-        assert app.finding_list.shown is not None
-        assert app.finding_list.shown.rule == "rollback"
+        assert app.navigation.findings.list.shown is not None
+        assert app.navigation.findings.list.shown.rule == "rollback"
 
     play("rollback.pcap", scene)
 
@@ -135,7 +139,7 @@ def test_marks_survive_a_filter_that_hides_them() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_row(3)
         await press(app, pilot, "m")
-        app.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 7")
         await settled(app, pilot)
         await press(app, pilot, "apostrophe")
         assert app.packets.list.row == 3

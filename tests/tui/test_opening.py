@@ -8,9 +8,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from dcpinspect.tui.opening import Opening, OpenScreen
+from dcpinspect.tui.opening import OpenScreen
 from dcpinspect.tui.remembered import History, Memory
 from dcpinspect.tui.start import StartApp
+from dcpinspect.tui.themed import Opening
 from tests.tui.screens import SAMPLES, until
 from tests.tui.test_start import opened
 

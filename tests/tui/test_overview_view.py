@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.overview_view import MANY
+from dcpinspect.tui.app import MANY, InspectApp
 from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
@@ -31,7 +30,7 @@ def test_who_asks_for_messages_begins_with_them() -> None:
 
 
 def test_a_large_capture_begins_with_the_overview(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.tui.overview_view.MANY", 100)
+    monkeypatch.setattr("dcpinspect.tui.app.MANY", 100)
     assert MANY == 1_000_000
 
     async def scene(app: InspectApp, _: Keys) -> None:
@@ -64,7 +63,7 @@ def test_a_low_screen_has_findings_all_the_same() -> None:
         for size in ((60, 15), (100, 15), (60, 24)):
             await pilot.resize_terminal(*size)
             await settled(app, pilot)
-            assert app.overview.findings.scrollable_content_region.height >= 3
+            assert app.navigation.overview.findings.scrollable_content_region.height >= 3
             assert "1 client loops since 12:01:00 UTC · 2 notes" in screen(app)
             assert "rollback-loop" in screen(app)
 
@@ -73,12 +72,12 @@ def test_a_low_screen_has_findings_all_the_same() -> None:
 
 def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        view = app.overview
+        view = app.navigation.overview
         assert view.findings.has_focus
         await press(app, pilot, "end", "down")
         assert view.map.has_focus
         await press(app, pilot, "n", "enter")
-        assert (app.view, app.map.vbucket) == ("vbuckets", 42)
+        assert (app.view, app.navigation.vbuckets.map.vbucket) == ("vbuckets", 42)
         await press(app, pilot, "backspace", "tab", "end", "enter")
         assert (app.view, app.packets.list.row) == ("packets", 87), (
             "the first of the last span of time"

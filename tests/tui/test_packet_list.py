@@ -51,10 +51,10 @@ def test_the_cursor_stays_on_its_row_when_the_filter_changes() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_row(100)
         await settled(app, pilot)
-        app.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 7")
         await settled(app, pilot)
         assert app.packets.list.row == 100
-        app.bar.apply("")
+        app.packets.bar.apply("")
         await settled(app, pilot)
         assert app.packets.list.row == 100
         top = int(app.packets.list.scroll_offset.y)

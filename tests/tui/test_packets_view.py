@@ -162,11 +162,11 @@ def test_panes_take_room_from_each_other_in_both_layouts() -> None:
 
 def test_leaving_the_filter_forgets_what_was_typed_and_not_taken() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 7")
         await settled(app, pilot)
         await press(app, pilot, "slash", "x", "escape", "escape")
-        assert app.bar.input.value == "vbucket = 7"
-        assert not app.bar.is_typing
+        assert app.packets.bar.input.value == "vbucket = 7"
+        assert not app.packets.bar.is_typing
 
     play("rollback.pcap", scene)
 
@@ -249,7 +249,7 @@ def test_a_large_message_is_taken_apart_behind_what_is_shown(
 
 def test_the_time_column_has_four_forms_and_says_which() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("name in ('dcp_open', 'dcp_control')")
+        app.packets.bar.apply("name in ('dcp_open', 'dcp_control')")
         await settled(app, pilot)
 
         def column() -> tuple[str, list[str]]:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_peak_is_seen_at_any_width_and_what_was_found_stands_below() -> None:
     async def scene(app: InspectApp, _: Keys) -> None:
-        rate = app.overview.rate
+        rate = app.navigation.overview.rate
         columns = [rate.render_line(line).text for line in range(rate.size.height)]
         assert "█" in columns[0], "the greatest value fills a column"
         assert columns[-1].strip().startswith("✖")

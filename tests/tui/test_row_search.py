@@ -87,7 +87,7 @@ def test_the_next_and_the_one_before_are_found_and_after_the_last_the_first() ->
 
 def test_only_rows_that_are_shown_are_found() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7")
+        app.packets.bar.apply("vbucket = 7")
         await settled(app, pilot)
         app.packets.search.begin("mutation")
         await settled(app, pilot)

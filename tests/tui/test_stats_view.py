@@ -14,9 +14,9 @@ def test_it_says_what_stats_says_and_scrolls() -> None:
         assert "messages by command" in screen(app)
         await press(app, pilot, "d")
         assert "bytes by command" in screen(app)
-        before = app.stats.scroll_offset.y
+        before = app.navigation.stats.scroll_offset.y
         await press(app, pilot, "end")
-        assert app.stats.scroll_offset.y > before
+        assert app.navigation.stats.scroll_offset.y > before
         assert "packets read" in screen(app) or "captured" in screen(app)
 
     play("rollback.pcap", scene)
@@ -26,7 +26,12 @@ def test_lines_of_a_narrow_screen_do_not_go_on_in_the_next_one() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "5")
         assert "49  10.9 %" in screen(app)
-        drawn = str(app.stats.query_one("#stats-text", Static).content).partition("packets read")[0]
-        assert max(map(cells, drawn.splitlines()[:-1])) <= app.stats.scrollable_content_region.width
+        drawn = str(app.navigation.stats.query_one("#stats-text", Static).content).partition(
+            "packets read"
+        )[0]
+        assert (
+            max(map(cells, drawn.splitlines()[:-1]))
+            <= app.navigation.stats.scrollable_content_region.width
+        )
 
     play("tour.pcapng", scene, (40, 40))

@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from tests.streams.told import capture, opened
-from tests.tui.screens import Keys, play, press, screen, settled
+from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(
             numbers == list(range(0, 61, numbers[1]))[: len(numbers)]
         )  # the last may have no room
         assert len(numbers) >= 5
-        assert app.lanes.size.height <= size[1] // 2, (
+        assert lanes_of(app).size.height <= size[1] // 2, (
             "what happened has the other half of the screen"
         )
         assert "d time" in lines[1]
@@ -44,9 +44,9 @@ def test_a_stream_folds_to_its_axis() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        assert [row.lane for row in app.lanes._rows].count("snapshots") == 2
+        assert [row.lane for row in lanes_of(app)._rows].count("snapshots") == 2
         await press(app, pilot, "space")
-        assert [row.lane for row in app.lanes._rows].count("snapshots") == 1
+        assert [row.lane for row in lanes_of(app)._rows].count("snapshots") == 1
         assert "▸ #1" in screen(app)
         await press(app, pilot, "space")
         assert "▸ #1" not in screen(app)
@@ -74,7 +74,7 @@ def test_streams_of_several_connections_stand_under_their_names_and_those_with_a
         )
         app.navigation.to_vbucket(vbucket)
         await settled(app, pilot)
-        for sid in {track.story.stream["sid"] for track in app.lanes.tracks} - {None}:
+        for sid in {track.story.stream["sid"] for track in lanes_of(app).tracks} - {None}:
             assert f"sid {sid}" in screen(app)
 
     play("rollback.pcap", several)
@@ -98,11 +98,11 @@ def test_names_that_are_hostile_steer_nothing_and_every_line_is_as_wide_as_the_v
             await pilot.resize_terminal(width, 20)
             await settled(app, pilot)
             for key in ("d", "down"):
-                for line in range(app.lanes.size.height):
-                    made = app.lanes.render_line(line)
-                    assert made.cell_length == app.lanes.size.width
+                for line in range(lanes_of(app).size.height):
+                    made = lanes_of(app).render_line(line)
+                    assert made.cell_length == lanes_of(app).size.width
                     assert made.text.isprintable()
-                assert all(character.isprintable() for character in app.lanes.spoken())
+                assert all(character.isprintable() for character in lanes_of(app).spoken())
                 await press(app, pilot, key)
 
     play(path, scene)
@@ -111,7 +111,7 @@ def test_names_that_are_hostile_steer_nothing_and_every_line_is_as_wide_as_the_v
 def test_a_screen_of_another_size_shows_the_same_part_of_the_axis() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "3", "plus", "plus", "right")
-        lanes = app.lanes
+        lanes = lanes_of(app)
         before = lanes.scale, lanes.at
         for size in ((60, 20), (120, 36)):
             await pilot.resize_terminal(*size)

@@ -9,20 +9,20 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.stream_table import COLUMNS
 from dcpinspect.tui.vbuckets_view import FORMS
 from tests.streams.told import capture, opened
-from tests.tui.screens import NARROW, Keys, burst, play, press, screen, settled
+from tests.tui.screens import NARROW, Keys, burst, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
 
 def shown(app: InspectApp, name: str) -> list[Any]:
-    return list(app.vbuckets.table.shown.values(name))
+    return list(app.navigation.vbuckets.table.shown.values(name))
 
 
 async def to_table(app: InspectApp, pilot: Keys) -> None:
     """Through the other layouts, of which there are more where there are several clients."""
     await press(app, pilot, "2")
     for _ in FORMS:
-        if app.vbuckets.form != "table":
+        if app.navigation.vbuckets.form != "table":
             await press(app, pilot, "vertical_line")
     await press(app, pilot, "home")
 
@@ -30,19 +30,21 @@ async def to_table(app: InspectApp, pilot: Keys) -> None:
 async def to_column(app: InspectApp, pilot: Keys, name: str) -> None:
     await burst(app, pilot, *["left"] * len(COLUMNS))
     await burst(
-        app, pilot, *["right"] * [column.name for column in app.vbuckets.table.columns].index(name)
+        app,
+        pilot,
+        *["right"] * [column.name for column in app.navigation.vbuckets.table.columns].index(name),
     )
-    assert app.vbuckets.table.column.name == name
+    assert app.navigation.vbuckets.table.column.name == name
 
 
 def test_streams_are_sorted_by_any_column_both_ways_and_not_at_all() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_table(app, pilot)
         as_opened = shown(app, "open_row")
-        for column in app.vbuckets.table.columns:
+        for column in app.navigation.vbuckets.table.columns:
             before = shown(app, column.name)
             await to_column(app, pilot, column.name)
-            key = app.vbuckets.table.key
+            key = app.navigation.vbuckets.table.key
             rising = sorted(
                 before,
                 key=lambda value: (
@@ -57,7 +59,7 @@ def test_streams_are_sorted_by_any_column_both_ways_and_not_at_all() -> None:
             assert shown(app, column.name) == rising[::-1], column.name
             await press(app, pilot, "d")
             assert shown(app, "open_row") == as_opened
-            assert app.vbuckets.table.key == key
+            assert app.navigation.vbuckets.table.key == key
 
     play("rollback.pcap", scene)
 
@@ -71,13 +73,16 @@ def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None
         assert shown(app, "vbucket") == sorted(shown(app, "vbucket"), reverse=True)
         await pilot.click("#streams", offset=(20, 3))
         await settled(app, pilot)
-        key = app.vbuckets.table.key
+        key = app.navigation.vbuckets.table.key
         assert key is not None
         await pilot.click("#streams", offset=(20, 3))
         await settled(app, pilot)
         assert app.view == "timeline"
-        assert app.lanes.story is not None
-        assert (app.lanes.story.key, app.lanes.vbucket) == ((key[0], key[2], key[3]), key[1])
+        assert lanes_of(app).story is not None
+        assert (lanes_of(app).story.key, lanes_of(app).vbucket) == (
+            (key[0], key[2], key[3]),
+            key[1],
+        )
 
     play("rollback.pcap", scene)
 
@@ -85,25 +90,25 @@ def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None
 def test_it_is_narrowed_to_what_is_like_this_or_to_the_others_and_escape_shows_all() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_table(app, pilot)
-        total = len(app.vbuckets.table)
+        total = len(app.navigation.vbuckets.table)
         await to_column(app, pilot, "verdict")
         await press(app, pilot, "ampersand")
         assert set(shown(app, "verdict")) == {"ended"}
-        own = len(app.vbuckets.table)
+        own = len(app.navigation.vbuckets.table)
         assert f"{own} of {total} streams: state = ended (Esc: all)" in screen(app)
         await to_column(app, pilot, "rollback_seqno")
         await press(app, pilot, "exclamation_mark")
-        assert len(app.vbuckets.table) == 0
+        assert len(app.navigation.vbuckets.table) == 0
         assert "no streams" in screen(app)
         await press(app, pilot, "d", "ampersand", "end", "n", "enter")
         await press(app, pilot, "escape")
-        assert len(app.vbuckets.table) == total
+        assert len(app.navigation.vbuckets.table) == total
         await to_column(app, pilot, "verdict")
         await press(app, pilot, "exclamation_mark")
-        assert len(app.vbuckets.table) == total - own
+        assert len(app.navigation.vbuckets.table) == total - own
         await press(app, pilot, "escape")
         assert app.view == "vbuckets"
-        assert len(app.vbuckets.table) == total
+        assert len(app.navigation.vbuckets.table) == total
 
     play("rollback.pcap", scene)
 
@@ -112,14 +117,20 @@ def test_its_messages_are_one_key_away_and_the_way_back_leads_to_the_same_stream
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_table(app, pilot)
         await press(app, pilot, "down", "down")
-        key = app.vbuckets.table.key
+        key = app.navigation.vbuckets.table.key
         assert key is not None
         await press(app, pilot, "equals_sign")
         assert app.packets.filtering.text == f"connection = {key[0]} and vbucket = {key[1]}"
         await press(app, pilot, "backspace")
-        assert (app.vbuckets.form == "table", app.vbuckets.table.key) == (True, key)
+        assert (app.navigation.vbuckets.form == "table", app.navigation.vbuckets.table.key) == (
+            True,
+            key,
+        )
         await press(app, pilot, "vertical_line")
-        assert (app.vbuckets.form == "table", app.map.vbucket) == (False, key[1])
+        assert (app.navigation.vbuckets.form == "table", app.navigation.vbuckets.map.vbucket) == (
+            False,
+            key[1],
+        )
 
     play("rollback.pcap", scene)
 
@@ -127,7 +138,7 @@ def test_its_messages_are_one_key_away_and_the_way_back_leads_to_the_same_stream
 def test_those_of_bad_vbuckets_are_walked() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_table(app, pilot)
-        table = app.vbuckets.table
+        table = app.navigation.vbuckets.table
         pairs: list[tuple[Any, Any]] = list(
             zip(shown(app, "connection"), shown(app, "vbucket"), strict=True)
         )
@@ -161,9 +172,9 @@ def test_names_of_the_wire_steer_nothing_and_every_line_is_as_wide_as_the_table(
         for width in (1, 4, 20, 60, 80, 99, 100, 120, 300):
             await pilot.resize_terminal(width, 20)
             await settled(app, pilot)
-            for line in range(app.vbuckets.table.size.height):
-                made = app.vbuckets.table.render_line(line)
-                assert made.cell_length == app.vbuckets.table.size.width
+            for line in range(app.navigation.vbuckets.table.size.height):
+                made = app.navigation.vbuckets.table.render_line(line)
+                assert made.cell_length == app.navigation.vbuckets.table.size.width
                 assert made.text.isprintable()
 
     play(path, scene)

@@ -8,16 +8,16 @@ from textual import events
 
 from dcpinspect.output.render.timeline_text import LABEL
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import Keys, play, press, screen, settled
+from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 from tests.tui.test_marked import faulty
 
 pytestmark = pytest.mark.slow
 
 
 async def drag(app: InspectApp, pilot: Keys, first: int, last: int) -> None:
-    await pilot.mouse_down(app.lanes, offset=(LABEL + first, 5))
-    await pilot.hover(app.lanes, offset=(LABEL + last, 5))
-    await pilot.mouse_up(app.lanes, offset=(LABEL + last, 5))
+    await pilot.mouse_down(lanes_of(app), offset=(LABEL + first, 5))
+    await pilot.hover(lanes_of(app), offset=(LABEL + last, 5))
+    await pilot.mouse_up(lanes_of(app), offset=(LABEL + last, 5))
     await settled(app, pilot)
 
 
@@ -25,14 +25,14 @@ def test_zoom_keeps_the_cursor_and_fit_shows_all() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7, 42)
         await settled(app, pilot)
-        whole = app.lanes.scale
+        whole = lanes_of(app).scale
         await press(app, pilot, "minus", "minus")
-        wider = app.lanes.scale
+        wider = lanes_of(app).scale
         assert wider.step * wider.cells >= 4 * whole.step * whole.cells
         assert wider.first <= 42 <= wider.last
-        assert app.lanes.seqno == 42
+        assert lanes_of(app).seqno == 42
         await press(app, pilot, "plus", "plus", "a")
-        assert app.lanes.scale == whole
+        assert lanes_of(app).scale == whole
 
     play("rollback.pcap", scene)
 
@@ -42,10 +42,13 @@ def test_zoom_ends_where_each_seqno_has_many_columns() -> None:
         app.navigation.to_vbucket(7, 42)
         await settled(app, pilot)
         await press(app, pilot, *["plus"] * 8)
-        assert (app.lanes.scale.step, app.lanes.scale.cells) == (1, 5)
-        assert app.lanes.scale.first <= 42 <= app.lanes.scale.last
+        assert (
+            lanes_of(app).scale.step,
+            lanes_of(app).scale.cells,
+        ) == (1, 5)
+        assert lanes_of(app).scale.first <= 42 <= lanes_of(app).scale.last
         await press(app, pilot, "right")
-        assert app.lanes.seqno == 43
+        assert lanes_of(app).seqno == 43
 
     play("rollback.pcap", scene)
 
@@ -55,11 +58,11 @@ def test_what_is_at_the_cursor_is_spelt_out() -> None:
         app.navigation.to_vbucket(12)
         await settled(app, pilot)
         await press(app, pilot, "right_curly_bracket")
-        story = app.lanes.story
+        story = lanes_of(app).story
         assert story is not None
-        assert app.lanes.seqno == int(story.after[0]) + 1
-        assert "did not come, deduplicated: " in app.lanes.spoken()
-        assert "snapshot 0–20 memory" in app.lanes.spoken()
+        assert lanes_of(app).seqno == int(story.after[0]) + 1
+        assert "did not come, deduplicated: " in lanes_of(app).spoken()
+        assert "snapshot 0–20 memory" in lanes_of(app).spoken()
 
     play("snapshots.pcap", scene)
 
@@ -69,20 +72,20 @@ def test_the_axis_of_time_shows_the_same_and_the_cursor_stays_at_its_seqno() -> 
         app.navigation.to_vbucket(7, 41)
         await settled(app, pilot)
         await press(app, pilot, "d")
-        assert app.lanes.axis == "time"
-        track = app.lanes.track
+        assert lanes_of(app).axis == "time"
+        track = lanes_of(app).track
         assert track is not None
         (own,) = np.flatnonzero(track.story.item_first == 41)
-        assert app.lanes.at == int(track.shapes["time"].item_first[own])
+        assert lanes_of(app).at == int(track.shapes["time"].item_first[own])
         assert " s · a cell is " in screen(app)
         assert "d seqnos" in screen(app)
         await press(app, pilot, "enter")
         batch = app.inspection.store.messages([app.packets.list.row])
         assert app.inspection.reading.first_time_ns is not None
         since = int(batch.time_ns[0]) - app.inspection.reading.first_time_ns
-        assert app.lanes.span[0] <= since <= app.lanes.span[1]
+        assert lanes_of(app).span[0] <= since <= lanes_of(app).span[1]
         await press(app, pilot, "backspace", "d")
-        assert (app.lanes.axis, app.view) == ("seqno", "timeline")
+        assert (lanes_of(app).axis, app.view) == ("seqno", "timeline")
 
     play("rollback.pcap", scene)
 
@@ -94,15 +97,15 @@ def test_events_are_walked_with_their_rows() -> None:
         await press(app, pilot, "d", "home")
         rows = []
         for _ in range(6):
-            rows.append(app.lanes.row[0])
+            rows.append(lanes_of(app).row[0])
             await press(app, pilot, "right_square_bracket")
         assert rows[0] == 160
         assert rows[1:3] == [162, 163]
         assert rows == sorted(rows)
         await press(app, pilot, *["right_square_bracket"] * 12)
-        assert "stream end: state-changed" in app.lanes.spoken()
+        assert "stream end: state-changed" in lanes_of(app).spoken()
         assert "no more events of this stream" in screen(app)
-        assert app.lanes.row[0] == 196
+        assert lanes_of(app).row[0] == 196
 
     play("tour.pcapng", scene)
 
@@ -112,14 +115,16 @@ def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
         app.navigation.to_vbucket(31)
         await settled(app, pilot)
         await press(app, pilot, "n")
-        assert app.lanes.stream == 1
-        assert app.lanes.row[0] == 80
-        assert "! rollback: asked for seqno 60, rolled back to 0: tombstones" in app.lanes.spoken()
-        number = app.lanes.finding
+        assert lanes_of(app).stream == 1
+        assert lanes_of(app).row[0] == 80
+        assert (
+            "! rollback: asked for seqno 60, rolled back to 0: tombstones" in lanes_of(app).spoken()
+        )
+        number = lanes_of(app).finding
         assert number is not None
         assert "findings" in screen(app)
         await press(app, pilot, "e")
-        assert (app.view, app.finding_list.finding) == ("findings", number)
+        assert (app.view, app.navigation.findings.list.finding) == ("findings", number)
         await press(app, pilot, "backspace", "N")
         assert "no other error or warning of this vbucket's streams" in screen(app)
 
@@ -131,10 +136,13 @@ def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
         app.navigation.to_vbucket(7, 42)
         await settled(app, pilot)
         await press(app, pilot, "minus")
-        scale, seqno = app.lanes.scale, app.lanes.seqno
-        app.timeline.take_up(app.inspection.results)
+        scale, seqno = lanes_of(app).scale, lanes_of(app).seqno
+        app.navigation.timeline.take_up(app.inspection.results)
         await settled(app, pilot)
-        assert (app.lanes.scale, app.lanes.seqno) == (scale, seqno)
+        assert (lanes_of(app).scale, lanes_of(app).seqno) == (
+            scale,
+            seqno,
+        )
 
     play("rollback.pcap", scene)
 
@@ -143,16 +151,16 @@ def test_what_was_found_at_several_places_of_a_cell_is_told_once(tmp_path: Path)
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(8)
         await settled(app, pilot)
-        assert app.lanes.track is not None
-        first, last = app.lanes.span
+        assert lanes_of(app).track is not None
+        first, last = lanes_of(app).span
         assert (
             sum(
                 first <= mark.seqno <= last and "cas-zero" in mark.text
-                for mark in app.lanes.track.found
+                for mark in lanes_of(app).track.found
             )
             > 1
         )
-        assert app.lanes.spoken().count("cas-zero") == 1
+        assert lanes_of(app).spoken().count("cas-zero") == 1
 
     play(faulty(tmp_path), scene, size=(20, 24))
 
@@ -161,12 +169,12 @@ def test_a_range_that_is_dragged_filters_messages() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        at = app.lanes.at
+        at = lanes_of(app).at
         await drag(app, pilot, 70, 53)
-        first, last = app.lanes.range or (0, 0)
-        assert first == int(app.lanes._stretched[53])
-        assert last == int(app.lanes._stretched[70])
-        assert app.lanes.at == at
+        first, last = lanes_of(app).range or (0, 0)
+        assert first == int(lanes_of(app)._stretched[53])
+        assert last == int(lanes_of(app)._stretched[70])
+        assert lanes_of(app).at == at
         assert f"seqnos {first}–{last} chosen: = filters by it" in screen(app)
         await press(app, pilot, "equals_sign")
         assert app.packets.filtering.text == f"vbucket = 7 and by_seqno between {first} and {last}"
@@ -185,7 +193,7 @@ def test_a_range_of_time_filters_and_plus_zooms_to_it_and_escape_forgets_it() ->
         await settled(app, pilot)
         await press(app, pilot, "d")
         await drag(app, pilot, 10, 20)
-        chosen = app.lanes.range
+        chosen = lanes_of(app).range
         assert chosen is not None
         await press(app, pilot, "equals_sign")
         assert (
@@ -193,12 +201,12 @@ def test_a_range_of_time_filters_and_plus_zooms_to_it_and_escape_forgets_it() ->
             == f"vbucket = 7 and relative_ns between {chosen[0]} and {chosen[1]}"
         )
         await press(app, pilot, "backspace", "escape")
-        assert app.lanes.range is None
+        assert lanes_of(app).range is None
         await drag(app, pilot, 10, 20)
         await press(app, pilot, "plus")
-        assert app.lanes.range is None
-        assert app.lanes.scale.first == chosen[0]
-        assert chosen[1] <= app.lanes.scale.last < chosen[1] + app.lanes.scale.cells
+        assert lanes_of(app).range is None
+        assert lanes_of(app).scale.first == chosen[0]
+        assert chosen[1] <= lanes_of(app).scale.last < chosen[1] + lanes_of(app).scale.cells
 
     play("rollback.pcap", scene)
 
@@ -208,12 +216,12 @@ def test_shift_and_arrows_choose_a_range_too_and_a_click_forgets_it() -> None:
         app.navigation.to_vbucket(7, 42)
         await settled(app, pilot)
         await press(app, pilot, "shift+right", "shift+right", "shift+right")
-        assert app.lanes.range == (42, 45)
+        assert lanes_of(app).range == (42, 45)
         await press(app, pilot, "shift+left")
-        assert app.lanes.range == (42, 44)
-        await pilot.click(app.lanes, offset=(LABEL + 3, 5))
+        assert lanes_of(app).range == (42, 44)
+        await pilot.click(lanes_of(app), offset=(LABEL + 3, 5))
         await settled(app, pilot)
-        assert app.lanes.range is None
+        assert lanes_of(app).range is None
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)
@@ -223,14 +231,19 @@ def test_the_wheel_zooms_around_the_mouse() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        whole = app.lanes.scale
-        under = whole.first + int(app.lanes._stretched[90]) * whole.step
-        app.lanes._wheel(_at(90), 1)
-        assert app.lanes.scale.cells * app.lanes.scale.step <= whole.cells * whole.step // 2 + 1
-        now = app.lanes.scale.first + int(app.lanes._stretched[90]) * app.lanes.scale.step
+        whole = lanes_of(app).scale
+        under = whole.first + int(lanes_of(app)._stretched[90]) * whole.step
+        lanes_of(app)._wheel(_at(90), 1)
+        assert (
+            lanes_of(app).scale.cells * lanes_of(app).scale.step
+            <= whole.cells * whole.step // 2 + 1
+        )
+        now = (
+            lanes_of(app).scale.first + int(lanes_of(app)._stretched[90]) * lanes_of(app).scale.step
+        )
         assert abs(now - under) <= 1
-        app.lanes._wheel(_at(90), -1)
-        assert app.lanes.scale.cells * app.lanes.scale.step >= whole.cells * whole.step - 2
+        lanes_of(app)._wheel(_at(90), -1)
+        assert lanes_of(app).scale.cells * lanes_of(app).scale.step >= whole.cells * whole.step - 2
 
     play("rollback.pcap", scene)
 

@@ -4,7 +4,7 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
-from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
+from tests.tui.screens import SAMPLES, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -14,9 +14,9 @@ def test_neighbours_are_those_that_have_streams() -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         await press(app, pilot, "full_stop")
-        assert app.lanes.vbucket == 8
+        assert lanes_of(app).vbucket == 8
         await press(app, pilot, "comma", "comma")
-        assert app.lanes.vbucket == 7
+        assert lanes_of(app).vbucket == 7
 
     play("rollback.pcap", scene)
 
@@ -37,12 +37,15 @@ def test_the_picture_of_another_vbucket_is_gone_at_once() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        assert app.lanes.row[0]
+        assert lanes_of(app).row[0]
         app.navigation.to_vbucket(8)
-        assert (app.lanes.vbucket, app.lanes.row) == (8, (0, ""))
-        assert app.lanes.spoken() == "vb 8: reading"
+        assert (lanes_of(app).vbucket, lanes_of(app).row) == (
+            8,
+            (0, ""),
+        )
+        assert lanes_of(app).spoken() == "vb 8: reading"
         await settled(app, pilot)
-        app.lanes.action_open()
+        lanes_of(app).action_open()
         await settled(app, pilot)
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.at(0) == 8
 
@@ -54,7 +57,11 @@ def test_of_two_vbuckets_asked_for_at_once_the_latter_is_shown() -> None:
         app.navigation.to_vbucket(7)
         app.navigation.to_vbucket(8, 3)
         await settled(app, pilot)
-        assert (app.lanes.vbucket, app.lanes.at, len(app.lanes.tracks)) == (8, 3, 2)
+        assert (
+            lanes_of(app).vbucket,
+            lanes_of(app).at,
+            len(lanes_of(app).tracks),
+        ) == (8, 3, 2)
 
     play("rollback.pcap", scene)
 
@@ -62,9 +69,9 @@ def test_of_two_vbuckets_asked_for_at_once_the_latter_is_shown() -> None:
 def test_what_is_learnt_while_a_vbucket_is_read_does_not_move_its_cursor() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(8, 3)
-        app.timeline.take_up(app.inspection.results)
+        app.navigation.timeline.take_up(app.inspection.results)
         await settled(app, pilot)
-        assert (app.lanes.vbucket, app.lanes.at) == (8, 3)
+        assert (lanes_of(app).vbucket, lanes_of(app).at) == (8, 3)
 
     play("rollback.pcap", scene)
 
@@ -75,10 +82,13 @@ def test_reading_of_a_vbucket_can_be_stopped_and_asked_for_again() -> None:
         app.navigation.to_vbucket(8)
         app.action_leave()
         await settled(app, pilot)
-        assert (app.lanes.vbucket, app.lanes.tracks) == (8, ())
+        assert (lanes_of(app).vbucket, lanes_of(app).tracks) == (
+            8,
+            (),
+        )
         assert "vb 8 · reading was stopped; Enter reads it" in screen(app)
         await press(app, pilot, "enter")
-        assert len(app.lanes.tracks) == 2
+        assert len(lanes_of(app).tracks) == 2
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)
@@ -90,17 +100,20 @@ def test_vbuckets_that_are_marked_are_drawn_below_each_other_on_one_axis_of_time
         assert app.navigation.marked_vbuckets == [7]
         assert "timelines are compared with vbucket 7" in screen(app)
         await press(app, pilot, "right", "enter")
-        assert app.lanes.axis == "time"
-        assert [track.vbucket for track in app.lanes.tracks] == [8] * 2 + [7] * 3
+        assert lanes_of(app).axis == "time"
+        assert [track.vbucket for track in lanes_of(app).tracks] == [8] * 2 + [7] * 3
         assert "vb 8, 7 · 5 streams" in screen(app)
-        assert "\nvb 7\n" in screen(app) or app.lanes.virtual_size.height > app.lanes.size.height
-        while app.lanes.vbucket_here == 8:
+        assert (
+            "\nvb 7\n" in screen(app)
+            or lanes_of(app).virtual_size.height > lanes_of(app).size.height
+        )
+        while lanes_of(app).vbucket_here == 8:
             await press(app, pilot, "down")
-        assert app.lanes.spoken().startswith("vbucket 7, stream #")
+        assert lanes_of(app).spoken().startswith("vbucket 7, stream #")
         await press(app, pilot, "equals_sign")
         assert app.packets.filtering.text == "vbucket = 7"
         await press(app, pilot, "backspace")
-        here = app.lanes.vbucket_here
+        here = lanes_of(app).vbucket_here
         await press(app, pilot, "m")
         assert (here in app.navigation.marked_vbuckets) == (here != 7)
 
@@ -113,20 +126,20 @@ def test_the_streams_of_another_capture_stand_below_along_the_same_seqnos() -> N
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(101)
         await settled(app, pilot)
-        own, other = app.lanes.tracks
+        own, other = lanes_of(app).tracks
         assert (own.source, other.source) == ("", "capture-loss.pcap")
         text = screen(app)
         assert "this capture: connection 1" in text
         assert "capture-loss.pcap: connection 1" in text
-        assert app.lanes.axis == "seqno"
+        assert lanes_of(app).axis == "seqno"
         await press(app, pilot, "home")
-        while app.lanes.track is not None and not app.lanes.track.source:
+        while lanes_of(app).track is not None and not lanes_of(app).track.source:
             await press(app, pilot, "down")
         await press(app, pilot, "enter")
         assert app.navigation.current == "timeline"
         assert "this is in capture-loss.pcap" in screen(app)
         await press(app, pilot, "home")
-        while app.lanes.track is not None and app.lanes.track.source:
+        while lanes_of(app).track is not None and lanes_of(app).track.source:
             await press(app, pilot, "down")
         await press(app, pilot, "enter")
         assert app.navigation.current == "packets"
@@ -138,20 +151,27 @@ def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        events = app.timeline.events
+        events = app.navigation.timeline.events
         assert "request from 0, no end: accepted" in screen(app)
         rows = (
-            [one.event.row for one in app.lanes.told.events] if app.lanes.told is not None else []
+            [one.event.row for one in lanes_of(app).told.events]
+            if lanes_of(app).told is not None
+            else []
         )
         assert rows == sorted(rows)
         await press(app, pilot, "home")
         for row in rows[:6]:
             assert events.event is not None
-            assert (events.event.event.row, app.lanes.chosen_row or row) == (row, row)
+            assert (events.event.event.row, lanes_of(app).chosen_row or row) == (
+                row,
+                row,
+            )
             await press(app, pilot, "down")
         here = events.event
         assert here is not None
-        assert app.lanes.stream == here.track, "the cursor of the lanes is in the event's stream"
+        assert lanes_of(app).stream == here.track, (
+            "the cursor of the lanes is in the event's stream"
+        )
         await press(app, pilot, "enter")
         assert app.packets.list.row == here.event.row
         await press(app, pilot, "backspace")
@@ -164,7 +184,7 @@ def test_the_list_follows_the_cursor_along_the_axis() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7, 45)
         await settled(app, pilot)
-        chosen = app.timeline.events.event
+        chosen = app.navigation.timeline.events.event
         assert chosen is not None
         assert chosen.seqno <= 45
         assert chosen.event.text.startswith(("memory snapshot 41-60", "6 gaps"))

@@ -54,7 +54,7 @@ def test_letters_are_for_verdicts_that_are_no_good_news() -> None:
 def test_cells_hold_what_the_tables_say() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        records, cells = app.inspection.results.records, app.map.cells
+        records, cells = app.inspection.results.records, app.navigation.vbuckets.map.cells
         table = records["vbuckets"]
         assert cells.numbers == sorted(set(table.values("vbucket")))
         for measure in ("items", "bytes", "rollbacks", "snapshots"):

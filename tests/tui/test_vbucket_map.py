@@ -22,7 +22,7 @@ def test_every_measure_says_its_name_and_its_scale() -> None:
         assert "4 ended" in screen(app)
         for measure in [*MEASURES][1:]:
             await press(app, pilot, "d")
-            assert measure in app.map.legend(200).plain
+            assert measure in app.navigation.vbuckets.map.legend(200).plain
             assert f" {measure}" in screen(app)
 
     play("rollback.pcap", scene)
@@ -31,7 +31,7 @@ def test_every_measure_says_its_name_and_its_scale() -> None:
 def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        assert app.map.measure == "verdict"
+        assert app.navigation.vbuckets.map.measure == "verdict"
         assert "1,024" in screen(app)
         results = app.inspection.results
         table = results.records["vbuckets"].with_column("items", NumberColumn(np.arange(1024)))
@@ -39,12 +39,12 @@ def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
             replace(results, records={**results.records, "vbuckets": table}), results
         )
         await settled(app, pilot)
-        assert app.map.measure == "items"
+        assert app.navigation.vbuckets.map.measure == "items"
         assert "so shown by" in screen(app)
         await press(app, pilot, "d")
-        assert app.map.measure == "verdict"
+        assert app.navigation.vbuckets.map.measure == "verdict"
         await press(app, pilot, "d", "0")
-        assert app.map.measure == "behind", "what somebody asked for stays"
+        assert app.navigation.vbuckets.map.measure == "behind", "what somebody asked for stays"
 
     play("large.pcapng.gz", scene)
 
@@ -52,9 +52,9 @@ def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
 def test_few_vbuckets_say_in_words_what_they_are() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        for number in app.map.cells.numbers:
+        for number in app.navigation.vbuckets.map.cells.numbers:
             assert f" {number} " in screen(app)
-            assert app.map.cells.state(number).replace("-", " ") in screen(app)
+            assert app.navigation.vbuckets.map.cells.state(number).replace("-", " ") in screen(app)
 
     play("rollback.pcap", scene)
 
@@ -62,14 +62,14 @@ def test_few_vbuckets_say_in_words_what_they_are() -> None:
 def test_arrows_and_clicks_move_the_cursor() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "home", "right", "down")
-        form = app.map.form
-        assert (form.each, app.map.vbucket) == (1, form.across + 1)
+        form = app.navigation.vbuckets.map.form
+        assert (form.each, app.navigation.vbuckets.map.vbucket) == (1, form.across + 1)
         await press(app, pilot, "left", "up")
-        assert app.map.vbucket == 0
+        assert app.navigation.vbuckets.map.vbucket == 0
         await pilot.click("#map", offset=(form.left_of(9), 2 * form.high))
-        assert app.map.vbucket == 2 * form.across + 9
+        assert app.navigation.vbuckets.map.vbucket == 2 * form.across + 9
         await press(app, pilot, "end")
-        assert app.map.vbucket == 1023
+        assert app.navigation.vbuckets.map.vbucket == 1023
 
     play("large.pcapng.gz", scene)
 
@@ -87,7 +87,7 @@ def test_cells_have_gaps_and_are_larger_where_there_is_room() -> None:
 def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        cells = app.map.cells
+        cells = app.navigation.vbuckets.map.cells
         marks = {number: cells.mark(number, UNICODE) for number in cells.numbers}
         assert {
             number
@@ -111,12 +111,12 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
 def test_most_first_walks_down_the_measure() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "d", "d")
-        values = app.map.cells.values("items")
-        app.map.move_to(app.map.hot()[-1])
+        values = app.navigation.vbuckets.map.cells.values("items")
+        app.navigation.vbuckets.map.move_to(app.navigation.vbuckets.map.hot()[-1])
         seen = []
         for _ in range(3):
             await press(app, pilot, "o")
-            seen.append(int(values[app.map.vbucket]))
+            seen.append(int(values[app.navigation.vbuckets.map.vbucket]))
         assert seen == sorted(values.tolist(), reverse=True)[:3]
 
     play("rollback.pcap", scene)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 def test_the_messages_of_a_vbucket_are_one_key_away() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "n")
-        vbucket = app.map.vbucket
+        vbucket = app.navigation.vbuckets.map.vbucket
         await press(app, pilot, "equals_sign")
         assert (app.view, app.packets.filtering.text) == ("packets", f"vbucket = {vbucket}")
 
@@ -23,7 +23,7 @@ def test_the_last_bad_vbucket_is_the_last() -> None:
         await press(app, pilot, "2", "end", "n")
         assert "no other vbucket has an error or a warning" in screen(app)
         await press(app, pilot, "N")
-        assert app.map.vbucket < app.map.cells.numbers[-1]
+        assert app.navigation.vbuckets.map.vbucket < app.navigation.vbuckets.map.cells.numbers[-1]
 
     play("loop.pcap", scene)
 
@@ -32,12 +32,12 @@ def test_brackets_walk_the_vbuckets_that_have_streams() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "home")
         known = list(app.inspection.results.vbuckets)
-        seen = [app.map.vbucket]
+        seen = [app.navigation.vbuckets.map.vbucket]
         for _ in known[1:]:
             await press(app, pilot, "right_square_bracket")
-            seen.append(app.map.vbucket)
+            seen.append(app.navigation.vbuckets.map.vbucket)
         assert seen == known
         await press(app, pilot, "left_square_bracket")
-        assert app.map.vbucket == known[-2]
+        assert app.navigation.vbuckets.map.vbucket == known[-2]
 
     play("rollback.pcap", scene)
