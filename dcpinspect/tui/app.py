@@ -4,6 +4,7 @@ the background.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -124,6 +125,8 @@ class InspectApp(ThemedApp):
         self._shown: tuple[object, ...] = ()
         """What the screen was drawn of, in brief."""
         self._has_given_back = False
+        self._began = math.inf
+        """When reading began."""
         self._said = ""
         self._notices = 0
         self._type_ahead = TypeAhead(self, super().on_event)
@@ -165,6 +168,7 @@ class InspectApp(ThemedApp):
         """Starts reading after the first screen is drawn, because reading takes processor time from
         drawing.
         """
+        self._began = time.monotonic()
         for loader in self._loaders:
             loader.start()
 
@@ -263,7 +267,7 @@ class InspectApp(ThemedApp):
         if self._is_untouched and is_first(inspection):
             self._is_untouched = False
             navigation.begin_with("overview")
-        elif navigation.has_view.is_set() or not navigation.is_mounted:
+        elif navigation.has_begun or not navigation.is_mounted:
             return
         elif self._first_filter:
             navigation.begin_with("packets", lambda: self.packets.bar.apply(self._first_filter))
@@ -271,8 +275,8 @@ class InspectApp(ThemedApp):
             not self._is_untouched
             or inspection.is_live
             or inspection.state != "reading"
-            or self._shown_results is not None
-            or time.monotonic() - inspection.started > FIRST_S
+            or inspection.results.looked is not None
+            or time.monotonic() - self._began > FIRST_S
         ):
             navigation.begin_with("packets")
 

@@ -19,6 +19,8 @@ from dcpinspect.text import cells, clip
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 FULL = "█"
+APART = 4
+"""Least number of columns between two labels of an axis."""
 LABEL = 9
 """Width of the numbers beside a chart, with a blank behind them, in terminal columns."""
 
@@ -86,15 +88,14 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
     end.
     """
     scale = Scale.filling(begin_ns, max(end_ns, begin_ns + 1), max(1, width))
-    last = f"{end_ns / 1e9:.3f} s"
+    last = f"{max(f'{end_ns / 1e9:.3f}', seconds(scale, end_ns), key=len)} s"
     text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)
     if len(last) > width:
         return text[:width].ljust(width)
     out = ""
     for label in re.finditer(r"[\d.]+ s", text):
-        if label.end() < width - len(
-            last
-        ):  # the end of the capture has its place, so a label that would touch it is left out
+        # the end of the capture has its place, so a label too close to it is left out
+        if label.end() + APART <= width - len(last):
             out = out.ljust(label.start()) + label[0]
     return out.ljust(width - len(last)) + last
 

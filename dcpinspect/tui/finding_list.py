@@ -182,6 +182,15 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._tell()
         super().go(place)
 
+    def needed(self, most: int) -> int:
+        """Returns how many of ``most`` lines all findings take if each is told in full."""
+        lines = self.count
+        for place in range(self.count):
+            if lines >= most:
+                return most
+            lines += len(self._whole(place))
+        return min(most, max(1, lines))
+
     def _tell(self) -> None:
         """Makes the lines that tell findings in full: all of them if there is room, else the chosen
         one.

@@ -125,6 +125,11 @@ class Navigation(ContentSwitcher):
         return view
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a view is shown, or is about to be."""
+        return self.has_view.is_set() or self._mounting > 0
+
+    @property
     def is_at_rest(self) -> bool:
         """Whether a view is shown, and none is about to be."""
         return self.has_view.is_set() and not self._mounting
@@ -319,7 +324,7 @@ class Navigation(ContentSwitcher):
         vbucket under the cursor, or to the first vbucket.
         """
         here = self.view
-        if view == here.id:
+        if view == here.id and not self._mounting:
             then()
             return
         self.leave()

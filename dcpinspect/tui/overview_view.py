@@ -208,13 +208,17 @@ class OverviewView(View):
         mapped = 1 + lines + words
         if is_wide:
             below = min(max(left, 3), max(mapped, CHART + talking))
+            free = height - said - below - 1
+            needed = self.findings.needed(free)
+            below += max(0, free - needed)  # an empty row is of no use between the two
+            lines = self.map.needed(columns, max(1, below - 1 - words))
             beside = below
         else:
             beside = min(max(0, left - mapped), CHART + talking)
             beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0
             below = mapped + beside
         self._legend.update(legend)
-        self._below.styles.height = below
+        self._below.styles.height, self.map.styles.height = below, lines
         self._map_side.styles.width, self._map_side.styles.height = (
             (columns, below) if is_wide else ("1fr", mapped)
         )

@@ -22,6 +22,8 @@ from dcpinspect.tui.strips import LineView, strip
 from dcpinspect.tui.theme import Glyphs
 
 Measure = Literal["messages", "bytes"]
+_WIDE = 50
+"""Width in columns in which the title can say that the chart is over time."""
 
 
 class Rate(LineView, can_focus=True, inherit_bindings=False):
@@ -79,8 +81,9 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         """What is drawn, and the value at the cursor."""
         if not len(self._values):
             return f"{self.measure} over time"
+        over_time = " over time" if self.size.width >= _WIDE else ""
         told = (
-            f"{self.measure} over time, at most {int(self._values.max()):,} in "
+            f"{self.measure}{over_time}, at most {int(self._values.max()):,} in "
             f"{lasting(self._charts.span_ns)}"
         )
         return told + (

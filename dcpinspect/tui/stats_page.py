@@ -109,7 +109,7 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
     total = max(1, sum(count for count, _ in counted))
     name = min(
         max(len(f"{one.name} {one.side}") for _, one in counted),
-        40 if width >= WIDE else max(1, min(24, width - 16)),
+        max(1, min(40, width - 16)),
     )
     length = min(24, (width - name - 20) // 2)
     room = max(0, min(charts.used * 4, width - name - length - 20))

@@ -133,6 +133,9 @@ class VbucketsView(View):
     def _tell(self) -> None:
         """Shows what signs mean, and the details of what is under the cursor."""
         is_map, is_narrow = self.form == "map", self.screen.has_class("-narrow")
+        is_few = is_map and self.map.cells.has_few
+        self.set_class(is_few, "-few")
+        self.map.styles.height = self.map.needed(self.map.size.width, 10) if is_few else None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
         self._hot.display = is_map and not is_narrow
         self._legend.display = self.form != "table"
@@ -141,7 +144,11 @@ class VbucketsView(View):
             self._legend.update(self.map.legend(width))
             self._hot.update(self.map.hot_text())
             self._about.update(
-                about_vbucket(number, self.map.cells.by_number.get(number, ()), is_short=is_narrow)
+                about_vbucket(
+                    number,
+                    self.map.cells.by_number.get(number, ()),
+                    is_short=is_narrow and not is_few,
+                )
             )
         elif self.form == "heat":
             self._legend.update(self.heat.legend(width))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from dcpinspect.text import cells
 from dcpinspect.tui.charts import (
     BLOCKS,
+    axis,
     bar,
     beside,
     chart,
@@ -100,3 +103,18 @@ def test_numbers_are_short(number: int, text: str) -> None:
 def test_spans_have_their_own_unit() -> None:
     assert duration(16_500) == "16us"
     assert [duration(10**power) for power in (0, 3, 6, 9)] == ["1ns", "1us", "1ms", "1s"]
+
+
+@given(st.integers(0, 10**12), st.integers(1, 10**12), st.integers(10, 300))
+def test_no_label_of_an_axis_stands_close_to_the_end(begin: int, span: int, width: int) -> None:
+    text = axis(begin, begin + span, width)
+    assert len(text) == width
+    assert re.search(r"(^| {4})[\d.]+ s$", text) or len(text) <= len(
+        f"{(begin + span) / 1e9:.9f} s"
+    )
+
+
+def test_the_end_of_the_capture_has_its_place_on_the_axis() -> None:
+    text = axis(0, 3_009_000_000, 71)
+    assert text.endswith("2.0 s            3.009 s")
+    assert "2.5 s" not in text

@@ -37,7 +37,7 @@ def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
         app.navigation.go("rollback")
         await press(app, pilot, "right_square_bracket", "v")
         assert (
-            lanes_of(app).track and lanes_of(app).track.connection,
+            (track := lanes_of(app).track) and track.connection,
             lanes_of(app).at,
             lanes_of(app).row[0],
         ) == (
@@ -49,13 +49,13 @@ def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
         app.navigation.to_row(13)
         await press(app, pilot, "v")
         assert (
-            lanes_of(app).track and lanes_of(app).track.connection,
+            (track := lanes_of(app).track) and track.connection,
             lanes_of(app).row[0],
         ) == (1, 13)
         app.navigation.to_row(112)
         await press(app, pilot, "v")
         assert (
-            lanes_of(app).track and lanes_of(app).track.name,
+            (track := lanes_of(app).track) and track.name,
             lanes_of(app).row[0],
         ) == ("#2", 112)
 

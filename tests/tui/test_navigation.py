@@ -1,13 +1,29 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
 
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.navigation import MOST_JUMPS, Jumps
 from dcpinspect.tui.view import Spot
-from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
+from tests.tui.screens import (
+    SAMPLES,
+    WIDE,
+    Keys,
+    Scene,
+    lanes_of,
+    play,
+    press,
+    screen,
+    settled,
+    until,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -146,6 +162,49 @@ def test_marks_survive_a_filter_that_hides_them() -> None:
         assert "outside the filter" in screen(app)
 
     play("rollback.pcap", scene)
+
+
+def test_a_view_is_made_when_it_is_first_shown() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        def made() -> list[str]:
+            return [view for view in VIEWS if app.navigation.has(view)]
+
+        assert made() == ["packets"]
+        await press(app, pilot, "5")
+        assert (made(), app.view) == (["packets", "stats"], "stats")
+        assert "messages by command" in screen(app)
+
+    play("rollback.pcap", scene)
+
+
+def test_one_view_is_mounted_for_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.tui.app.FIRST_S", 600)
+
+    async def scene(app: InspectApp, _: Keys) -> None:
+        assert [view.id for view in app.navigation.children] == ["overview"]
+
+    play("orphans.pcap", scene)
+
+
+def test_keys_that_come_before_the_first_view_are_not_lost() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "end")
+        assert app.packets.list.row == app.inspection.store.rows
+
+    asyncio.run(_typed_at_once(scene))
+
+
+async def _typed_at_once(scene: Scene) -> None:
+    app = InspectApp(Inspection([str(SAMPLES / "orphans.pcap")]))
+    try:
+        async with app.run_test(size=WIDE) as pilot:
+            app.post_message(events.Key("1", "1"))
+            app.post_message(events.Key("down", None))
+            await until(pilot, lambda: app.is_at_rest and app.inspection.state != "reading")
+            assert (app.view, app.packets.list.row) == ("packets", 2)
+            await scene(app, pilot)
+    finally:
+        app.close()
 
 
 def test_the_view_that_was_asked_for_last_is_shown() -> None:

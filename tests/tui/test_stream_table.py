@@ -78,8 +78,9 @@ def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None
         await pilot.click("#streams", offset=(20, 3))
         await settled(app, pilot)
         assert app.view == "timeline"
-        assert lanes_of(app).story is not None
-        assert (lanes_of(app).story.key, lanes_of(app).vbucket) == (
+        story = lanes_of(app).story
+        assert story is not None
+        assert (story.key, lanes_of(app).vbucket) == (
             (key[0], key[2], key[3]),
             key[1],
         )

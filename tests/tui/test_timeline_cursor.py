@@ -151,14 +151,11 @@ def test_what_was_found_at_several_places_of_a_cell_is_told_once(tmp_path: Path)
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(8)
         await settled(app, pilot)
-        assert lanes_of(app).track is not None
+        track = lanes_of(app).track
+        assert track is not None
         first, last = lanes_of(app).span
         assert (
-            sum(
-                first <= mark.seqno <= last and "cas-zero" in mark.text
-                for mark in lanes_of(app).track.found
-            )
-            > 1
+            sum(first <= mark.seqno <= last and "cas-zero" in mark.text for mark in track.found) > 1
         )
         assert lanes_of(app).spoken().count("cas-zero") == 1
 

@@ -133,13 +133,13 @@ def test_the_streams_of_another_capture_stand_below_along_the_same_seqnos() -> N
         assert "capture-loss.pcap: connection 1" in text
         assert lanes_of(app).axis == "seqno"
         await press(app, pilot, "home")
-        while lanes_of(app).track is not None and not lanes_of(app).track.source:
+        while (track := lanes_of(app).track) is not None and not track.source:
             await press(app, pilot, "down")
         await press(app, pilot, "enter")
         assert app.navigation.current == "timeline"
         assert "this is in capture-loss.pcap" in screen(app)
         await press(app, pilot, "home")
-        while lanes_of(app).track is not None and lanes_of(app).track.source:
+        while (track := lanes_of(app).track) is not None and track.source:
             await press(app, pilot, "down")
         await press(app, pilot, "enter")
         assert app.navigation.current == "packets"
@@ -154,8 +154,8 @@ def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
         events = app.navigation.timeline.events
         assert "request from 0, no end: accepted" in screen(app)
         rows = (
-            [one.event.row for one in lanes_of(app).told.events]
-            if lanes_of(app).told is not None
+            [one.event.row for one in tracks.events]
+            if (tracks := lanes_of(app).told) is not None
             else []
         )
         assert rows == sorted(rows)

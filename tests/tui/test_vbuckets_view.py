@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import Keys, play, press, screen
+from tests.tui.screens import NARROW, Keys, play, press, screen
 
 pytestmark = pytest.mark.slow
 
@@ -41,3 +41,14 @@ def test_brackets_walk_the_vbuckets_that_have_streams() -> None:
         assert app.navigation.vbuckets.map.vbucket == known[-2]
 
     play("rollback.pcap", scene)
+
+
+def test_few_vbuckets_have_all_their_facts_below_them() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        lines = screen(app).splitlines()
+        assert "ended" in lines[2]
+        assert lines[3].strip() == "■ 4 ended"
+        assert any(line.split() == ["snapshots", "3"] for line in lines)
+
+    play("rollback.pcap", scene, NARROW)
