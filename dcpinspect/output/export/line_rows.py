@@ -1,5 +1,5 @@
 """Lines of messages, many at a time: a kernel makes them from the columns of a batch. The text is
-the same as from ``render.lines``.
+the same as from ``render.message_lines``.
 
 Messages of one command, status, layout and datatype are of the same kind: what is the same in their
 lines is looked up once. Only numbers and keys differ, and the kernel writes them. A message with
