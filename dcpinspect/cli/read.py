@@ -412,7 +412,7 @@ def _sorted(messages: _Messages) -> int:
 
 
 class Files:
-    """Captures as a ``Source`` of messages."""
+    """Captures as a ``MessageSource``."""
 
     def __init__(
         self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False
