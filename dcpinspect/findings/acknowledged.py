@@ -43,8 +43,8 @@ RULES = (
         ),
         "incomplete snapshots; streams that the consumer closes; a hole that may hide the answer",
         (
-            "look at the consumer; the producer waits for this answer, and during a takeover it "
-            "waits forever"
+            "look at the consumer's log, because the producer waits for this answer, and during a "
+            "takeover it waits forever; a consumer has to answer each marker that asks for it"
         ),
         whose="consumer",
         cost=Cost(
@@ -59,7 +59,10 @@ RULES = (
         "note",
         "a snapshot is acknowledged before its last message",
         "less than one round trip, because the two directions cannot be compared that closely",
-        "acknowledge a snapshot only after all of it is stored",
+        (
+            "update the consumer, because a crash can lose what it acknowledged; it may "
+            "acknowledge a snapshot only after all of it is stored"
+        ),
         whose="consumer",
     ),
 )
@@ -329,8 +332,8 @@ def _wants(streams: Streams, watcher: Watcher | None) -> BoolArray:
 
 
 NOT_ASKED = (
-    "answer a marker only if its ack flag is set; during a takeover, the producer counts "
-    "answers and may wait forever"
+    "update the consumer; it may answer a marker only if its ack flag is set, because during a "
+    "takeover the producer counts answers and may wait forever"
 )
 
 

@@ -39,7 +39,8 @@ RULES = (
         "a SYN that was sent once, less than 2 s before the end; captures of one direction only",
         (
             "look at the way from the client to this port: firewall, security group, network "
-            "policy, routes, and whether the node is up"
+            "policy, routes, and whether the node is up; a client should try again with growing "
+            "pauses"
         ),
         (UNANSWERED, REFUSED, *ERRORS, OTHER_ERROR),
         reports=("MB-63014", "sync_gateway#2514", "sdk-doctor#26", "couchbase-cxx-client#63"),
@@ -54,9 +55,11 @@ RULES = (
         "an error if this lasts to the end of the"
         " capture, a note from 1 s on",
         "shorter times, which any busy reader has",
-        "look for what keeps this process from reading its socket: a thread that hangs, "
-        "garbage collection, a full queue; it is neither"
-        " the network nor DCP's flow control",
+        (
+            "look for what keeps this process from reading its socket, because it is neither the "
+            "network nor DCP's flow control; its author has to let nothing stop the reading: a "
+            "thread that hangs, garbage collection, a full queue"
+        ),
         ("client", "server"),
         reports=("MB-70640",),
         whose={"client": "client", "server": "server"},
@@ -72,8 +75,8 @@ RULES = (
         ),
         "",
         (
-            "nothing, if these are the checks of a load balancer, a kubelet or a monitor; else "
-            "look at who connects"
+            "operators have nothing to do if these are the checks of a load balancer, a kubelet or "
+            "a monitor; else the client does not speak DCP, so look at who connects"
         ),
         (SILENT, HTTP),
         reports=("cilium#43528",),
@@ -89,7 +92,8 @@ RULES = (
         "",
         (
             "turn the PROXY protocol off for this port in the load balancer (send-proxy, "
-            "proxy_protocol): Couchbase servers do not know it"
+            "proxy_protocol); a client must not send it either, because Couchbase servers do not "
+            "know it"
         ),
         (REFUSED, ACCEPTED),
         reports=("tldr.fail#17", "alexbers/mtprotoproxy#119"),
@@ -117,10 +121,15 @@ _ADVICE = {
         "nothing, if the header is taken away behind this point; a Couchbase server itself "
         "would close the connection"
     ),
-    REFUSED: "look whether the service runs on this node, and whether it listens on this port: "
-    "with encryption enforced, a node closes"
-    " 11210 and serves 11207 only",
-    "time-exceeded": "look for a loop in the routes between the two",
+    REFUSED: (
+        "look whether the service runs on this node, and whether it listens on this port: with "
+        "encryption enforced, a node closes 11210 and serves 11207 only; a client should try "
+        "again with growing pauses"
+    ),
+    "time-exceeded": (
+        "look for a loop in the routes between the two; a client should try again with growing "
+        "pauses"
+    ),
 }
 _SAYS = {
     UNANSWERED: "no answer",

@@ -32,7 +32,10 @@ RULES = (
             "checkpoints on the newest branch where the high seqno is not known; streams of "
             "collections that have nothing above the seqno"
         ),
-        "undo what the consumer has above the seqno, and resume there",
+        (
+            "expect that items are sent again; the client has to undo what it has above the seqno, "
+            "and to resume there"
+        ),
         whose="normal",
         cost=Cost("vbucket", "will be rolled back", "will be rolled back"),
         causes=(
@@ -53,8 +56,8 @@ RULES = (
         "the seqno of a checkpoint is outside its snapshot",
         "",
         (
-            "do not resume from it: servers answer such a request with ERANGE; find out how it "
-            "came to be saved"
+            "remove this checkpoint, because servers answer ERANGE; the client's author has to "
+            "find out how it came to be saved"
         ),
         whose="client",
         cost=Cost(
@@ -140,7 +143,10 @@ def _rolled(evidence: LogEvidence, resumed: Resumed) -> Occurrence:
         f"resuming from these checkpoints will be rolled back to {resumed.to}",
         cause=resumed.cause,
         to=resumed.to,
-        next_=f"undo {above}, and resume at {resumed.to}{branch}",
+        next_=(
+            f"expect that items are sent again; the client has to undo {above}, and to resume at "
+            f"{resumed.to}{branch}"
+        ),
     )
 
 

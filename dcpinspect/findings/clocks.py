@@ -37,9 +37,11 @@ RULES = (
             "captures whose clock may be wrong, because most changes that are as new as the "
             "capture are ahead"
         ),
-        "find the node whose clock was ahead when it wrote the document; where the latest "
-        "change wins, as in XDCR by timestamp, this one "
-        "wins over all others until that time",
+        (
+            "find the node whose clock was ahead, because where the latest change wins, as in XDCR "
+            "by timestamp, this one wins until that time; a client must not read a CAS as the time "
+            "of the change"
+        ),
         (AHEAD, IMPOSSIBLE),
         ("MB-62383",),
         whose="producer",

@@ -37,8 +37,8 @@ RULES = (
         ),
         "",
         (
-            "find in the log of the side that closed it why it did; the messages just before show "
-            "what it had asked and got"
+            "look in the logs of both sides for why it was closed; a client has to connect again, "
+            "and to resume its streams where they were"
         ),
         ("by-client", "by-server", "reset"),
         whose={"by-client": "client", "by-server": "server", "reset": "unknown"},
@@ -50,8 +50,8 @@ SERVER = 1
 
 _NEXT = {
     "by-client": (
-        "nothing, if the client was stopped; else its log says why it closed, and the "
-        "messages just before show what it had got"
+        "nothing, if the client was stopped; else its log says why it closed, and it has to "
+        "connect again, and to resume its streams where they were"
     ),
     "by-server": (
         "the server's memcached.log says why it closed; a client has to connect again, "

@@ -36,7 +36,7 @@ RULES = (
             "all settings that they know"
         ),
         "settings that dcpinspect does not know",
-        "do not rely on it",
+        "compare the setting with the server's version; a client must not rely on it",
         whose="consumer",
     ),
     Rule(
@@ -45,7 +45,10 @@ RULES = (
         "note",
         "the client asks for a setting that dcpinspect does not know",
         "",
-        "check the spelling; a newer server may know it",
+        (
+            "compare the versions, because a newer server may know it; the client's author has to "
+            "check the spelling"
+        ),
         whose="consumer",
     ),
     Rule(
@@ -58,8 +61,8 @@ RULES = (
         ),
         "keys that are plain text",
         (
-            "send a JSON object with the agent as member a and the connection's id as member i; "
-            "otherwise, the server does not know the id"
+            "operators have nothing to do, but the server does not know the connection's id; a "
+            "client has to send a JSON object with the agent as member a and the id as member i"
         ),
         reports=("JDCP-248",),
         whose="client",
@@ -233,12 +236,13 @@ def _session(
                 and context.versions(link.number).has(key) is False
             )
             next_ = (
-                f"ask for {MOST_WINDOW:,} bytes at most: servers from 7.6 on refuse a larger window"
+                f"ask for {MOST_WINDOW:,} bytes at most, in the client's settings or in its code: "
+                "servers from 7.6 on refuse a larger window"
                 if is_above
                 else None
             )
             next_ = (
-                f"do not rely on it; servers know it from {known_key.since} on"
+                f"servers know it from {known_key.since} on; a client must not rely on it"
                 if known_key is not None and is_newer
                 else next_
             )

@@ -30,9 +30,11 @@ RULES = (
         "forms; messages that are not completely"
         " captured; events that do not fit in memory (the last vbuckets of files, the oldest "
         "events of pipes)",
-        "compare both rows, the failover logs and the nodes, and report them with the "
-        "producer's version; one of the "
-        "two streams is not what the vbucket has",
+        (
+            "compare both rows, the failover logs and the nodes, and report them with the "
+            "producer's version; a client has to read the vbucket again, because one of the two "
+            "streams is not what the vbucket has"
+        ),
         CAUSES,
         needs=("histories",),
         whose="producer",

@@ -37,8 +37,8 @@ RULES = (
             "could arrive; after a hole"
         ),
         (
-            "close the stream and go on, because the consumer has all that it asked for; it is a "
-            "fault of the producer, so note its version"
+            "report it with the producer's version; a client can close the stream and go on, "
+            "because it has all that it asked for"
         ),
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
         causes=(GOES_ON, CLOSED, SILENT),
@@ -57,7 +57,10 @@ RULES = (
             "resets; connections that the producer closes; streams without an end; streams that "
             "the consumer closes; after a hole"
         ),
-        "wait for the stream end of each stream before closing the connection",
+        (
+            "run the job again if it has to have everything; a client has to wait for the stream "
+            "end of each stream before it closes the connection"
+        ),
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
         whose="consumer",
         cost=Cost("connection", "was closed too early", "were closed too early"),

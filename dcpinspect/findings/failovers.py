@@ -38,8 +38,8 @@ RULES = (
             "because that is another history"
         ),
         (
-            "nothing is left to do, the client went on; the cluster's log shows whether a node "
-            "failed over or came back from a crash"
+            "the cluster's log shows whether a node "
+            "failed over or came back from a crash; the client went on, so it has nothing to do"
         ),
         is_told_once=True,
         whose="normal",

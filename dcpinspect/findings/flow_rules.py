@@ -43,8 +43,8 @@ _NEXT = {
         "messages themselves (MB-40277)"
     ),
     "without-prepare-surplus": (
-        "count each prepare as header and body plus 2 bytes, because "
-        "servers do; the rest is counted well"
+        "restart the client when its window is full; it has to count each prepare as header and "
+        "body plus 2 bytes, because servers do"
     ),
 }
 
@@ -88,11 +88,11 @@ RULES = (
         "after a hole, until the window is granted again; at the end of the capture if no "
         "stream is open; a window "
         "above 4 GiB, if more than its lower 32 bits is in use",
-        "look for what stops the consumer from processing its messages, or for bytes that it "
-        "does not count; servers "
-        "from 7.2.7, 7.6.6 and 8.0 on disconnect it after 720 s if "
-        "dcp_disconnect_when_stuck_name_regex matches its "
-        "name",
+        (
+            "look for what stops the client from processing its messages, or restart it; a client "
+            "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect "
+            "it after 720 s if dcp_disconnect_when_stuck_name_regex matches its name"
+        ),
         reports=(
             "GOCBC-774",
             "JDCP-83",
@@ -116,7 +116,10 @@ RULES = (
             "acknowledgements that fit the right sizes; bytes sent before the window was granted; "
             "after a hole"
         ),
-        _ALL_BYTES,
+        (
+            "restart the client when its window is full; it has to count all bytes of every "
+            "message of a stream: header, framing extras, extras, key and value"
+        ),
         (*_WHAT, NO_FIT),
         reports=(
             "GOCBC-774",
@@ -141,7 +144,10 @@ RULES = (
             "bytes sent before the window was granted; the 2 extra bytes of a prepare; less than "
             "one answer time; after a hole"
         ),
-        _WIRE_BYTES,
+        (
+            "report the client's version to its author; it has to count the bytes on the wire, and "
+            "only those of the producer's requests that belong to streams"
+        ),
         tuple(w.WAYS[excess] for excess in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
         needs=("flow",),
@@ -156,10 +162,7 @@ RULES = (
         "one message too many; an acknowledgement comes up to one answer time later and makes "
         "room; the window became "
         "smaller, or is above 4 GiB; after a hole",
-        (
-            "give the consumer more memory than its window; it is a fault of the producer, so note "
-            "its version"
-        ),
+        "report it with the producer's version; a client needs more memory than its window",
         needs=("flow",),
         whose="producer",
         cost=Cost("connection", "was sent too much", "were sent too much"),
@@ -171,8 +174,8 @@ RULES = (
         "bytes are acknowledged although flow control is off",
         "unknown settings of flow control; while the consumer is asking for a window",
         (
-            "set connection_buffer_size, or do not acknowledge; the producer ignores "
-            "acknowledgements without it"
+            "turn flow control on in the client's settings; a client has to set "
+            "connection_buffer_size, because the producer ignores acknowledgements without it"
         ),
         needs=("flow",),
         whose="consumer",

@@ -31,7 +31,7 @@ RULES = (
         " modify events or other collections are hidden",
         "streams of some collections only; collections that keep no history; after a hole",
         (
-            "compare with a stream from 0, and report it with the producer's version; a consumer "
+            "compare with a stream from 0, and report it with the producer's version; a client "
             "that wants every change did not get some"
         ),
         whose="producer",
@@ -53,7 +53,7 @@ RULES = (
         "hole",
         (
             "compare both rows and the failover logs, and report them with the producer's version; "
-            "the consumer did not get this change"
+            "a client has to read the vbucket again to get this change"
         ),
         whose="producer",
         cost=LOST,
@@ -72,7 +72,7 @@ RULES = (
         ),
         (
             "look at the messages before and after it with 'dcpinspect timeline --vbucket N "
-            "--messages'"
+            "--messages'; a client can compare with a stream from 0"
         ),
         whose="unknown",
     ),

@@ -47,7 +47,10 @@ RULES = (
             "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in "
             "between"
         ),
-        "use the request that 'dcpinspect rollbacks' shows; each round sends everything again",
+        (
+            "stop or update the client, because each round sends everything again; it has to use "
+            "the request that 'dcpinspect rollbacks' shows"
+        ),
         ("purge", "uuid", "stream-end", "repeated"),
         ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
         whose="consumer",
@@ -64,7 +67,10 @@ RULES = (
             "first requests, which have the branch of their data; consumers that have no failover "
             "log yet"
         ),
-        "take the newest entry of the failover log whose seqno is at or below the start",
+        (
+            "report the client's version to its author; it has to take the newest entry of the "
+            "failover log whose seqno is at or below the start"
+        ),
         ("not-in-log", "older-branch"),
         ("couchbase/sync_gateway#6170", "GOCBC-1401"),
         whose="consumer",
@@ -83,8 +89,8 @@ RULES = (
         "a failover log; consumers of which "
         "something was not captured; no vbucket of the connection has a common history",
         (
-            "start again from 0; the checkpoint is from another bucket, from a branch that the "
-            "producer has lost, or is wrong"
+            "find out whether the checkpoint is from another bucket, or from a branch that the "
+            "producer has lost; the client has to start again from 0"
         ),
         WRONG_UUIDS,
         ("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
@@ -101,7 +107,10 @@ RULES = (
         "to 0, and no later "
         "failover log has their uuids",
         "one of them is accepted, or rolled back to another seqno; no failover log comes later",
-        "start again from 0; the bucket was created again, was flushed, or is in another cluster",
+        (
+            "find out whether the bucket was created again, was flushed, or is in another cluster; "
+            "the client has to start again from 0"
+        ),
         reports=("couchbase/sync_gateway#1198", "couchbase/sync_gateway#1104"),
         whose="unknown",
         cost=Cost("vbucket", "has no common history", "have no common history"),
@@ -110,15 +119,22 @@ RULES = (
 
 _ADVICE = {
     "purge": (
-        "set control max_marker_version to 2.2 and resume with the purge seqno, or ask with "
+        "set a longer purge interval for the bucket, or start from 0; a client can set "
+        "max_marker_version to 2.2 and resume with the purge seqno, or ask with "
         "ignore-purged-tombstones"
     ),
-    "uuid": "take the uuid of the newest entry of the failover log at or below the start",
-    "stream-end": (
-        "negotiate collections in HELLO; without them, the producer cannot stream the "
-        "vbucket to the consumer"
+    "uuid": (
+        "stop or update the client; it has to take the uuid of the newest entry of the failover "
+        "log at or below the start"
     ),
-    "repeated": "discard what is above the rollback seqno before asking again, from there",
+    "stream-end": (
+        "use a client that knows collections; it has to negotiate them in HELLO, because "
+        "without them the producer cannot stream the vbucket"
+    ),
+    "repeated": (
+        "stop or update the client; it has to discard what is above the rollback seqno before it "
+        "asks again, from there"
+    ),
 }
 
 
@@ -239,8 +255,9 @@ def _wrong_entry(
         ),
         cause="older-branch" if log.has(uuid) else "not-in-log",
         next_=(
-            f"ask from {start} with uuid 0x{right:016x}, the newest entry of the failover log at "
-            "or below the start"
+            "report the client's version to its author; it has to ask from "
+            f"{start} with uuid 0x{right:016x}, the newest entry of the failover log at or below "
+            "the start"
         ),
         seqnos=(start,),
         shared="used uuids that the failover log does not have for their start",

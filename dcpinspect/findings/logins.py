@@ -52,7 +52,7 @@ RULES = (
         "cluster map, which need no bucket",
         (
             "check user, password and mechanism, the name of the bucket, and the rights of the "
-            "user on it"
+            "user on it; a client should tell its user the status, and pause before it asks again"
         ),
         (*_WHOSE, GONE),
         ("kafka-connect-couchbase#57", "kafka-connect-couchbase#41", "libcouchbase#40"),
@@ -81,18 +81,24 @@ _MEANINGS = {  # of the node
 }
 _ADVICE = {
     NOT_YET: (
-        "ask again with growing pauses; a node has a bucket only some time after the bucket "
-        "was created, or the node was added"
+        "wait, because a node has a bucket only some time after the bucket was created, or the "
+        "node was added; a client should ask again with growing pauses"
     ),
-    GONE: "see in the cluster's log whether the bucket was dropped, or the node removed",
+    GONE: (
+        "see in the cluster's log whether the bucket was dropped, or the node removed; a client "
+        "needs the newest cluster map"
+    ),
     ELSEWHERE: (
-        "the name is right; see in the cluster why this node does not have the bucket, and "
-        "ask again later"
+        "the name is right; see in the cluster why this node does not have the bucket; a client "
+        "should ask again with growing pauses"
     ),
-    NO_BUCKET: "send SELECT_BUCKET after the login, before the first command that needs a bucket",
+    NO_BUCKET: (
+        "look whether the client's settings name a bucket; it has to send SELECT_BUCKET after the "
+        "login, before the first command that needs a bucket"
+    ),
     "key-enoent": (
-        "check the name of the bucket; asking again does not help until there is a "
-        "bucket of that name"
+        "check the name of the bucket in the client's settings; a client should pause, because "
+        "asking again does not help until there is a bucket of that name"
     ),
 }
 

@@ -46,7 +46,7 @@ RULES = (
             "requests from the latest seqno; markers without a range; streams whose request was "
             "not captured"
         ),
-        "take the marker's range as it is; it is a fault of the producer, so note its version",
+        "report it with the producer's version; a client can take the marker's range as it is",
         whose="producer",
         cost=WRONG_DATA,
     ),
@@ -61,8 +61,8 @@ RULES = (
         "streams that reached their"
         " requested end; after a hole",
         (
-            "take the snapshot as ended; with collections, a producer from 7.0 on says by a "
-            "SeqnoAdvanced what the consumer cannot see"
+            "report it with the producer's version, because with collections it has to send a "
+            "SeqnoAdvanced from 7.0 on; a client can take the snapshot as ended"
         ),
         (NOT_TOLD, HIDDEN),
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
@@ -77,11 +77,10 @@ what it skipped.
 """
 _ACTIVE = 1
 """The number of the vbucket state "active"."""
-_NEXT = "take the snapshot as ended"
+_NEXT = "a client can take the snapshot as ended"
 _BARE = (
-    "negotiate collections, or take the snapshot as ended; without collections, the producer "
-    "does not say which seqnos the consumer"
-    " cannot see"
+    "operators have nothing to do; a client can take the snapshot as ended, or negotiate "
+    "collections: without them, the producer does not say which seqnos the consumer cannot see"
 )
 _UNKNOWN = (
     f"{_NEXT}; the capture does not show whether collections are on, and without them the "
@@ -359,8 +358,8 @@ def _is_renamed(context: Context, old: int, new: int) -> bool:
 
 
 _RENAMED = (
-    "look at how the consumer writes checkpoints; nothing is wrong if two consumers on this "
-    "host have the same agent"
+    "nothing is wrong if two consumers on this host have the same agent; else the client's author "
+    "has to look at how it writes checkpoints"
 )
 _LEFT = (
     "look at the other nodes: the vbucket was on one of them in between, and the capture may "
@@ -377,8 +376,8 @@ _GROUP = (
 
 
 _HERE = (
-    "look at how the consumer writes checkpoints; the vbucket changed its state on this node "
-    "{}, and did not leave it"
+    "let the client read the skipped seqnos again, because the vbucket changed its state on this "
+    "node {}, and did not leave it; its author has to look at how it writes checkpoints"
 )
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
 

@@ -48,10 +48,13 @@ from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
 FAULT = (
-    "report this message, what the connection asked for, and the producer's version; it is a "
-    "fault of the producer"
+    "report this message with the producer's version; a client can ask for what it needs, or "
+    "has to pass over such messages"
 )
-ASK = "look at the open and the controls of the connection; the sender used other settings"
+ASK = (
+    "report it with the versions of both sides; a client has to use stream-ids in all messages "
+    "of a connection, or in none"
+)
 
 RULES = (
     Rule(
@@ -128,7 +131,10 @@ RULES = (
             "the open did"
         ),
         "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open",
-        FAULT,
+        (
+            "report this message with the producer's version; a client can tell the two forms "
+            "apart by the length of the extras"
+        ),
         whose="producer",
         cost=UNASKED,
     ),
@@ -148,7 +154,7 @@ RULES = (
         "note",
         "status 0x0a or 0x0b without v7_dcp_status_codes",
         "unknown settings",
-        "read 0x0a as 0x01, and 0x0b as 0x02",
+        "operators have nothing to do; a client has to read 0x0a as 0x01, and 0x0b as 0x02",
         whose="producer",
     ),
     Rule(
@@ -157,7 +163,10 @@ RULES = (
         "warning",
         "DCP is opened on a connection to which UnorderedExecution was granted",
         "an unknown HELLO",
-        "leave the feature out of HELLO; the server refuses such an open",
+        (
+            "leave UnorderedExecution out of HELLO, in the client's settings or in its code; the "
+            "server refuses such an open"
+        ),
         whose="producer",
         cost=Cost(
             "connection",
@@ -171,7 +180,7 @@ RULES = (
         "note",
         "a password is sent with SASL PLAIN on a connection that is not encrypted",
         "",
-        "use TLS or SCRAM, and protect this capture, which has the password",
+        "protect this capture, which has the password; a client should use TLS or SCRAM",
         whose="client",
     ),
 )

@@ -34,7 +34,10 @@ RULES = (
         "answers with another opaque; less than 2 s, or than ten times the slowest answer "
         "before; after a hole on the consumer's side, "
         "or without any message of the consumer",
-        "answer noops at once, and do not wait for data to be processed",
+        (
+            "look for what stops the client, or restart it; a client has to answer noops at once, "
+            "and not after data that it processes"
+        ),
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
         needs=("noops",),
         causes=(GOES_ON, ACKNOWLEDGED, SILENT),
@@ -49,7 +52,7 @@ RULES = (
         "an answer that is late by no more than earlier answers took; after a hole on the "
         "consumer's side, or without any message of "
         "the consumer",
-        "a fault of the producer: note its version",
+        ("report it with the producer's version; a client has to answer each noop with its opaque"),
         needs=("noops",),
         whose="producer",
         cost=Cost("connection", "has noops that overlap", "have noops that overlap"),
@@ -64,8 +67,8 @@ RULES = (
             "inside the connection"
         ),
         (
-            "repeat the four bytes of the opaque as they are; a producer closes the connection "
-            "when it gets another opaque"
+            "report the client's version to its author; it has to repeat the four bytes of the "
+            "opaque, because a producer closes the connection when it gets another"
         ),
         reports=("gocbcore 5518977",),
         needs=("noops",),
@@ -83,7 +86,10 @@ RULES = (
         "less than 2 s; while a noop waits for its answer, or has one with another opaque; at "
         "the end of the capture; "
         "after a hole on the producer's side",
-        "close the connection and connect again",
+        (
+            "look whether the producer or the network hangs; a client has to close the connection "
+            "and connect again"
+        ),
         needs=("noops",),
         whose="unknown",
         cost=Cost("connection", "fell silent", "fell silent"),

@@ -38,7 +38,10 @@ RULES = (
             "captures that begin inside the connection; a hole that may hide the open; commands "
             "sent before the refusal arrived"
         ),
-        "open first, and wait for success; the server answers EINVAL to everything else",
+        (
+            "report the client's version to its author; it has to open first and wait for success, "
+            "because the server answers EINVAL to all else"
+        ),
         whose="client",
         cost=Cost("connection", "was not opened for DCP", "were not opened for DCP"),
     ),
@@ -48,7 +51,10 @@ RULES = (
         "warning",
         "DCP open is answered with a status other than success",
         "",
-        "change what the status names: privileges of the user, flags of the open, or the name",
+        (
+            "check the user's privileges and the client's settings; a client has to change what "
+            "the status names, the flags of the open or the name"
+        ),
         whose="client",
         cost=Cost("connection", "could not open DCP", "could not open DCP"),
     ),
@@ -58,7 +64,10 @@ RULES = (
         "warning",
         "a connection that is open for DCP is opened again",
         "a failed first open; after a hole",
-        "the server answers EINVAL; use one connection for one DCP name",
+        (
+            "report the client's version to its author; it has to use one connection for one DCP "
+            "name, because the server answers EINVAL"
+        ),
         whose="client",
         cost=Cost("connection", "was opened twice", "were opened twice"),
     ),
@@ -74,7 +83,10 @@ RULES = (
             "older connections that are already closed, or on which the server goes on to speak; "
             "another server or bucket; a refused open"
         ),
-        "use a unique name for each client and connection, for instance with a uuid",
+        (
+            "look for a second instance of this client with the same name; a client should make "
+            "its names unique, for instance with a uuid"
+        ),
         reports=(
             "couchbase/sync_gateway#2514",
             "couchbase/sync_gateway#1406",

@@ -44,8 +44,8 @@ RULES = (
             "with many answers or none"
         ),
         (
-            "compare opaque and opcode with the requests; the sender answers twice, or mixes up "
-            "connections"
+            "report the sender's version, because it answers twice or mixes up connections; a "
+            "client has to ignore an answer whose opaque it does not know"
         ),
         whose="sender",
         cost=UNMATCHED,
@@ -62,7 +62,10 @@ RULES = (
             "commands without an answer; requests after which the sender closes at once; a hole "
             "that may hide the answer"
         ),
-        "look at the receiver; it is busy, hangs, or does not accept this client",
+        (
+            "look at the load and the log of the receiver, which is busy, hangs, or does not "
+            "accept this client; a client should wait with a time limit, and connect again"
+        ),
         reports=(
             "couchbase/sync_gateway#2514",
             "couchbase/sync_gateway#1406",
@@ -86,7 +89,10 @@ RULES = (
         "or OSO snapshot, because "
         "a server then closes the connection",
         "stream ends; markers that ask for an acknowledgement, or may ask for one",
-        "do not answer this command; at best, the server ignores the answer",
+        (
+            "report the version of the side that answers; a client must not answer this command, "
+            "because at best the server ignores it"
+        ),
         ("not-asked",),
         whose="sender",
         cost=UNMATCHED,
@@ -100,7 +106,10 @@ RULES = (
             "a stream whose end came, or may have come, while the close was under way; a hole that "
             "may hide that"
         ),
-        "close only streams that are open, each by its vbucket and stream-id",
+        (
+            "operators have nothing to do, the stream is not open; a client has to close only open "
+            "streams, each by its vbucket and stream-id"
+        ),
         whose="consumer",
     ),
     Rule(
@@ -112,7 +121,10 @@ RULES = (
             "answered"
         ),
         "requests that were not captured; a hole that may hide the answer",
-        "look at both nodes of the rebalance; the vbucket may be active on both, or on neither",
+        (
+            "look at both nodes of the rebalance, the vbucket may be active on both, or on "
+            "neither; a client has to go by the newest cluster map"
+        ),
         ("not-requested", "unanswered"),
         whose={"not-requested": "sender"},
         cost=WRONG_DATA,
@@ -174,11 +186,12 @@ _OF_VBUCKET = (
 )
 
 _NEXT: dict[int, str] = {
-    Opcode.DCP_OPEN: "check the name, the privileges of the user and the address; a server may "
-    "send no answer to a"
-    " client that it does not accept",
+    Opcode.DCP_OPEN: (
+        "check the name, the privileges of the user and the address, because a server may send no "
+        "answer to a client that it does not accept; a client should wait with a time limit"
+    ),
     Opcode.DCP_STREAM_REQ: (
-        "look at the server's log, because it is busy or hangs; let the client ask again later"
+        "look at the server's log, because it is busy or hangs; a client should ask again later"
     ),
 }
 

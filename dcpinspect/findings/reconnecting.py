@@ -54,8 +54,8 @@ RULES = (
         " closed, where the next one is on another connection, because that may be another job "
         "of the same name",
         (
-            "look in the client's log for what it did last on a connection, and let it store "
-            "checkpoints"
+            "look in the client's log for what it did last on a connection; it has to store "
+            "checkpoints, so that it gets further each time"
         ),
         (BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED),
         whose={
@@ -72,13 +72,17 @@ RULES = (
 
 
 _RESUMES = (
-    "let the consumer store checkpoints, and resume each stream from the last seqno that it "
-    "received"
+    "look in the client's log for why it begins again; it has to store checkpoints, and to "
+    "resume each stream from the last seqno that it received"
 )
 _NEXT = {
+    RESET: (
+        "look in the logs of both sides, or for a device between that cuts connections; the "
+        "client has to store checkpoints, and to resume from them"
+    ),
     BY_SERVER: (
-        "read what came last on a connection, and the server's log for why it closes them; "
-        "let the consumer store checkpoints"
+        "the server's memcached.log says why it closes them; the client has to store "
+        "checkpoints, and to resume from them"
     ),
     CLOSED: _RESUMES,
     ENDED_EARLY: f"{_RESUMES}; the findings about stream ends say why the producer ended them",

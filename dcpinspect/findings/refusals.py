@@ -58,9 +58,10 @@ RULES = (
         " v7_dcp_status_codes also KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); "
         "ENOMEM to a cache transfer; unknown"
         " settings; messages that were not captured, or that have a fault",
-        "find out why the consumer refused the message; servers from 6.6 on close the "
-        "connection after such an "
-        "answer, and 6.5 does after one to a prepare, commit or abort",
+        (
+            "look in the consumer's log for why it refused the message; it must not do so, because "
+            "servers from 6.6 on close the connection, and 6.5 does for a prepare, commit or abort"
+        ),
         whose="consumer",
         cost=Cost(
             "connection", "refused a message of its stream", "refused messages of their streams"

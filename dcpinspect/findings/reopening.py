@@ -36,7 +36,10 @@ RULES = (
             "the consumer closed everything; another connection of the consumer asked; capture "
             "loss that may hide the request"
         ),
-        "ask again from the rollback seqno; until then, the vbucket delivers nothing",
+        (
+            "restart the client, because until then the vbucket delivers nothing; it has to ask "
+            "again from the rollback seqno"
+        ),
         reports=("couchbase/java-dcp-client#10",),
         whose="consumer",
         cost=STUCK,
@@ -58,7 +61,10 @@ RULES = (
         "connection; vbuckets that moved, or may have "
         "moved, to a node whose connections are not in the capture; capture loss that may hide "
         "the request",
-        "restart the consumer, or make it reopen the vbucket; it missed the stream end",
+        (
+            "restart the client, because until then the vbucket delivers nothing; it missed the "
+            "stream end, after which it has to reopen the vbucket"
+        ),
         (
             *w.END_REASONS[2:7],
             *(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW),
@@ -81,8 +87,8 @@ RULES = (
             "hide either, or another request"
         ),
         (
-            "ask again with the same end; without it, the stream never ends, and a job that waits "
-            "for its end never stops"
+            "stop a job that waits for its end, because the stream never ends; the client has to "
+            "ask again with the same end"
         ),
         reports=("Trendyol/go-dcp 997516d",),
         whose="consumer",
@@ -98,7 +104,8 @@ RULES = (
         ),
         "requests from that seqno or below; capture loss that may hide the snapshot's end",
         (
-            "resume where the snapshot began; an unfinished OSO snapshot does not show which "
+            "let the client read the vbucket again, because items may be missing; it has to resume "
+            "where the snapshot began, because an unfinished OSO snapshot does not show which "
             "seqnos have come"
         ),
         reports=("MB-49779", "GOCBC-1409"),
@@ -247,8 +254,8 @@ def _given_up(
         (context.answer(stream), context.request(stream), *evidence),
         cause=name.replace("_", "-"),
         next_=(
-            f"let the consumer ask {node or 'again'} after {name}; until it is restarted, the "
-            "vbucket delivers nothing"
+            "restart the client, because until then the vbucket delivers nothing; it has to ask "
+            f"{node or 'again'} after {name}"
         ),
         seqnos=(start,),
         explains=[stream],
@@ -307,8 +314,9 @@ def _out_of_order(
     evidence = (context.request(number), begun, context.place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
     advice = (
-        f"resume at {safe}{' or below' if safe else ''}; an unfinished OSO snapshot does not "
-        "show which seqnos have come"
+        "let the client read the vbucket again, because items may be missing; it has to resume at "
+        f"{safe}{' or below' if safe else ''}, because an unfinished OSO snapshot does not show "
+        "which seqnos have come"
     )
     yield occurrence(
         context,

@@ -45,8 +45,8 @@ RULES = (
         "the disk while others "
         "are streamed; after a hole",
         (
-            "on the producer's side, look at its version and at this vbucket's checkpoints; the "
-            "consumer can only reopen the stream"
+            "look at the producer's version and at this vbucket's checkpoints there; a client can "
+            "only reopen the stream"
         ),
         reports=("MB-54591",),
         causes=(GOES_ON, SILENT),
@@ -62,9 +62,10 @@ RULES = (
             "but none is persisted"
         ),
         "any answer that shows persisted items",
-        "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a "
-        "client that waits for"
-        " persistence delivers nothing",
+        (
+            "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a "
+            "client that waits for persistence delivers nothing"
+        ),
         reports=("Trendyol/go-dcp-kafka#66",),
         whose="server",
         cost=Cost("vbucket", "is not persisted", "are not persisted", lasts=True),
@@ -76,8 +77,8 @@ RULES = (
         "a stream from memory continues from disk, or ends because the consumer was too slow",
         "capture loss that may hide the marker in between",
         (
-            "look at how fast the consumer acknowledges; it is slow, so the producer dropped its "
-            "cursor"
+            "give the client more processor time, because the producer dropped its cursor; a "
+            "client has to read and acknowledge faster"
         ),
         ("from-disk", "too-slow"),
         whose="consumer",

@@ -50,8 +50,8 @@ RULES = (
         "a stream request breaks snapshot start <= start <= snapshot end, or start <= end",
         "requests from the latest seqno; requests in the form of the first specification",
         (
-            "store start and snapshot together, and only with an item; resume inside the stored "
-            "snapshot"
+            "remove this checkpoint, because servers refuse it; a client has to store start and "
+            "snapshot together, only with an item, and to resume inside the stored snapshot"
         ),
         ("marker-without-item", "start-above-snapshot", "start-below-snapshot", "start-above-end"),
         (
@@ -70,7 +70,10 @@ RULES = (
         "warning",
         "a stream request is answered by neither success nor rollback; error or note by status",
         "requests with a more specific finding",
-        "change what the status names; 'dcpinspect explain STATUS' has its meaning",
+        (
+            "look up what the status names with 'dcpinspect explain STATUS'; a client has to "
+            "change its request, or to ask again later with growing pauses"
+        ),
         whose={
             "not-my-vbucket": "normal",
             STALE_MAP: "consumer",
@@ -92,7 +95,10 @@ RULES = (
         "warning",
         "a vbucket is requested again while its stream is open",
         "",
-        "wait for the stream end before the next request, or use stream-ids",
+        (
+            "report the client's version to its author; it has to wait for the stream end before "
+            "the next request, or to use stream-ids"
+        ),
         reports=("couchbase/java-dcp-client#13",),
         whose="consumer",
         cost=Cost("vbucket", "was requested twice", "were requested twice"),
@@ -103,7 +109,10 @@ RULES = (
         "warning",
         "the consumer knows a newer collections manifest than the producer",
         "",
-        "retry with backoff; this is temporary after a failover",
+        (
+            "wait, because this passes after a failover; a client has to ask again with growing "
+            "pauses"
+        ),
         reports=("MB-31326", "JDCP-159"),
         whose="normal",
         cost=REFUSED,
@@ -114,7 +123,10 @@ RULES = (
         "warning",
         "a request for xattrs or collections is not supported because noops are off",
         "",
-        "set enable_noop to true before the first stream request",
+        (
+            "turn noops on in the client's settings; a client has to set enable_noop to true "
+            "before the first stream request"
+        ),
         whose="consumer",
         cost=REFUSED,
     ),
@@ -127,8 +139,8 @@ RULES = (
         "or if the consumer has a stream again whose request was not captured",
         "",
         (
-            "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has "
-            "a request that works for each"
+            "look at 'dcpinspect rollbacks', which has the cause and a request that works for "
+            "each; the client has to discard what is above the rollback seqno, and to resume there"
         ),
         (*CAUSES, *WRONG),
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
@@ -151,7 +163,10 @@ RULES = (
         "another request was accepted in between; the flag ignore-purged-tombstones, which the "
         "first request did not have; capture loss"
         " that may hide a request",
-        "discard what is above the rollback seqno first; without that, the consumer loops",
+        (
+            "stop or update the client, because it loops; it has to discard what is above the "
+            "rollback seqno before it asks again"
+        ),
         whose="consumer",
         cost=Cost("vbucket", "ignored a rollback", "ignored a rollback"),
     ),
@@ -161,7 +176,10 @@ RULES = (
         "error",
         "a stream is accepted with end 0, although the consumer asked for more before",
         "consumers that always ask for end 0; requests to the latest or persisted seqno",
-        "keep the end seqno after a rollback; with end 0, the stream ends after 0 items",
+        (
+            "run the job again, because its stream ended after 0 items; a client has to keep the "
+            "end seqno after a rollback"
+        ),
         reports=("couchbase/sync_gateway#5646", "couchbase/sync_gateway#6152"),
         whose="consumer",
         cost=STUCK,
@@ -175,9 +193,10 @@ RULES = (
             "rollback and lost-privileges"
         ),
         "the consumer had closed it",
-        "follow the advice of the finding; some streams can resume where they ended, others "
-        "need another filter, other"
-        " privileges or another start",
+        (
+            "follow the advice of the finding, because some streams need another filter or other "
+            "privileges; a client can resume others where they ended"
+        ),
         (*w.END_REASONS[1:9], "undefined"),
         is_told_once=True,
         whose={
@@ -211,7 +230,8 @@ RULES = (
         "another member of the consumer's group received "
         "in between; capture loss",
         (
-            "look at how the consumer writes checkpoints; it stored a position that it had not "
+            "let the client read the skipped seqnos again, because it does not have them; its "
+            "author has to look at how it writes checkpoints: it stored a position that it had not "
             "received"
         ),
         causes=("not-received", "not-captured"),
@@ -227,46 +247,66 @@ _STATUS_SEVERITY: dict[int, Severity] = {
     Status.DCP_STREAM_ID_INVALID: "error",
 }
 _AFTER_END = {
-    "closed": "reopen the stream where it ended, unless the consumer meant to close it",
-    "state-changed": (
-        "ask for a new cluster map, and reopen the stream where it ended, at the node "
-        "that it names for the vbucket"
+    "closed": (
+        "operators have nothing to do; the client has to reopen the stream where it ended, unless "
+        "it meant to close it"
     ),
-    "disconnected": "reopen the stream where it ended, on a new connection",
+    "state-changed": (
+        "expected in a rebalance or failover; the client has to ask for a new cluster map, and to "
+        "reopen the stream where it ended, at the node that it names"
+    ),
+    "disconnected": (
+        "look in the producer's log for why it disconnects; the client has to reopen the stream "
+        "where it ended, on a new connection"
+    ),
     "too-slow": (
-        "reopen the stream where it ended, and take messages off faster, because the "
-        "producer does not keep them for long"
+        "give the client more processor time; it has to reopen the stream where it ended, and to "
+        "take messages off faster, because the producer does not keep them for long"
     ),
     "backfill-failed": (
-        "reopen the stream where it ended; if it ends again, the server's log shows "
-        "why it cannot read the vbucket"
+        "look in the server's log for why it cannot read the vbucket; the client has to reopen "
+        "the stream where it ended"
     ),
-    "rollback": "ask again and expect a rollback; discard what is above its seqno, and go on from "
-    "there. A stream from the "
-    "same start with the same uuid ends again",
-    "filter-empty": "do not reopen it with this filter; its collections were dropped",
+    "rollback": (
+        "look in the cluster's log for what took the history back; the client has to ask again, "
+        "expect a rollback, and discard what is above its seqno. A stream from the same start "
+        "with the same uuid ends again"
+    ),
+    "filter-empty": (
+        "take the collections that were dropped out of the client's settings; it must not reopen "
+        "the stream with this filter"
+    ),
     "lost-privileges": (
-        "give the user its privileges back first; until then, the producer refuses its requests"
+        "give the user its privileges back; until then, the producer refuses the client's requests"
     ),
 }
 """What to do when a stream ended, by reason."""
 _ASKED_AGAIN = {
     **dict.fromkeys(
         ("closed", "state-changed", "disconnected"),
-        "look at the answer to the consumer's next stream request",
+        "operators have nothing to do, the client asked again; the answer says how it goes on",
     ),
-    "too-slow": "take messages off faster, because the producer does not keep them for long",
-    "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
+    "too-slow": (
+        "give the client more processor time; it has to take messages off faster, because the "
+        "producer does not keep them for long"
+    ),
+    "backfill-failed": (
+        "if it ends again, the server's log shows why it cannot read the vbucket; a client should "
+        "pause before it asks again"
+    ),
     "rollback": (
-        "look at the answer to the consumer's next stream request, which may well be a rollback"
+        "look in the cluster's log for what took the history back; the answer to the client's next "
+        "request may well be a rollback"
     ),
     "filter-empty": (
-        "the requested collections were dropped, so a stream with this filter ends again"
+        "take the collections that were dropped out of the client's settings, because a stream "
+        "with this filter ends again"
     ),
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
 _END_FIRST = (
-    "ask for an end at or above the start; a consumer that has all up to the end needs no stream"
+    "operators have nothing to do if the client has all up to the end; it needs no stream then, "
+    "else it has to ask for an end at or above the start"
 )
 _FOLLOWED = "nothing is left to do, the consumer followed the rollback"
 _WENT_ON = (
@@ -275,7 +315,10 @@ _WENT_ON = (
 )
 _MOST_FALLS = 8
 """Number of further rollbacks that are looked at, for whether the client followed the first one."""
-_LATER = "ask again later, with growing pauses; the producer refuses only for now"
+_LATER = (
+    "look at the node's memory and load if it goes on; the producer refuses only for now, so a "
+    "client should ask again later, with growing pauses"
+)
 _AFTER_REFUSAL: dict[int, str] = {
     Status.ETMPFAIL: _LATER,
     Status.ENOMEM: _LATER,
@@ -283,14 +326,30 @@ _AFTER_REFUSAL: dict[int, str] = {
         "give the user a role that may read this data over DCP; until then, the "
         "producer refuses its requests"
     ),
-    Status.EINVAL: "correct the flags or the JSON value of the request",
-    Status.ERANGE: (
-        "resume from a seqno, and with a snapshot around it, that the vbucket's stream delivered"
+    Status.EINVAL: (
+        "compare the versions of client and server; a client has to correct the flags or the JSON "
+        "value of the request"
     ),
-    Status.UNKNOWN_COLLECTION: "ask for the manifest, and name only collections that it has",
-    Status.UNKNOWN_SCOPE: "ask for the manifest, and name only scopes that it has",
-    Status.DCP_STREAM_ID_INVALID: "name a stream-id if, and only if, 'enable_stream_id' is on",
-    Status.NOT_SUPPORTED: "turn on noops first, and do not combine a filter with sync writes",
+    Status.ERANGE: (
+        "remove this checkpoint; a client has to resume from a seqno, and with a snapshot around "
+        "it, that the vbucket's stream delivered"
+    ),
+    Status.UNKNOWN_COLLECTION: (
+        "look whether the client's settings name a collection that was dropped; it has to ask for "
+        "the manifest, and to name only collections that it has"
+    ),
+    Status.UNKNOWN_SCOPE: (
+        "look whether the client's settings name a scope that was dropped; it has to ask for the "
+        "manifest, and to name only scopes that it has"
+    ),
+    Status.DCP_STREAM_ID_INVALID: (
+        "report the client's version to its author; it has to name a stream-id if, and only if, "
+        "'enable_stream_id' is on"
+    ),
+    Status.NOT_SUPPORTED: (
+        "turn on noops in the client's settings; a client has to do so before the request, and "
+        "must not combine a filter with sync writes"
+    ),
 }
 """What to do about a refused stream request, by its status."""
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
@@ -542,19 +601,22 @@ def _elsewhere(context: Context, number: int) -> str:
     connection, vbucket = int(row.connection), int(row.vbucket)
     redirects = context.session(connection).redirects
     if vbucket not in redirects:
-        return "ask for a new cluster map, and then the node that it names for the vbucket"
+        return (
+            "look whether a rebalance or failover moved the vbucket; the client has to ask for a "
+            "new cluster map, and then the node that it names"
+        )
     if (named := redirects[vbucket]) is None:
         return (
-            "the map in the answer has no active node for the vbucket; ask again when a new map "
-            "names one"
+            "the map in the answer has no active node for the vbucket, so look at the nodes of the "
+            "cluster; the client has to ask again when a new map names one"
         )
     node = _node(context, connection, named)
     if node == context.by_number[connection].server:
         return (
-            f"the map in the answer names this same node, {node}; it is still taking over, so "
-            "ask again later"
+            f"wait, the map in the answer names this same node, {node}, which is still taking "
+            "over; the client has to ask again later"
         )
-    return f"the map in the answer names {node}, so ask there"
+    return f"the map in the answer names {node}; look whether the client reaches it, and asks there"
 
 
 def _node(context: Context, connection: int, named: str) -> str:
@@ -681,7 +743,7 @@ def _rolled_back(
     elif followed is not None:
         message, next_ = f"{message}; the consumer has a stream again", _WENT_ON
     else:
-        next_ = f"discard what is above {to}, resume at {to} with {uuid}" + (
+        next_ = f"let the client discard what is above {to}, and resume at {to} with {uuid}" + (
             f"; {wrong.next}" if wrong is not None else ""
         )
     return occurrence(

@@ -39,8 +39,8 @@ RULES = (
         "loss that may hide a request, a rollback or"
         " the end of the stream before",
         (
-            "let the consumer store checkpoints and resume from them; nothing is left to do if it "
-            "means to read everything each time"
+            "operators have nothing to do if the client means to read everything each time; else "
+            "it has to store checkpoints, and to resume from them"
         ),
         (RESTART, RE_READ),
         adds_up=True,
@@ -52,8 +52,8 @@ RULES = (
 _WORDS = {RESTART: "asked from the start again", RE_READ: "asked from below what was received"}
 _NEXT = {
     RE_READ: (
-        "let the consumer store checkpoints more often, if it must not receive items twice; "
-        "nothing is left to do if it handles them"
+        "operators have nothing to do; a client has to store checkpoints more often if it must not "
+        "receive items twice"
     )
 }
 

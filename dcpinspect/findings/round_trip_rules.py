@@ -71,8 +71,8 @@ RULES = (
             "writes and stream requests"
         ),
         (
-            "capture on both sides at once: the difference is the network's part. The server's "
-            "part is in its slow operation log"
+            "capture on both sides at once, the difference is the network's part, and the server's "
+            "part is in its slow operation log; a client should have time limits above it"
         ),
         whose="unknown",
         causes=(CONNECTION, PAUSE),

@@ -27,8 +27,8 @@ from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
 
 FAULT = (
-    "report this message and the one before it with the producer's version; it is a fault of "
-    "the producer"
+    "report this message and the one before it with the producer's version; a client must not "
+    "use it, and can reopen the stream from its last seqno"
 )
 
 RULES = (
@@ -38,7 +38,10 @@ RULES = (
         "warning",
         "the producer sends what consumers send, or the reverse",
         "unknown roles; 0x51 and 0x52, which proxies send",
-        "look at who opened the connection, and with which flags",
+        (
+            "report it with the sender's version; a client may send only what its role has, which "
+            "the flags of the open decide"
+        ),
         whose="sender",
         cost=Cost(
             "connection",
@@ -118,10 +121,9 @@ RULES = (
         "a seqno is not above the one before it",
         "OSO snapshots; after a hole",
         (
-            "compare the two rows and the failover log, because the consumer may apply an older "
-            "change over a newer one; "
-        )
-        + FAULT,
+            "report both rows with the failover log and the producer's version; a client may have "
+            "applied an older change over a newer one, and can reopen the stream"
+        ),
         whose="producer",
         cost=WRONG_DATA,
     ),
@@ -131,7 +133,10 @@ RULES = (
         "warning",
         "an event has a seqno that a SeqnoAdvanced already had",
         "",
-        "process the event; this is a known fault of servers",
+        (
+            "operators have nothing to do, this is a known fault of servers; a client has to "
+            "process the event"
+        ),
         reports=("MB-62984",),
         whose="producer",
         cost=Cost("vbucket", "has a seqno twice", "have a seqno twice"),
@@ -170,10 +175,10 @@ RULES = (
         "incomplete one; replicas, which"
         " may merge snapshots; after a hole",
         (
-            "find out which node has the active vbucket, because a replica may merge snapshots; "
-            "otherwise "
-        )
-        + FAULT,
+            "find out which node has the active vbucket, because a replica may merge snapshots, "
+            "else report both rows with the producer's version; a client can go by the seqnos of "
+            "the events"
+        ),
         whose="producer",
         cost=WRONG_DATA,
     ),
@@ -209,7 +214,10 @@ RULES = (
             "the same seqno again; a new stream; prepares that it had before; the end of a "
             "snapshot from disk; after a hole"
         ),
-        "look at the replica; it may have rolled back, and durable writes depend on it",
+        (
+            "look in the replica's log for a rollback, because durable writes depend on it; a "
+            "consumer must acknowledge only what it has, and never less than before"
+        ),
         whose="consumer",
         cost=WRONG_DATA,
     ),
@@ -234,8 +242,8 @@ RULES = (
         "a later change of a document has a lower CAS",
         "changes without a CAS; after a hole",
         (
-            "compare the clocks of the nodes; this is allowed if XDCR writes to a bucket that "
-            "resolves conflicts by revision"
+            "compare the clocks of the nodes, unless XDCR writes to a bucket that resolves "
+            "conflicts by revision; a client has to order changes by seqno"
         ),
         needs=("contents",),
         whose="producer",
@@ -272,7 +280,10 @@ RULES = (
         "note",
         "an event comes before the event that creates its collection",
         "streams that do not start at 0, or whose beginning was not captured; OSO snapshots",
-        "ask for the manifest, if the client maps collections by these events",
+        (
+            "operators have nothing to do; a client that maps collections by these events has to "
+            "ask for the manifest"
+        ),
         needs=("contents",),
         whose="normal",
     ),
@@ -294,8 +305,8 @@ RULES = (
         "a system event has a lower manifest uid than the one before it",
         "the same uid; OSO snapshots; after a hole",
         (
-            "compare the manifest of the cluster; it is a fault of the producer, or the bucket was "
-            "restored"
+            "find out whether the bucket was restored, else report the producer's version; a "
+            "client has to ask for the manifest again"
         ),
         needs=("contents",),
         whose="producer",

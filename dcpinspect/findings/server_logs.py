@@ -46,7 +46,10 @@ RULES = (
             "capture has it, too"
         ),
         "requests that the server accepted",
-        "read the reason; 'dcpinspect log FILE' has the request and the seqno to roll back to",
+        (
+            "read the reason, 'dcpinspect log FILE' has the request with it; a client has to "
+            "discard what is above the rollback seqno, and to resume there"
+        ),
         whose="normal",
         cost=BACK,
         causes=("purge", "unknown-uuid", "consumer-ahead", "unknown"),
@@ -59,7 +62,10 @@ RULES = (
         "the server refused as its consumer, with the"
         " reason; a note for other requests, as controls",
         "streams of a connection that the capture has, where the answer is looked at",
-        "change what the reason names; a vbucket that moved needs the newest cluster map",
+        (
+            "change what the reason names; a client needs the newest cluster map for a vbucket "
+            "that moved"
+        ),
         whose="unknown",
         cost=REFUSED,
     ),
@@ -72,7 +78,10 @@ RULES = (
             "note for state-changed and filter-empty"
         ),
         "streams of a connection that the capture has, where their end is looked at",
-        "resume the stream where it ended; 'dcpinspect explain' has the meaning of the reason",
+        (
+            "look up the reason with 'dcpinspect explain'; a client has to resume the stream where "
+            "it ended"
+        ),
         whose={
             **dict.fromkeys(("too-slow", "filter-empty", "lost-privileges"), "client"),
             **dict.fromkeys(("state-changed", "rollback"), "normal"),
@@ -91,8 +100,8 @@ RULES = (
         ),
         "",
         (
-            "find out why the consumer is slow: it reads or acknowledges too little, or its window "
-            "is too small"
+            "find out why the client is slow, and give it more processor time; it has to read and "
+            "acknowledge more, or its window is too small"
         ),
         whose="client",
         cost=Cost("client", "is slow by the server's log", "are slow by the server's log"),
@@ -107,8 +116,9 @@ RULES = (
         " of the same name, no memory, or a message that it did not expect",
         "",
         (
-            "let the client answer noops and acknowledge bytes also while it is busy, and give "
-            "each connection a name of its own"
+            "look for what stops the client, and for another one of the same name; a client has to "
+            "answer noops and acknowledge bytes also while it is busy, and to give each connection "
+            "a name of its own"
         ),
         whose={
             **dict.fromkeys(("idle", "not-acknowledged", "name-clash"), "client"),

@@ -42,8 +42,8 @@ RULES = (
         "streams that ended or reached their"
         " requested end; after a hole, which may hide that the vbucket is a replica",
         (
-            "on the producer, look at this stream in 'cbstats dcp'; the consumer can only reopen "
-            "it, from the last seqno that it received"
+            "on the producer, look at this stream in 'cbstats dcp'; a client can only reopen it, "
+            "from the last seqno that it received"
         ),
         ("memory", "disk"),
         needs=("flow",),
@@ -56,9 +56,8 @@ RULES = (
 
 _DISK_ADVICE = (
     "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that is "
-    "in use, and at how fast the disk is; the"
-    " consumer"
-    " can only reopen the stream, from the last seqno that it received"
+    "in use, and at how fast the disk is; a client can only reopen the stream, from the last seqno "
+    "that it received"
 )
 
 

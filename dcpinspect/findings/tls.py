@@ -59,7 +59,10 @@ RULES = (
         "speaks in clear, and the server answers with"
         " an alert of TLS",
         "TLS on port 11207, which servers may refuse for other reasons",
-        "connect to the other port of the node",
+        (
+            "set the other port of the node in the client's settings; a client should tell its "
+            "user that the port is wrong"
+        ),
         (TLS_TO_PLAIN, PLAIN_TO_TLS),
         reports=("couchbase-cxx-client#63", "couchbase-cxx-client#197"),
         whose="client",
@@ -73,7 +76,7 @@ RULES = (
         "",
         (
             "look at what the alert names: the certificates, the authorities that are trusted, the "
-            "ciphers, or the version"
+            "ciphers, or the version; a client should tell its user the alert"
         ),
         tuple(name for number, (name, _) in ALERTS.items() if number not in HARMLESS),
         whose="unknown",
@@ -88,7 +91,10 @@ RULES = (
             "name the host that the client asks for"
         ),
         "where the certificate is encrypted and there are no secrets",
-        "renew the certificate, or add the host's name to it",
+        (
+            "renew the certificate, or add the host's name to it; a client has to ask for a name "
+            "that it has"
+        ),
         ("expired", "not-yet-valid", "other-name"),
         whose="server",
         cost=Cost(

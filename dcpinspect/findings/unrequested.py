@@ -35,9 +35,10 @@ RULES = (
             "clients that request no stream, or may still go on; a hole that may hide requests; "
             "captures that begin inside the connection"
         ),
-        "check that other tasks or members own them, or that their nodes are not in this "
-        "capture; otherwise their"
-        " changes are never delivered",
+        (
+            "check that other tasks or members own them, or that their nodes are not in this "
+            "capture; else the client has to request them, because their changes reach nobody"
+        ),
         reports=("couchbase-kafka-connector#13",),
         whose="consumer",
     ),
@@ -53,8 +54,8 @@ RULES = (
         "than two vbuckets that begin at their high "
         "seqno; clients of which something was not captured",
         (
-            "ask for the high seqnos again until the vbucket is listed; a node leaves a vbucket "
-            "out while it is not active there"
+            "expect old items of this vbucket again; a client has to ask for the high seqnos until "
+            "the vbucket is listed, because a node leaves it out while it is not active there"
         ),
         reports=("JDCP-240",),
         whose="consumer",

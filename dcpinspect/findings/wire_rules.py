@@ -7,8 +7,10 @@ from __future__ import annotations
 from dcpinspect.findings.costs import BROKEN_MESSAGES, WRONG_DATA, WRONG_DOCUMENTS, Cost
 from dcpinspect.findings.rule import Rule
 
-BROKEN = "report the sender's fault with its version; the bytes are shown raw"
-FAULT = "report this message with the sender's version; it is a fault of the sender"
+BROKEN = (
+    "report it with the sender's version; a client that sends it has to mend how it encodes, "
+    "one that receives it must not use it"
+)
 
 RULES = (
     Rule(
@@ -17,7 +19,10 @@ RULES = (
         "error",
         "the byte after a message cannot begin another message",
         "before the first message; after a hole; other protocols",
-        "look at the bytes; the port has another protocol, or the sender's lengths are wrong",
+        (
+            "check that this port speaks DCP, else report the sender's version; a client that "
+            "sends it has to mend its lengths"
+        ),
         ("c2s", "s2c"),
         whose="sender",
         cost=BROKEN_MESSAGES,
@@ -38,7 +43,10 @@ RULES = (
         "warning",
         "a header has a body length of more than 30 MiB",
         "",
-        "look at the bytes before it; the length may be misread, and a server would disconnect",
+        (
+            "look at the bytes before it, because the length may be misread; a client must send "
+            "less at once, because a server disconnects it"
+        ),
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -48,7 +56,10 @@ RULES = (
         "warning",
         "the opcode is not in the table of its magic",
         "0x68 and 0x69, which development builds have",
-        "nothing; a newer server may know it, and it is shown raw",
+        (
+            "compare the versions of both sides, because a newer one may know it; a client can "
+            "pass over it by its length"
+        ),
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -68,7 +79,10 @@ RULES = (
         "error",
         "no layout of the command has extras of this length",
         "layouts of an older generation",
-        "compare the versions of client and server",
+        (
+            "compare the versions of client and server; a client that sends it has to use a length "
+            "that the command has"
+        ),
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -78,7 +92,7 @@ RULES = (
         "warning",
         "a refusal has the extras of a success",
         "",
-        BROKEN,
+        "report it with the sender's version; a client can go by the status alone",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -101,7 +115,7 @@ RULES = (
             "command needs one"
         ),
         "error responses, which may have a text",
-        "report the sender's fault with its version",
+        BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -121,7 +135,10 @@ RULES = (
         "note",
         "a stream-id is before the extras, and the header does not count it",
         "",
-        "nothing; this is a known fault of servers, and the message is decoded three bytes later",
+        (
+            "operators have nothing to do, this is a known fault of servers; a client has to read "
+            "the message three bytes later"
+        ),
         whose="sender",
     ),
     Rule(
@@ -130,7 +147,10 @@ RULES = (
         "note",
         "the layout of an older generation fits",
         "",
-        "it was read as the older generation has it; a current server does not send it",
+        (
+            "look whether the node is meant to be that old; a client of such nodes has to know "
+            "both layouts"
+        ),
         whose="normal",
     ),
     Rule(
@@ -142,7 +162,10 @@ RULES = (
             "nmeta with enable_ext_metadata; the unused byte of deletions with the collections of "
             "5.0; unknown settings"
         ),
-        BROKEN,
+        (
+            "report it with the sender's version; a client has to send zero here, and to ignore "
+            "what it receives"
+        ),
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -152,7 +175,10 @@ RULES = (
         "warning",
         "flags have bits without a meaning",
         "",
-        "clear these bits, or compare versions; a server answers such a request with EINVAL",
+        (
+            "compare the versions of both sides, because a newer one may know them; a client has "
+            "to clear them, because a server answers EINVAL"
+        ),
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -162,7 +188,7 @@ RULES = (
         "warning",
         "two flags exclude each other",
         "a marker without type bits",
-        "set one of them",
+        "set only one of them, in the client's settings or in its code",
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -172,7 +198,7 @@ RULES = (
         "error",
         "the value of a V2 marker does not have the length of its version",
         "generations whose published examples are contradictory",
-        FAULT,
+        BROKEN,
         reports=("MB-65564",),
         whose="sender",
         cost=BROKEN_MESSAGES,
@@ -183,7 +209,7 @@ RULES = (
         "error",
         "a marker starts above its end",
         "",
-        FAULT,
+        BROKEN,
         whose="sender",
         cost=WRONG_DATA,
     ),
@@ -193,7 +219,7 @@ RULES = (
         "error",
         "a failover log is empty or no multiple of 16 bytes",
         "logs that the snapshot length cut",
-        FAULT,
+        BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -203,7 +229,10 @@ RULES = (
         "warning",
         "seqnos of a failover log grow from newest to oldest, or a uuid is zero or is there twice",
         "",
-        "do not choose a branch by its position in the log",
+        (
+            "report the log with the server's version; a client must not choose a branch by its "
+            "position in the log"
+        ),
         whose="sender",
         cost=Cost("vbucket", "has a failover log out of order", "have a failover log out of order"),
     ),
@@ -213,7 +242,10 @@ RULES = (
         "note",
         "the rollback seqno is in the extras",
         "",
-        "the form of the first specification",
+        (
+            "operators have nothing to do, this is the form of the first specification; a client "
+            "has to read the seqno from the extras"
+        ),
         whose="normal",
     ),
     Rule(
@@ -222,7 +254,7 @@ RULES = (
         "error",
         "the value of a system event does not have the length of its version",
         "version 2",
-        FAULT,
+        BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -232,7 +264,10 @@ RULES = (
         "error",
         "with collections on, a key does not begin with a collection id",
         "collections off or unknown; keys that are names",
-        "report the sender's fault; it ignores that collections are on",
+        (
+            "report it with the sender's version; a client with collections has to begin each key "
+            "with a collection id"
+        ),
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -265,7 +300,10 @@ RULES = (
             "requests whose command has JSON, which are refused; empty values; values that are "
             "left out, so that only their datatype is sent"
         ),
-        "read the document with a KV get; it was damaged before it was sent",
+        (
+            "read the document with a KV get, because it was damaged before it was sent; a client "
+            "must not rely on the datatype"
+        ),
         reports=("kafka-connect-couchbase#56",),
         whose="sender",
         cost=WRONG_DOCUMENTS,
@@ -276,7 +314,10 @@ RULES = (
         "warning",
         "a deletion has a document body, or a datatype with JSON beside its xattrs",
         "",
-        "use only the xattrs of its value; this is an old fault of producers",
+        (
+            "report the server's version, this is an old fault of producers; a client has to use "
+            "only the xattrs of the value"
+        ),
         whose="sender",
         cost=WRONG_DOCUMENTS,
     ),
@@ -286,7 +327,7 @@ RULES = (
         "error",
         "a commit or abort has a seqno not above its prepare's",
         "",
-        FAULT,
+        BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -296,7 +337,7 @@ RULES = (
         "warning",
         "a prepare has no CAS or an undefined durability level",
         "",
-        FAULT,
+        BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -306,7 +347,7 @@ RULES = (
         "error",
         "a vbucket state is not one of the four",
         "",
-        FAULT,
+        BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -319,7 +360,7 @@ RULES = (
             "start of the request"
         ),
         "",
-        FAULT,
+        BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),
@@ -329,7 +370,7 @@ RULES = (
         "note",
         "a mutation has no CAS",
         "",
-        "nothing; such documents cannot be compared by CAS",
+        "operators have nothing to do; a client cannot compare such documents by CAS",
         whose="sender",
     ),
     Rule(
@@ -338,7 +379,10 @@ RULES = (
         "warning",
         "a seqno is above 2^48",
         "",
-        "look at the bytes; they are misread, or the server's seqno is wrong",
+        (
+            "look at the bytes, and report the server's version unless they are misread; a client "
+            "must not store such a seqno"
+        ),
         whose="sender",
         cost=BROKEN_MESSAGES,
     ),

@@ -160,7 +160,7 @@ def test_only_a_client_without_collections_is_told_to_negotiate_them(
     for value in (None, FILTER):
         told = advice(cut_short("JSON", "Collections", value=value))
         assert "negotiate" not in told
-        assert told.startswith("take the snapshot as ended")
+        assert told.startswith("a client can take the snapshot as ended")
 
 
 def test_whether_collections_are_on_nobody_knows_where_the_hello_may_be_lost() -> None:

@@ -68,7 +68,7 @@ def test_who_closes_it_is_the_cause(side: str, abort: bool, cause: str, whose: s
         *looping(*(round_of(number) for number in range(LEAST_TIMES)), side=side, abort=abort)
     )
     assert (one.cause, one.whose) == (cause, whose)
-    assert ("the server's log" in one.next) == (cause == "by-server")
+    assert ("the server's memcached.log says" in one.next) == (cause == "by-server")
 
 
 def test_fewer_times_are_no_loop() -> None:

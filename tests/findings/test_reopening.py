@@ -454,7 +454,7 @@ def test_a_vbucket_that_is_never_asked_for_at_its_node_names_that_node() -> None
     assert one.message.startswith(
         "refused with not_my_vbucket, never asked at 10.0.0.3:11210 in 9.0 s (1 other was, in "
     )
-    assert "let the consumer ask 10.0.0.3:11210" in one.next
+    assert "it has to ask 10.0.0.3:11210" in one.next
 
 
 @pytest.mark.parametrize("node", ["node1", "node3"])
@@ -593,7 +593,7 @@ def test_only_the_seqno_before_an_unfinished_snapshot_is_safe() -> None:
     (one,) = found(broken(), resumed(17))
     assert (one.rule, one.severity, one.vbuckets) == ("oso-resume-point", "error", (7,))
     assert one.message == "resumed at 17 inside an unfinished OSO snapshot; only 4 is safe"
-    assert one.next.startswith("resume at 4 or below")
+    assert "it has to resume at 4 or below" in one.next
     assert len(one.places) == 3
 
 

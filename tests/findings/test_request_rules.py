@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import checked, findings, found_in
 from tests.streams.told import Told, opened, packets
+
+LATER = (
+    "look at the node's memory and load if it goes on; the producer refuses only for now, so a "
+    "client should ask again later, with growing pauses"
+)
+REACHES = "; look whether the client reaches it, and asks there"
 
 NEW, OLD = 0xB, 0xA
 LOG = ((NEW, 100), (OLD, 0))
@@ -99,11 +106,8 @@ def test_a_refusal_is_told_by_its_status(status: int, severity: str) -> None:
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (
-            Status.ETMPFAIL,
-            "ask again later, with growing pauses; the producer refuses only for now",
-        ),
-        (Status.ENOMEM, "ask again later, with growing pauses; the producer refuses only for now"),
+        (Status.ETMPFAIL, LATER),
+        (Status.ENOMEM, LATER),
         (
             Status.EACCESS,
             (
@@ -111,7 +115,7 @@ def test_a_refusal_is_told_by_its_status(status: int, severity: str) -> None:
                 "refuses its requests"
             ),
         ),
-        (0x1234, "change what the status names; 'dcpinspect explain STATUS' has its meaning"),
+        (0x1234, RULES["stream-refused"].next),
     ],
 )
 def test_what_to_do_about_a_refusal_depends_on_its_status(status: int, advice: str) -> None:
@@ -227,7 +231,10 @@ def rollbacks(*talks: Told) -> list[Finding]:
 def test_a_rollback_says_why_and_what_would_work() -> None:
     (found,) = warnings(rolled_back())
     assert (found.rule, found.cause) == ("rollback", "leading-consumer")
-    assert found.next == f"discard what is above 100, resume at 100 with uuid 0x{NEW:016x}"
+    assert (
+        found.next
+        == f"let the client discard what is above 100, and resume at 100 with uuid 0x{NEW:016x}"
+    )
     assert found.seqnos == (150, 100)
 
 
@@ -287,7 +294,7 @@ def test_a_rollback_that_is_not_followed_stays_open(again: dict[str, Any]) -> No
     talk = rolled_back()
     talk.stream(7, log=LOG, **again)
     assert rollbacks(talk)[0].severity == "warning"
-    assert rollbacks(talk)[0].next.startswith("discard what is above 100")
+    assert rollbacks(talk)[0].next.startswith("let the client discard what is above 100")
 
 
 def test_another_clients_request_follows_nothing() -> None:
@@ -441,7 +448,8 @@ def test_rollbacks_of_one_vbucket_say_each_where_to_resume() -> None:
     assert leading.count == 3
     asked = dict.fromkeys(place.row for place in leading.places)
     assert leading.next.split("; ") == [
-        f"row {row}: discard what is above {to}, resume at {to} with uuid 0x{uuid:016x}"
+        f"row {row}: let the client discard what is above {to}, and resume at {to} "
+        f"with uuid 0x{uuid:016x}"
         for row, to, uuid in zip(rows, (100, 70, 60), (NEW, OLD, OLD), strict=False)
     ]
     assert set(rows) <= set(asked)
@@ -559,8 +567,8 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
         ("too-slow", "reopen the stream where it ended"),
         ("backfill-failed", "reopen the stream where it ended"),
         ("rollback", "expect a rollback"),
-        ("filter-empty", "do not reopen it with this filter"),
-        ("lost-privileges", "first"),
+        ("filter-empty", "must not reopen the stream with this filter"),
+        ("lost-privileges", "until then"),
     ],
 )
 def test_what_to_do_at_an_end_goes_by_its_reason(reason: str, says: str) -> None:
@@ -572,9 +580,7 @@ def test_what_to_do_at_an_end_goes_by_its_reason(reason: str, says: str) -> None
     (found,) = (one for one in findings(talk) if one.rule == "stream-end-reason")
     assert says in found.next
     is_loop = reason in ("rollback", "filter-empty", "lost-privileges")
-    assert found.next.startswith("reopen the stream where it ended") is not (
-        is_loop or reason == "state-changed"
-    )
+    assert ("reopen the stream where it ended" in found.next) is not is_loop
 
 
 @pytest.mark.parametrize(
@@ -612,7 +618,8 @@ def test_nor_who_has_a_stream_on_another_node_already(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_after", "says"), [(True, "look at the answer"), (False, "ask for a new cluster map")]
+    ("is_after", "says"),
+    [(True, "operators have nothing to do"), (False, "expected in a rebalance")],
 )
 def test_nor_who_may_have_asked_in_a_request_that_cannot_be_read(
     says: str, *, is_after: bool
@@ -713,20 +720,20 @@ def redirected(
 @pytest.mark.parametrize(
     ("nodes", "advice"),
     [
-        (["10.0.0.7:11210"], "the map in the answer names 10.0.0.7:11210, so ask there"),
-        (["$HOST:11211"], "the map in the answer names 10.0.0.2:11211, so ask there"),
+        (["10.0.0.7:11210"], f"the map in the answer names 10.0.0.7:11210{REACHES}"),
+        (["$HOST:11211"], f"the map in the answer names 10.0.0.2:11211{REACHES}"),
         (
             ["10.0.0.2:11210"],
             (
-                "the map in the answer names this same node, 10.0.0.2:11210; it is still taking "
-                "over, so ask again later"
+                "wait, the map in the answer names this same node, 10.0.0.2:11210, which is still "
+                "taking over; the client has to ask again later"
             ),
         ),
         (
             [],
             (
-                "the map in the answer has no active node for the vbucket; ask again when a new "
-                "map names one"
+                "the map in the answer has no active node for the vbucket, so look at the nodes of "
+                "the cluster; the client has to ask again when a new map names one"
             ),
         ),
     ],
@@ -748,7 +755,7 @@ def test_a_map_may_be_compressed() -> None:
     (found,) = warnings(
         redirected(7, value=encode_snappy(MAP_WITHOUT_7.replace(b"-1", b"0")), datatype=3)
     )
-    assert found.next == "the map in the answer names a:1, so ask there"
+    assert found.next == f"the map in the answer names a:1{REACHES}"
 
 
 @pytest.mark.parametrize(
@@ -770,7 +777,9 @@ def test_an_answer_without_a_map_says_to_get_one(value: bytes, datatype: int) ->
         if one.rule == "stream-refused"
     ]
     assert (
-        found.next == "ask for a new cluster map, and then the node that it names for the vbucket"
+        found.next
+        == "look whether a rebalance or failover moved the vbucket; the client has to ask "
+        "for a new cluster map, and then the node that it names"
     )
 
 
@@ -778,14 +787,14 @@ def test_vbuckets_that_have_moved_to_two_nodes_are_told_node_by_node() -> None:
     (found,) = warnings(redirected(*range(1, 9), nodes=["b:1", "c:1"]))
     assert found.vbuckets == tuple(range(1, 9))
     assert found.next == (
-        "vb 1, 3, 5, 7: the map in the answer names c:1, so ask there; vb 2, 4, 6, 8: the map "
-        "in the answer names b:1, so ask there"
+        f"vb 1, 3, 5, 7: the map in the answer names c:1{REACHES}; vb 2, 4, 6, 8: the map "
+        f"in the answer names b:1{REACHES}"
     )
 
 
 def test_vbuckets_that_have_moved_to_many_nodes_are_told_with_the_rules_own_advice() -> None:
     (found,) = warnings(redirected(*range(1, 9), nodes=["b:1", "c:1", "d:1", "e:1"]))
-    assert found.next.startswith("change what the status names")
+    assert found.next.startswith("look up what the status names")
 
 
 def test_an_end_that_the_client_asked_for_is_no_news() -> None:

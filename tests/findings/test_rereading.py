@@ -77,7 +77,7 @@ def test_a_client_that_comes_back_and_begins_from_0_reads_everything_again() -> 
     assert one.facts == {"asked": 0, "received to": 50, "seqnos delivered again": 50}
     assert [place.connection for place in one.places] == [2, 1]
     assert "store checkpoints" in one.next
-    assert "nothing is left to do if it means to" in one.next
+    assert "nothing to do if the client means to" in one.next
 
 
 def test_a_client_that_comes_back_below_what_it_received_reads_that_part_again() -> None:

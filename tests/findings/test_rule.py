@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 from dcpinspect.findings.finding import WHOSE
@@ -34,6 +35,20 @@ def test_a_rule_that_tells_by_its_cause_whose_it_is_has_these_causes() -> None:
         "missing-response",
         "noop-unanswered",
     }
+
+
+@each(
+    "rule",
+    [r for r in RULES.values() if "capture" not in (r.family, r.whose) and r.family != "lint"],
+)
+def test_what_to_do_about_a_fault_tells_the_operator_and_the_author_of_the_client(
+    rule: Rule,
+) -> None:
+    """Recommendations are for authors alone, and what a capture lacks is for operators alone."""
+    assert re.search(
+        r"; .*\b(client|consumer|author|it|its)\b|settings or in its code", rule.next
+    ), rule.next
+    assert "who closed" not in rule.next
 
 
 @each("rule", [rule for rule in RULES.values() if rule.whose == "sender"])
