@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -86,7 +85,7 @@ def page(contents: Contents) -> str:
             )
             for client in clients[:8]
         ],
-        verdicts=list(Counter(contents.vbuckets.values("verdict")).items()),
+        cells=report_pictures.map_legend(contents.vbuckets),
         timelines=[
             (timeline, _picture(drawn))
             for timeline, drawn in zip(contents.timelines, timelines, strict=True)
@@ -95,6 +94,7 @@ def page(contents: Contents) -> str:
         snapshots=report_pictures.legend("snapshot", timelines),
         causes=report_pictures.legend("cause", timelines),
         letters=report_pictures.letters(timelines),
+        has_items=any(report_pictures.has_items(drawn) for drawn in timelines),
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
         rules={
@@ -159,7 +159,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
         "evidence": [
-            (evidence.row, message_of(evidence, contents.files))
+            (evidence.row, message_of(evidence, contents.files), evidence.frame)
             for evidence in places_of(finding, contents.limits)
         ],
         "cases": [
@@ -182,14 +182,15 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
 
 def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
     """Yields the title, picture and names of layers of each chart."""
+    end_ns = max(filter(None, contents.connections.values("last_time")), default=0)
     for title, of_bytes in (("Messages over time", False), ("Bytes over time", True)):
-        drawn = report_pictures.over_time(contents.charts, of_bytes=of_bytes)
+        drawn = report_pictures.over_time(contents.charts, end_ns, of_bytes=of_bytes)
         if drawn is not None:
             yield title, _picture(drawn[0]), drawn[1]
     answers = report_pictures.round_trips(contents.charts)
     if answers is not None:
         yield "How long answers took", _picture(answers), ()
-    for connection, picture in report_pictures.windows(contents.charts):
+    for connection, picture in report_pictures.windows(contents.charts, end_ns):
         yield f"Flow control of connection {connection}", _picture(picture), ()
 
 

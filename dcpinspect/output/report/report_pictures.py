@@ -6,14 +6,17 @@ that the page defines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.arrays import IntArray, unique
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.finding_text import GLYPHS
 from dcpinspect.output.render.lane_paint import events_legend
 from dcpinspect.output.render.lanes import Scale
@@ -23,6 +26,7 @@ from dcpinspect.output.render.shape import Shape, by_seqno
 from dcpinspect.output.render.verdict import LETTERS, stood
 from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, Counted
+from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape
@@ -79,27 +83,56 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
     return element
 
 
+_COLUMNS = (
+    *("client", "vbucket", "verdict", "findings", "last_seqno", "requested_end", "gaps"),
+    "behind",
+)
+
+
+def _severity(row: Mapping[str, Any]) -> Severity | None:
+    """Returns the worst severity of a vbucket that its cell shows."""
+    return next((level for level in SEVERITIES[:2] if (row["findings"] or {}).get(level)), None)
+
+
+def _paint(row: Mapping[str, Any]) -> str:
+    severity, verdict = _severity(row), stood(row)
+    if severity is not None:
+        return f"severity-{severity}"
+    return "verdict-behind" if verdict == "lost-something" else f"verdict-{verdict}"
+
+
+def map_legend(vbuckets: Records) -> list[tuple[str, str]]:
+    """Returns the class and the meaning of each kind of cell on the maps, with how many there
+    are.
+    """
+    rows = _rows(vbuckets)
+    levels = Counter(filter(None, map(_severity, rows)))
+    verdicts = Counter((stood(row), _paint(row)) for row in rows if _severity(row) is None)
+    return [
+        (
+            f"fill-severity-{level}",
+            f"{GLYPHS[level]} {levels[level]:,} with {'an error' if level == 'error' else 'a warning'}",
+        )
+        for level in SEVERITIES
+        if levels[level]
+    ] + [
+        (f"fill-{paint}", " ".join(filter(None, (LETTERS.get(word), f"{count:,}", word))))
+        for (word, paint), count in verdicts.items()
+    ]
+
+
+def _rows(vbuckets: Records) -> list[dict[str, Any]]:
+    columns = (vbuckets.values(name) for name in _COLUMNS)
+    return [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
     """Returns a map of a client's vbuckets: one cell each, in the colour of its worst finding, or
     of how it stood.
 
     ``linked``: the vbuckets that have a timeline on the page.
     """
-    names = (
-        "client",
-        "vbucket",
-        "verdict",
-        "findings",
-        "last_seqno",
-        "requested_end",
-        "gaps",
-        "behind",
-    )
-    every = (
-        dict(zip(names, row, strict=True))
-        for row in zip(*(vbuckets.values(name) for name in names), strict=True)
-    )
-    rows = [row for row in every if row["client"] == client]
+    rows = [row for row in _rows(vbuckets) if row["client"] == client]
     across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
     size = (WIDE - 2 * _LEFT) / across
     high = size if across > 8 else 28.0
@@ -115,14 +148,7 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
             row["findings"] or {},
             row["last_seqno"],
         )
-        severity = next((level for level in ("error", "warning") if findings.get(level)), None)
-        paint = (
-            f"severity-{severity}"
-            if severity
-            else "verdict-behind"
-            if verdict == "lost-something"
-            else f"verdict-{verdict}"
-        )
+        severity, paint = _severity(row), _paint(row)
         x, y = _LEFT + cell_number % across * size, _LEFT + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
         cell = _add(
@@ -354,9 +380,11 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
             yield begin / _FINE, end / _FINE, w.CAUSES[code], int(seqnos[begin:end].sum())
 
 
-def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element, list[str]] | None:
+def over_time(
+    charts: Charts, end_ns: int, *, of_bytes: bool, most: int = 6
+) -> tuple[Element, list[str]] | None:
     """Returns curves of messages or bytes over time, stacked by command, with the names of the
-    commands.
+    commands. The axis ends at ``end_ns``, when the capture ends.
 
     Returns None if nothing was counted.
     """
@@ -383,28 +411,28 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
     svg = _svg(170, f"{unit} over time, by command", kind="chart")
     total = np.sum([layer for _, layer in layers], axis=0)
     base = np.zeros(charts.used)
+    length_ns = _length(end_ns - charts.start_ns, charts.used, charts.span_ns)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
         area = _add(
             svg,
             "path",
-            d=_area(base, top, float(total.max()) or 1.0),
+            d=_area(base, top, float(total.max()) or 1.0, length_ns / charts.span_ns),
             class_=f"fill-layer-{number}",
         )
         _add(area, "title", f"{title}: {int(layer.sum()):,} {unit}")
         base = top
-    _frame(
-        svg, int(total.max()), f"{unit} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns
-    )
+    _frame(svg, int(total.max()), f"{unit} in {_seconds(charts.span_ns)}", length_ns)
     return svg, [title for title, _ in layers]
 
 
-def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
+def windows(charts: Charts, end_ns: int, most: int = 8) -> Iterator[tuple[int, Element]]:
     """Yields a chart for each connection with a flow-control window: the bytes that were not
-    acknowledged, against the window.
+    acknowledged, against the window. The axis ends at ``end_ns`` at the latest.
     """
-    for connection, window, _, span_ns, values in charts.windows[:most]:
+    for connection, window, start_ns, span_ns, values in charts.windows[:most]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
+        length_ns = _length(end_ns - start_ns, used, span_ns)
         svg = _svg(
             170,
             f"bytes of connection {connection} that were not acknowledged, over time",
@@ -414,11 +442,11 @@ def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
         area = _add(
             svg,
             "path",
-            d=_area(np.zeros(used), values[:used].astype(float), highest),
+            d=_area(np.zeros(used), values[:used].astype(float), highest, length_ns / span_ns),
             class_="fill-layer-0",
         )
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
-        _frame(svg, highest, "bytes not acknowledged", used * span_ns)
+        _frame(svg, highest, "bytes not acknowledged", length_ns)
         y = _y(window, highest)
         _add(svg, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="limit")
         _add(svg, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
@@ -498,15 +526,27 @@ def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
         _add(svg, "text", _seconds(int(span_ns * share)), x=x, y=_BOTTOM + 14, class_=kind)
 
 
-def _area(base: npt.NDArray[np.float64], top: npt.NDArray[np.float64], highest: float) -> str:
-    """Returns a path that encloses the area between two step curves."""
-    step = (_RIGHT - _LEFT) / len(top)
+def _length(length_ns: int, used: int, span_ns: int) -> int:
+    """Returns how long the axis of ``used`` spans is: to the end of the capture, in the last."""
+    return max((used - 1) * span_ns + 1, min(length_ns, used * span_ns))
+
+
+def _area(
+    base: npt.NDArray[np.float64],
+    top: npt.NDArray[np.float64],
+    highest: float,
+    spans: float,
+) -> str:
+    """Returns a path that encloses the area between two step curves. ``spans``: how many the axis
+    has; the capture may end within the last one.
+    """
+    edges = _LEFT + (_RIGHT - _LEFT) * np.minimum(np.arange(len(top) + 1) / spans, 1.0)
     there = [
-        f"L {_LEFT + number * step:.1f} {_y(value, highest):.1f} h {step:.1f}"
+        f"L {edges[number]:.1f} {_y(value, highest):.1f} H {edges[number + 1]:.1f}"
         for number, value in enumerate(top.tolist())
     ]
     back = [
-        f"L {_LEFT + (number + 1) * step:.1f} {_y(base[number], highest):.1f} h {-step:.1f}"
+        f"L {edges[number + 1]:.1f} {_y(base[number], highest):.1f} H {edges[number]:.1f}"
         for number in range(len(base) - 1, -1, -1)
     ]
     return " ".join([f"M {_LEFT} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
@@ -536,6 +576,11 @@ def letters(timelines: Sequence[Element]) -> list[tuple[str, str]]:
     """Returns each letter that these timelines use, with its meaning."""
     classes = _classes(timelines)
     return [(sign.glyph, sign.word) for sign in events_legend() if f"mark-{sign.glyph}" in classes]
+
+
+def has_items(timeline: Element) -> bool:
+    """Returns whether a timeline has a curve of items."""
+    return "items" in _classes([timeline])
 
 
 def _classes(pictures: Sequence[Element]) -> set[str]:

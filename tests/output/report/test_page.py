@@ -103,3 +103,24 @@ def test_a_finding_links_to_its_messages_and_back() -> None:
 
 def test_the_page_says_whether_it_is_redacted() -> None:
     assert "<b>not redacted</b>" in page(gathered(SAMPLES / "rollback.pcap"))
+
+
+def test_headings_are_as_in_the_navigation() -> None:
+    text = page(gathered(SAMPLES / "rollback.pcap"))
+    names = re.findall(r"<a href=\"#[^\"]*\">([^<]*)</a>", text[: text.index("</nav>")])
+    headings = re.findall(r"<h2>([^<]*)</h2>", text)
+    assert [name.partition(":")[0] for name in headings if name != "Left out"] == names
+
+
+def test_evidence_has_column_heads_and_the_frame_of_each_message() -> None:
+    told = gathered(SAMPLES / "orphans.pcap")
+    text = page(told)
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("row", "frame", "message"))
+    assert heads in text
+    for place in told.causes[0].places[:1]:
+        assert re.search(rf">row {place.row}</a></td><td>{place.frame}</td>", text)
+
+
+def test_the_legend_of_timelines_has_the_curve_of_items() -> None:
+    text = page(gathered(SAMPLES / "rollback.pcap"))
+    assert 'class="fill-kind-response"></i>items' in text

@@ -26,6 +26,26 @@ def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> N
     assert [one.get("href") for one in drawn.iter("a")] == ["#vb-42"]
 
 
+def test_the_legend_of_the_map_says_what_its_signs_and_colours_are() -> None:
+    told = gathered(SAMPLES / "orphans.pcap")
+    legend = report_pictures.map_legend(told.vbuckets)
+    assert legend[0] == ("fill-severity-error", "✖ 3 with an error")
+    drawn = report_pictures.vbucket_map(
+        told.vbuckets, told.vbuckets.values("client")[0], frozenset()
+    )
+    assert {one.get("class", "") for one in drawn.iter("rect")} == {style for style, _ in legend}
+
+
+def test_the_axis_of_a_chart_ends_where_the_capture_ends() -> None:
+    told = gathered(SAMPLES / "rollback.pcap")
+    charts, last_ns = told.charts, max(told.connections.values("last_time"))
+    drawn = report_pictures.over_time(charts, last_ns, of_bytes=False)
+    assert drawn is not None
+    ticks = [one.text for one in drawn[0].iter("text") if one.get("class") == "tick end"]
+    assert last_ns - charts.start_ns < charts.used * charts.span_ns
+    assert ticks == [f"{(last_ns - charts.start_ns) / 1e6:.3g} ms"]
+
+
 def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
     told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 10)
     drawn = report_pictures.timeline(told)
@@ -55,13 +75,13 @@ def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> N
 
 def test_charts_say_what_their_layers_are_and_none_is_drawn_of_nothing() -> None:
     told = gathered(SAMPLES / "rollback.pcap")
-    drawn = report_pictures.over_time(told.charts, of_bytes=False)
+    drawn = report_pictures.over_time(told.charts, 1 << 62, of_bytes=False)
     assert drawn is not None
     assert "dcp_mutation" in drawn[1]
     assert len(drawn[1]) == len(list(drawn[0].iter("path")))
-    assert report_pictures.over_time(Charts(), of_bytes=True) is None
+    assert report_pictures.over_time(Charts(), 0, of_bytes=True) is None
     assert report_pictures.round_trips(Charts()) is None
-    assert [number for number, _ in report_pictures.windows(told.charts)] == [
+    assert [number for number, _ in report_pictures.windows(told.charts, 1 << 62)] == [
         one[0] for one in told.charts.windows
     ]
 
@@ -87,7 +107,9 @@ def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off(
 
 def test_a_command_has_one_colour_in_both_charts() -> None:
     charts = gathered(SAMPLES / "tour.pcapng").charts
-    drawn = [report_pictures.over_time(charts, of_bytes=of_bytes) for of_bytes in (False, True)]
+    drawn = [
+        report_pictures.over_time(charts, 1 << 62, of_bytes=of_bytes) for of_bytes in (False, True)
+    ]
     assert drawn[0] is not None
     assert drawn[1] is not None
     assert drawn[0][1] == drawn[1][1]
