@@ -172,7 +172,7 @@ class _Steps(Measured):
         self.steps: list[tuple[str, float]] = []
         self._profile = profile
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]
     ) -> list[Any]:
         """As ``Tasks`` has it."""
@@ -180,7 +180,7 @@ class _Steps(Measured):
         if profile is not None:
             profile.enable()
         begin = time.process_time()
-        found = super().each(what, work, items, sizes)
+        found = super().map(what, work, items, sizes)
         self.steps.append((what, time.process_time() - begin))
         if profile is not None:
             profile.disable()

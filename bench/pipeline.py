@@ -151,7 +151,7 @@ class Measured:
         self.stages: list[list[float]] = []
         """Seconds of each task, by stage."""
 
-    def each(
+    def map(
         self,
         what: str,  # noqa: ARG002
         work: Callable[[Any], Any],

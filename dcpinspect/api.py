@@ -323,7 +323,7 @@ class Recording:
         batches = (
             self._streamed(names, filter_rows)
             if self._store is None
-            else self._kept(self._store, names, filter_rows)
+            else self._stored_batches(self._store, names, filter_rows)
         )
         if limit is not None:
             if limit < 0:
@@ -356,14 +356,14 @@ class Recording:
         findings = [
             finding for finding in self._made(check=True)[0] if rule in (None, finding.rule)
         ]
-        names = tuple(file.name for file in self._whole().capture.files)
+        names = tuple(file.name for file in self._finished_reading().capture.files)
         for finding in findings:
             finding.files = names
         return findings
 
     def info(self) -> Info:
         """Returns what is in the captures at a first look: what ``dcpinspect info`` prints."""
-        return Info(overview(self._whole(track=True)))
+        return Info(overview(self._finished_reading(track=True)))
 
     def timeline(self, vbucket: int) -> VbucketHistory:
         """Returns the history of a vbucket: what ``dcpinspect timeline`` prints.
@@ -373,7 +373,7 @@ class Recording:
         """
         history = VbucketHistory(vbucket)
         if self._store is not None:
-            store, reading = self._filled(), self._whole(track=True)
+            store, reading = self._filled(), self._finished_reading(track=True)
             rows = store.of_vbucket(vbucket)
             for first in range(0, len(rows), _TAKEN):
                 history.feed(store.messages(rows[first : first + _TAKEN]))
@@ -381,7 +381,7 @@ class Recording:
             with self._read(track=True) as reading, closing(reading.ahead()) as batches:
                 for batch in batches:
                     history.feed(batch.redacted(self._redactor))
-        history.tell(reading)
+        history.read(reading)
         return history
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
@@ -408,7 +408,7 @@ class Recording:
         statistics = Statistics()
         with Store() as store:
             if self._is_pipe:
-                store, reading = self._filled(), self._whole(track=True, check=True)
+                store, reading = self._filled(), self._finished_reading(track=True, check=True)
                 for rows in _runs(store):
                     statistics.feed(store.messages(rows))
             else:
@@ -478,7 +478,7 @@ class Recording:
             for first in range(
                 store.first_row, store.rows + 1, _READ_AT_ONCE
             ):  # a query may stop early, and these columns take long
-                yield store.take(
+                yield store.batch_of(
                     np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns
                 )
 
@@ -491,7 +491,7 @@ class Recording:
         """Returns the number of messages in the captures; those of a pipe also count if they were
         dropped.
         """
-        return self._whole().messages
+        return self._finished_reading().messages
 
     @property
     def rows(self) -> range:
@@ -520,14 +520,14 @@ class Recording:
     @property
     def coverage(self) -> Coverage:
         """What became of every packet and every byte of TCP payload."""
-        return self._whole().coverage
+        return self._finished_reading().coverage
 
     @property
     def problems(self) -> list[FileDamage]:
         """Damaged places of the files: file, offset in bytes, what is wrong. Holes in TCP streams
         are in ``coverage``.
         """
-        return self._whole().capture.problems
+        return self._finished_reading().capture.problems
 
     def _check(self) -> None:
         if self._is_closed:
@@ -585,7 +585,7 @@ class Recording:
             pass
         return store
 
-    def _whole(self, *, track: bool = False, check: bool = False) -> Reading:
+    def _finished_reading(self, *, track: bool = False, check: bool = False) -> Reading:
         """Returns a reading that came to its end."""
         self._check()
         if self._store is not None:
@@ -600,7 +600,7 @@ class Recording:
 
     def _made(self, *, check: bool) -> tuple[list[Finding], dict[str, Records]]:
         """Returns findings and tables, which are made once for a reading."""
-        done = self._whole(track=True, check=check)
+        done = self._finished_reading(track=True, check=check)
         if self._results is None or self._results[0] is not done:
             findings, tables = (
                 ([], done.tables.by_name) if done.checker is None else done.worked_out()[1:]
@@ -619,7 +619,7 @@ class Recording:
                     yield record_batch(batch, rows, names)
         self._done = self._done or reading
 
-    def _kept(
+    def _stored_batches(
         self, store: Store, names: Sequence[str], filter_rows: FilterRows | None
     ) -> Iterator[Any]:
         """Yields record batches of what is in the store, and of what comes to it on the way."""
@@ -637,7 +637,7 @@ class Recording:
             else:
                 rows = store.matching(filter_rows, after=row)
                 yield from (
-                    store.take(rows[start : start + _TAKEN].astype(np.int64), names)
+                    store.batch_of(rows[start : start + _TAKEN].astype(np.int64), names)
                     for start in range(0, len(rows), _TAKEN)
                 )
             row = until

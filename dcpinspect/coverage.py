@@ -138,7 +138,7 @@ class Sizes(NamedTuple):
         )
 
     @staticmethod
-    def of(directions: Sequence[DirectionCoverage]) -> Sizes:
+    def from_directions(directions: Sequence[DirectionCoverage]) -> Sizes:
         """Returns the columns of directions that are at hand."""
         numbers = [
             (
@@ -204,7 +204,7 @@ class Coverage:
     """
 
     def __repr__(self) -> str:
-        sums = self.own
+        sums = self.own_protocol
         plain, missing = self.plain_bytes(sums), sums["missing"]
         return (
             f"<coverage: {self.packets_read} packets, {sums['decoded']} of {plain} bytes "
@@ -222,7 +222,10 @@ class Coverage:
         for directions in (self.directions, self.left):
             for start in range(0, len(directions), AT_ONCE):
                 block = directions[start : start + AT_ONCE]
-                yield block, block.sizes if isinstance(block, Directions) else Sizes.of(block)
+                yield (
+                    block,
+                    block.sizes if isinstance(block, Directions) else Sizes.from_directions(block),
+                )
 
     def where(self, condition: Wanted) -> Iterator[DirectionCoverage]:
         """Yields those of ``everything`` that are wanted."""
@@ -269,7 +272,7 @@ class Coverage:
         return replace(self, directions=directions, tls=tls, unopened=still_unopened)
 
     @property
-    def own(self) -> Counter[str]:
+    def own_protocol(self) -> Counter[str]:
         """The sums over everything but other protocols."""
         return self.sums(lambda all_: all_.is_own)
 
@@ -379,13 +382,13 @@ class Directions(Sequence[DirectionCoverage]):
     def __getitem__(self, index: int | slice) -> DirectionCoverage | Sequence[DirectionCoverage]:
         positions = range(len(self))[index]
         if isinstance(positions, int):
-            return self._of(positions)
+            return self._direction_at(positions)
         if positions.start % 2 or positions.step != 1 or (len(positions) % 2):
-            return [self._of(position) for position in positions]
+            return [self._direction_at(position) for position in positions]
         return self._like(self._numbers[positions.start // 2 : positions.stop // 2])
 
     def __iter__(self) -> Iterator[DirectionCoverage]:
-        return map(self._of, range(len(self)))
+        return map(self._direction_at, range(len(self)))
 
     @property
     def sizes(self) -> Sizes:
@@ -398,7 +401,7 @@ class Directions(Sequence[DirectionCoverage]):
             direction ^ np.isin(connection, list(self._evidence.reversed))
         )
         counted = dict(zip(COUNTED, self._transport.counted(seen), strict=True))
-        framing, is_other = self._sizes_of(seen), self._evidence.others(connection)
+        framing, is_other = self._sizes_of(seen), self._evidence.are_unproven(connection)
         is_suspected = self._evidence.suspected(connection)
         tls, unread = np.zeros((2, len(seen)), np.int64)
         for position in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
@@ -430,7 +433,7 @@ class Directions(Sequence[DirectionCoverage]):
             has_fault=framing.has_fault & ~is_other,
         )
 
-    def _of(self, position: int) -> DirectionCoverage:
+    def _direction_at(self, position: int) -> DirectionCoverage:
         connection, direction = int(self._numbers[position // 2]), position % 2
         seen_as = direction ^ (connection in self._evidence.reversed)
         client, server = (
@@ -450,7 +453,7 @@ class Directions(Sequence[DirectionCoverage]):
         )
 
 
-def left(
+def left_directions(
     accounts: Sequence[DirectionAccount], framing: Sequence[FramingAccount], tls: Sequence[int]
 ) -> list[DirectionCoverage]:
     """Returns the bytes of connections that have left memory, by direction."""

@@ -72,7 +72,7 @@ def new_folder(parent: str | os.PathLike[str] | None = None) -> str:
     folder shows whether its process is alive, because the system releases the lock with the
     process; a process number in a file would not show that.
     """
-    with _told():
+    with _spool_errors():
         parent_path = os.fspath(own_large_files() if parent is None else parent)
     remove_abandoned(Path(parent_path))
     try:
@@ -174,7 +174,7 @@ def named_file(suffix: str) -> Iterator[IO[bytes]]:
     """Gives a new file with a name there, which only this user may read; it is removed at the end.
     Raises SpoolError.
     """
-    with _told():
+    with _spool_errors():
         path = os.path.join(own_large_files(), f"dcpinspect-{secrets.token_hex(8)}{suffix}")
         remember(path)
         file = open(path, "x+b", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115 - closed below
@@ -187,7 +187,7 @@ def named_file(suffix: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _spool_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -259,7 +259,7 @@ def remove_all() -> None:
         forget(path)
 
 
-def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def zeros(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Returns a table of zeros. A large one is a file without a name, so that the system may move
     unused parts out of memory.
     """

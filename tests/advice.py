@@ -67,7 +67,7 @@ def contradictions(findings: Iterable[Finding]) -> list[str]:
     """
     told: dict[tuple[str, int, int | None], list[_Said]] = {}
     for one in findings:
-        for case in one.each:
+        for case in one.case_of_each:
             for said in _of_case(one, case):
                 if case.over == "recovered" and "nothing" not in kinds(said.advice):
                     continue

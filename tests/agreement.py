@@ -76,7 +76,7 @@ def wrong_severities(findings: Iterable[Finding]) -> list[str]:
     """What cost more, or less, than its severity says: lost data and streams that do not go on are
     errors, handled refusals are notes.
     """
-    cases = [case for one in findings for case in one.each]
+    cases = [case for one in findings for case in one.case_of_each]
     stuck = [
         case
         for case in cases
@@ -99,7 +99,7 @@ def without_seqnos(
     return [
         f"{case.rule} of vb {case.vbuckets}: {case.message}"
         for one in findings
-        for case in one.each
+        for case in one.case_of_each
         if RULES[case.rule].family in ("stream", "snapshot")
         and case.rule not in WITHOUT_SEQNOS
         and not case.seqnos
@@ -122,7 +122,7 @@ def disagreements(
         (connection, vbucket, case.sid)
         for one in findings
         if one.rule == "server-owes-seqno"
-        for case in one.each
+        for case in one.case_of_each
         for connection in case.connections
         for vbucket in case.vbuckets
     }
@@ -178,7 +178,7 @@ def disagreements(
                 and one["vbucket"] in case.vbuckets
                 and {*case.connections} & {*one["connections"]}
                 for finding in findings
-                for case in finding.each
+                for case in finding.case_of_each
             )
         )
         if one["verdict"] != ("orphaned" if is_forgotten else newest):

@@ -632,7 +632,7 @@ def chunk(
             starts.append(starts[-1] + size)
     numbers = packet + np.arange(len(starts))
     time_ns = START_NS + 1000 * numbers
-    segments = Segments.of(
+    segments = Segments.from_columns(
         np.array(starts, np.int64),
         numbers,
         numbers + 1,

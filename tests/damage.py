@@ -662,14 +662,14 @@ def rows_in(batch: MessageBatch | None) -> list[tuple[object, ...]]:
         for name in ("collection_id", "sid")
     ]
     columns.append([batch.bytes_of(i) for i in range(len(batch))])
-    columns.append([batch.missing.of(i) for i in range(len(batch))])
+    columns.append([batch.missing.ranges_of(i) for i in range(len(batch))])
     columns.append([batch.key_of(i) for i in range(len(batch))])
     columns.append([batch.vbucket_from_request[i] for i in range(len(batch))])
     specific = [
         tuple(
             (name, value)
             for name in sorted(decoded.numbers)
-            if (value := decoded.numbers[name].at(i)) is not None
+            if (value := decoded.numbers[name].value_at(i)) is not None
         )
         for i in range(len(batch))
     ]

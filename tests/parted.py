@@ -16,7 +16,15 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading.joining import SET_APART, Merged, Part, judged, merged, merged_apart, shown
+from dcpinspect.reading.joining import (
+    SET_APART,
+    Merged,
+    Part,
+    find_events,
+    judged,
+    merged,
+    merged_apart,
+)
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.resuming import go_on, put_aside
 from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -130,7 +138,7 @@ def whole(
     """What one reading of all packets knows."""
     source = _source(batches, files)
     found = merged([Part.from_bytes(_known(source, options))], files)
-    found.compare(lambda wanted: shown(options.reading(source), wanted, found.numbers[0]))
+    found.compare(lambda wanted: find_events(options.reading(source), wanted, found.numbers[0]))
     return found
 
 
@@ -156,7 +164,7 @@ def joined(
 
     def look(wanted: EventQuery) -> FoundEvents:
         again = [
-            shown(options.reading(source), wanted, numbers)
+            find_events(options.reading(source), wanted, numbers)
             for source, numbers in zip(sources, found.numbers, strict=True)
         ]
         return FoundEvents.joined(wanted, again)
@@ -177,7 +185,7 @@ def _known(source: Given, options: Options) -> bytes:
     with options.reading(source) as reading:
         for _ in reading:
             pass
-        return Part.of(reading).to_bytes()
+        return Part.from_reading(reading).to_bytes()
 
 
 def gone_on(
@@ -194,11 +202,11 @@ def gone_on(
         reading.on_end = lambda reading=reading: states.append(put_aside(reading))  # type: ignore[misc]
         for _ in reading:
             pass
-    found = merged([Part.of(reading)], files)
+    found = merged([Part.from_reading(reading)], files)
     every = Given(
         [CaptureFile(name) for name in files], [batch for stretch in stretches for batch in stretch]
     )
-    found.compare(lambda wanted: shown(options.reading(every), wanted, found.numbers[0]))
+    found.compare(lambda wanted: find_events(options.reading(every), wanted, found.numbers[0]))
     return found
 
 

@@ -60,7 +60,7 @@ def holds(coverage: Coverage, packets: int, decoded: int) -> None:
         )
     assert sum(one.decoded for one in coverage.directions) == decoded
     for some, sizes in coverage.sizes:
-        for column, of_each in zip(sizes, Sizes.of(list(some)), strict=True):
+        for column, of_each in zip(sizes, Sizes.from_directions(list(some)), strict=True):
             assert column.tolist() == of_each.tolist()
 
 

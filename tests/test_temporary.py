@@ -19,7 +19,7 @@ from dcpinspect.temporary import (
     new_folder,
     remember,
     remove_all,
-    room,
+    zeros,
 )
 
 
@@ -42,7 +42,7 @@ def test_without_a_wish_they_are_where_files_outlive_a_restart(
 
 @pytest.mark.parametrize("rows", [0, 3, LARGE])
 def test_a_table_begins_with_zeros_wherever_it_is(rows: int) -> None:
-    table = room(rows, np.int16)
+    table = zeros(rows, np.int16)
     assert len(table) == rows
     assert not table.any()
     table[1:] = 5

@@ -100,7 +100,7 @@ class Library:
         paths = [path for name in names for path in self._paths(name)]
         if not paths:
             raise UsageError("name a capture; info without captures lists all")
-        entry = self._of(paths)
+        entry = self._reading_of(paths)
         try:
             while not entry.lock.acquire(timeout=_WAIT_S):
                 if question.is_cancelled:
@@ -119,7 +119,7 @@ class Library:
         with self._lock:
             self._forget(0)
 
-    def _of(self, paths: Sequence[str]) -> _Kept:
+    def _reading_of(self, paths: Sequence[str]) -> _Kept:
         """Returns the reading of these files as they are now."""
         abouts = [(path, os.stat(path)) for path in paths]
         key = tuple(

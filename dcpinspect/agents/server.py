@@ -110,14 +110,14 @@ async def _answered(
     async with anyio.create_task_group() as group:
         group.start_soon(_report, context, question)
         try:
-            result = await run_sync(partial(_told, work, question), abandon_on_cancel=True)
+            result = await run_sync(partial(_answered_here, work, question), abandon_on_cancel=True)
         finally:
             question.cancel()
             group.cancel_scope.cancel()
     return result
 
 
-def _told(work: Callable[[Question], Answer], question: Question) -> CallToolResult:
+def _answered_here(work: Callable[[Question], Answer], question: Question) -> CallToolResult:
     """Answers in this thread. What is wrong with a question, or a capture, is an answer for the
     agent, in the sentence of the command.
     """

@@ -223,7 +223,7 @@ class Tools:
                     "rows": [evidence.row for evidence in case.places],
                 }
                 for finding in recording.findings()
-                for case in finding.each
+                for case in finding.case_of_each
                 if vbucket in case.vbuckets
             ]
             about = {"vbucket": vbucket, "connections": connections, "findings": cases}
@@ -237,7 +237,9 @@ class Tools:
             heading_lines += [plain_json(connection).decode() for connection in connections]
             events = list(folded(history.events))
             lines = history.lines(events, None)
-            entries = [(short(event.record()), "\n".join(lines.of(event))) for event in events]
+            entries = [
+                (short(event.record()), "\n".join(lines.lines_of(event))) for event in events
+            ]
             return answer(
                 about,
                 "events",
@@ -275,7 +277,7 @@ class Tools:
                 raise UsageError(f"columns {escape(column)}: {name} have no such column{close}")
         only = parse_record_filter(filter, CONTRACTS[name]) if filter is not None else None
         with self._library.reading(captures, question) as recording:
-            records = RecordSelection(filter=only).of(recording.records(name))
+            records = RecordSelection(filter=only).matching(recording.records(name))
             page = records.take(
                 np.arange(min(skip, len(records)), min(skip + _MOST_AT_ONCE, len(records)))
             ).records()

@@ -71,17 +71,17 @@ class _MomentsFile:
         """Begins another section."""
         sink = _Sink()
         PcapNgWriter(sink, [note.encode(errors="backslashreplace")])
-        self._put(b"".join(sink))
+        self._write_all(b"".join(sink))
         self._interfaces = 0
 
     def write(self, piece: _Piece, interfaces: list[bytes]) -> None:
         """Writes the next packets."""
-        self._put(b"".join([*interfaces[self._interfaces : piece.interfaces], piece.blocks]))
+        self._write_all(b"".join([*interfaces[self._interfaces : piece.interfaces], piece.blocks]))
         self._interfaces = max(self._interfaces, piece.interfaces)
         self.packets += piece.count
         self.next = piece.number + 1
 
-    def _put(self, data: bytes) -> None:
+    def _write_all(self, data: bytes) -> None:
         """Writes all of the data, or nothing. Raises OSError."""
         unwritten = memoryview(data)
         try:
@@ -139,7 +139,7 @@ class Around:
 
     def add(self, batch: PacketBatch) -> None:
         """Takes the next packets."""
-        for rows in _parts(batch):
+        for rows in _pieces_of(batch):
             self._sink.clear()
             self._writer.write(batch, rows)
             *described, blocks = self._sink
@@ -263,7 +263,7 @@ class Around:
             self._file = None
 
 
-def _parts(batch: PacketBatch) -> Iterator[IntArray]:
+def _pieces_of(batch: PacketBatch) -> Iterator[IntArray]:
     """Yields the rows of a batch, divided into pieces."""
     sizes = np.cumsum(batch.captured) // _PIECE_BYTES
     times = np.maximum.accumulate(batch.time_ns) // _PIECE_NS

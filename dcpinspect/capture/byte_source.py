@@ -108,7 +108,7 @@ class ByteSource:
             )
         self.name = path
         self.is_stream = False
-        file = self._opened()
+        file = self._open_source()
         self._growing = Growing(path, file, is_pipe=self.is_stream) if follow else None
         raw: Raw = self._growing or file
         try:
@@ -212,7 +212,7 @@ class ByteSource:
             else "compressed"
         )
 
-    def _opened(self) -> FileIO | RemoteFile:
+    def _open_source(self) -> FileIO | RemoteFile:
         if is_uri(self.name):
             return self._remote()
         if self.name == STDIN:

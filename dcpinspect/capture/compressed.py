@@ -94,14 +94,14 @@ class Inflate:
         self._begin()
 
     @property
-    def _place(self) -> int:
+    def _raw_size(self) -> int:
         """Number of bytes of raw that decoders have."""
         return self._read - len(self._data) + self._at
 
     def _begin(self) -> None:
         """Begins another member."""
         self._decoder = self._new_decoder()
-        self._start = self._place
+        self._start = self._raw_size
         self._step = min(FIRST, self._most)
         self._piece, self._unpacked = (
             b"",
@@ -204,7 +204,10 @@ class Inflate:
         if self._file is None or self._kind == ZSTD:
             return None
         decoder = self._new_decoder()
-        file_position, bytes_left = self._file.tell(), self._place - len(self._piece) - self._start
+        file_position, bytes_left = (
+            self._file.tell(),
+            self._raw_size - len(self._piece) - self._start,
+        )
         self._file.seek(self._start)
         while bytes_left or not decoder.needs_input:
             piece = self._file.read(min(bytes_left, READ)) or b"" if decoder.needs_input else b""
@@ -222,7 +225,7 @@ class Inflate:
         file_position = self._file.tell()
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(file_position)
-        return held + max(0, size - self._place)
+        return held + max(0, size - self._raw_size)
 
     def _has_more(self) -> bool:
         """Returns whether there are bytes that no decoder has; reads them if necessary."""

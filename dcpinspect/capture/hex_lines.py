@@ -225,7 +225,7 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
     data, is_wanted, number = bytearray(), True, 0
     clock, time_ns, link_type = _Clock(since_first=since_first), None, None
 
-    def whole() -> Found:
+    def finished_frame() -> Found:
         nonlocal link_type
         content = bytes(data)
         data.clear()
@@ -246,19 +246,19 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
         if match is None or not is_wanted:
             if match is None and (when := clock.read(text)) is not None:
                 if data:
-                    yield whole()
+                    yield finished_frame()
                 time_ns = when
             continue
         start = int(match[1], 16)
         if start == 0 and data:
-            yield whole()
+            yield finished_frame()
         if start != len(data):
             yield LineProblem(number, f"offset {start} where {len(data)} was to come")
             data.clear()
             continue
         data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, match.end(), 16)
     if data:
-        yield whole()
+        yield finished_frame()
 
 
 def follow_hex(lines: Lines) -> Iterator[Found]:

@@ -61,9 +61,9 @@ class PacketSource(Protocol):
 
     @property
     def has_more(self) -> bool:
-        """Whether ``take`` has left packets."""
+        """Whether ``write_waiting`` has left packets."""
 
-    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
         """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and
         packets written.
 
@@ -184,7 +184,7 @@ def open_interface(
             raise UsageError(f"-i {escape(name)}: there is no such interface; there are {names}")
         opener = _Opener(conf, name, ports, buffer_bytes, snaplen, is_promiscuous)
         try:
-            return opener.opened()
+            return opener.open_source()
         except PermissionError as error:
             raise CaptureError(
                 name, None, f"may not be captured ({error.strerror})", _how_to_be_allowed()
@@ -219,7 +219,7 @@ class _Opener:
     snaplen: int
     is_promiscuous: bool
 
-    def opened(self) -> OpenInterface:
+    def open_source(self) -> OpenInterface:
         """Opens the interface through a packet socket with a ring if there is one, otherwise
         through Scapy's own socket.
         """

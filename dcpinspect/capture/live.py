@@ -384,7 +384,7 @@ class LiveCapture:
                 return
             *lines, self._heard = (self._heard + output).split(b"\n")
             for line in filter(None, lines):
-                self._take(json.loads(line))
+                self._follow_report(json.loads(line))
 
     def _hear_the_end(self) -> None:
         if not self._is_ended and not self._chain.is_complete:
@@ -398,7 +398,7 @@ class LiveCapture:
             )
         self._is_ended = self._chain.is_complete = True
 
-    def _take(self, report: dict[str, Any]) -> None:
+    def _follow_report(self, report: dict[str, Any]) -> None:
         if "file" in report:
             self._chain.files.append((report["file"], report["before"]))
         if "interfaces" in report:
@@ -443,7 +443,7 @@ class LiveCapture:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         elif self._packer is not None:
-            self._packer.put(path)
+            self._packer.pack(path)
 
     def _raise(self) -> NoReturn:
         raise self._error or CaptureError(

@@ -128,7 +128,7 @@ class PacketSocket:
         self._received = self._dropped = 0
         return blocks * BLOCK_BYTES
 
-    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
         """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and
         packets written.
 

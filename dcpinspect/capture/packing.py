@@ -29,7 +29,7 @@ class Packer:
         self._thread = Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def put(self, path: str) -> None:
+    def pack(self, path: str) -> None:
         """Takes a file that is complete, and read."""
         self._waiting.put(path)
 

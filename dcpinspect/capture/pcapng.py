@@ -177,7 +177,7 @@ class PcapNg:
         need = SMALLEST
         while True:
             if self._searching:
-                self._searching = not self._found(data, size, state, final=final)
+                self._searching = not self._find_block(data, size, state, final=final)
                 if self._searching:
                     need = size - int(state[AT]) + 1
                     break
@@ -187,7 +187,7 @@ class PcapNg:
                 self._limit,
             )
             verdict = walk_blocks(data, size, self.big, columns, state)
-            self._take(columns[ASIDE, : state[ASIDES]].tolist(), data, problems)
+            self._read_aside(columns[ASIDE, : state[ASIDES]].tolist(), data, problems)
             if state[PACKETS]:
                 done.append(self._packets(int(state[PACKETS]), columns, problems))
             offset_in_data = int(state[AT])
@@ -305,7 +305,9 @@ class PcapNg:
         state[AT] += length
         return DONE
 
-    def _take(self, aside: list[int], data: ByteArray, problems: list[tuple[int, str]]) -> None:
+    def _read_aside(
+        self, aside: list[int], data: ByteArray, problems: list[tuple[int, str]]
+    ) -> None:
         """Reads what the kernel set aside: blocks that hold no packet, and packets that it did not
         understand.
         """
@@ -361,7 +363,7 @@ class PcapNg:
         name = self.interfaces[number].name or f"interface {number}"
         self.counts[row : row + 1] = [InterfaceCounts(name, received, dropped, system)]
 
-    def _found(self, data: ByteArray, size: int, state: IntArray, *, final: bool) -> bool:
+    def _find_block(self, data: ByteArray, size: int, state: IntArray, *, final: bool) -> bool:
         """Moves ``state[AT]`` to the next block that looks right; returns False if these bytes do
         not hold one.
         """

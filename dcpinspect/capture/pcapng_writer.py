@@ -63,7 +63,7 @@ class PcapNgWriter:
         self._described = 0
         options = b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in notes)
         options += _option(_USER_APPLICATION, f"dcpinspect {__version__}".encode())
-        self._put(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + options + _END)
+        self._write_block(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + options + _END)
 
     def interface(
         self,
@@ -83,7 +83,7 @@ class PcapNgWriter:
         options += (
             b"" if capture_filter is None else _option(_FILTER, b"\0" + capture_filter.encode())
         )
-        self._put(INTERFACE, struct.pack("<HHI", link_type, 0, snaplen) + options + _END)
+        self._write_block(INTERFACE, struct.pack("<HHI", link_type, 0, snaplen) + options + _END)
         described = self._described
         self._described += 1
         self._interfaces[link_type, snaplen] = described
@@ -116,7 +116,7 @@ class PcapNgWriter:
         read what is encrypted there.
         """
         for start, end in pairwise(_cuts(key_log)):
-            self._put(
+            self._write_block(
                 SECRETS,
                 struct.pack("<II", TLS_KEY_LOG, end - start)
                 + key_log[start:end]
@@ -131,7 +131,7 @@ class PcapNgWriter:
         counts = _option(_RECEIVED, struct.pack("<Q", received)) + _option(
             _DROPPED, struct.pack("<Q", dropped)
         )
-        self._put(
+        self._write_block(
             STATISTICS,
             struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END,
         )
@@ -150,7 +150,7 @@ class PcapNgWriter:
         ]
         return np.array(numbers, dtype=np.int64)[inverse]
 
-    def _put(self, kind: int, body: bytes) -> None:
+    def _write_block(self, kind: int, body: bytes) -> None:
         size = struct.pack("<I", len(body) + 12)
         self._sink.write(struct.pack("<I", kind) + size + body + size)
 

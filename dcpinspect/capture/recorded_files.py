@@ -104,7 +104,7 @@ class RecordedFiles:
         return self._each.is_set
 
     @property
-    def room(self) -> tuple[int, int]:
+    def free_space(self) -> tuple[int, int]:
         """Number of bytes and of packets that the file may still take; it takes its first packet,
         however long.
         """
@@ -136,7 +136,7 @@ class RecordedFiles:
             self.interfaces.append((name, link_type))
         return self.interfaces.index((name, link_type))
 
-    def put(self, blocks: memoryview, packets: int) -> None:
+    def write_blocks(self, blocks: memoryview, packets: int) -> None:
         """Writes these blocks of so many packets. Raises OutputError."""
         if self._file is None:
             self._begin()
@@ -149,7 +149,7 @@ class RecordedFiles:
         """Begins the next file; the one before ends with (received, dropped) of each interface.
         Raises OutputError.
 
-        After NoRoom, ``put`` begins the next file.
+        After NoRoom, ``write_blocks`` begins the next file.
         """
         self.end(counts)
         self._begin()

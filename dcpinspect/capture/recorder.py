@@ -100,7 +100,7 @@ class Wishes:
         return json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, text: str) -> Wishes:
+    def from_json(cls, text: str) -> Wishes:
         """Returns the wishes that ``to_json`` wrote."""
         fields = json.loads(text)
         fields["each"], fields["stop"] = Limits(**fields["each"]), Limits(**fields["stop"])
@@ -109,7 +109,7 @@ class Wishes:
         return cls(**fields)
 
 
-class _Told:
+class _ReportPipe:
     """Sends lines of JSON to the reader. A reader that takes none does not stop the recording."""
 
     def __init__(self, descriptor: int) -> None:
@@ -117,7 +117,7 @@ class _Told:
         self._waiting: deque[bytes] = deque()
         os.set_blocking(descriptor, False)
 
-    def tell(self, **what: Any) -> None:
+    def send(self, **what: Any) -> None:
         """Sends one line."""
         self._waiting.append(json.dumps(what).encode() + b"\n")
         self.flush()
@@ -126,7 +126,7 @@ class _Told:
         """Sends a line that the next one makes needless; it is left out while others wait."""
         self.flush()
         if not self._waiting:
-            self.tell(**what)
+            self.send(**what)
 
     def wake(self) -> None:
         """Tells the reader that there is more in the file."""
@@ -152,7 +152,7 @@ class _Told:
 class Recorder:
     """The recording of some interfaces."""
 
-    def __init__(self, wishes: Wishes, reports: _Told) -> None:
+    def __init__(self, wishes: Wishes, reports: _ReportPipe) -> None:
         """Opens the interfaces and the file. Raises UsageError, CaptureError, OutputError."""
         self._wishes = wishes
         self._told = reports
@@ -191,9 +191,9 @@ class Recorder:
             snaplen=snaplen,
             each=wishes.each,
             files=wishes.files,
-            on_file=lambda path, before: reports.tell(file=path, before=before),
+            on_file=lambda path, before: reports.send(file=path, before=before),
         )
-        reports.tell(
+        reports.send(
             interfaces=self._files.interfaces,
             buffer=min(
                 (buffer_size for buffer_size in buffer_sizes if buffer_size is not None),
@@ -257,7 +257,7 @@ class Recorder:
                 self._told.wake()
             if now >= due or not self._sources:
                 due = now + STATUS_S
-                self._say()
+                self._report_progress()
                 if now >= again and self._gone and self._ending is None:
                     again = now + AGAIN_S
                     self._reopen(poller)
@@ -316,20 +316,22 @@ class Recorder:
         the next file begins.
         """
         files, stop = self._files, self._wishes.stop
-        size, packets = files.room
+        size, packets = files.free_space
         bytes_left = EVERYTHING if stop.size is None else stop.size - files.size
         packets_left = EVERYTHING if stop.packets is None else stop.packets - files.packets
-        taken, count = source.take(
+        taken, count = source.write_waiting(
             self._out[: min(len(self._out), max(0, size), max(0, bytes_left))],
             min(packets, packets_left),
         )
         if count:
-            self._put(self._out.data[:taken], count)
+            self._write_blocks(self._out.data[:taken], count)
         elif source.has_more and (packets_left <= 0 or bytes_left < min(size, len(self._out))):
             self._is_over = True
         elif source.has_more and files.is_empty:
-            taken, count = source.take(self._out, 1)  # a packet may be larger than the file
-            self._put(self._out.data[:taken], count)
+            taken, count = source.write_waiting(
+                self._out, 1
+            )  # a packet may be larger than the file
+            self._write_blocks(self._out.data[:taken], count)
         elif source.has_more:
             self._next_file()
         if stop.packets is not None and files.packets >= stop.packets:
@@ -343,22 +345,22 @@ class Recorder:
             if not self._wishes.is_spool:  # in a spool, the next packets make room for themselves
                 self._no_room(error, 0)
 
-    def _put(self, blocks: memoryview, packets: int) -> None:
+    def _write_blocks(self, blocks: memoryview, packets: int) -> None:
         if self._is_full and not self._has_room():
             self._unrecorded += packets
             return
         try:
-            self._files.put(blocks, packets)
+            self._files.write_blocks(blocks, packets)
         except NoRoom as error:
             blocks, packets = blocks[error.size :], packets - error.packets
             if self._wishes.is_spool and self._files.drop_oldest():
-                self._put(blocks, packets)
+                self._write_blocks(blocks, packets)
                 return
             self._no_room(error, packets)
         else:
             if self._is_full:
                 self._is_full = False
-                self._told.tell(
+                self._told.send(
                     line=(
                         f"{self._wishes.name}: there is room again; recording goes on "
                         f"({self._unrecorded:,} packets are missing)"
@@ -382,7 +384,7 @@ class Recorder:
         self._unrecorded += packets
         if not self._is_full:
             self._is_full = True
-            self._told.tell(line=f"{error}; packets are counted and left out until there is room")
+            self._told.send(line=f"{error}; packets are counted and left out until there is room")
 
     def _look_at(self, source: PacketSource, poller: select.poll) -> None:
         """Handles an error of a source: an interface that is down may come up again; one that is
@@ -393,7 +395,7 @@ class Recorder:
             return
         name, reason = escape(source.name), error.strerror
         if not source.is_gone:
-            self._told.tell(
+            self._told.send(
                 line=(
                     f"{name}: the interface is down ({reason}); capturing goes on once it is up "
                     "again"
@@ -415,11 +417,11 @@ class Recorder:
             return
         if self._wishes.waits:
             self._gone.append(source.name)
-            self._told.tell(
+            self._told.send(
                 line=f"{name}: the interface is gone ({reason}); capturing goes on once it is back"
             )
             return
-        self._told.tell(
+        self._told.send(
             problem=[
                 source.name,
                 (
@@ -429,7 +431,7 @@ class Recorder:
             ]
         )
         if self._sources:  # otherwise the end says so at once
-            self._told.tell(
+            self._told.send(
                 line=f"{name}: the interface is gone ({reason}); the other interfaces go on"
             )
 
@@ -445,10 +447,10 @@ class Recorder:
             if source.number == len(self._counts):  # it is of another kind than before
                 self._before.append((0, 0))
                 self._counts.append(None)
-                self._told.tell(interfaces=self._files.interfaces)
+                self._told.send(interfaces=self._files.interfaces)
             if source.fileno() is not None:
                 poller.register(source.fileno() or 0, select.POLLIN)
-            self._told.tell(line=f"{escape(name)}: the interface is back; capturing goes on")
+            self._told.send(line=f"{escape(name)}: the interface is back; capturing goes on")
 
     def _counted(self, source: PacketSource) -> tuple[int, int] | None:
         counts = source.counts()
@@ -462,7 +464,7 @@ class Recorder:
             self._counts[source.number] = self._counted(source)
         return self._counts
 
-    def _say(self) -> None:
+    def _report_progress(self) -> None:
         """Tells the reader how much there is by now."""
         self._told.state(**self._numbers())
 
@@ -488,7 +490,7 @@ class Recorder:
             if not self._is_full:
                 raise
         finally:
-            self._told.tell(**self._numbers())
+            self._told.send(**self._numbers())
             for source in self._sources:
                 source.close()
 
@@ -505,7 +507,7 @@ def main() -> int:
     with suppress(OSError):
         os.nice(-10)  # if allowed, before processes that decode: they can wait
     rights.be_private()
-    reports, wishes = _Told(1), Wishes.of(sys.argv[1])
+    reports, wishes = _ReportPipe(1), Wishes.from_json(sys.argv[1])
     try:
         recorder = Recorder(wishes, reports)
         try:
@@ -513,15 +515,15 @@ def main() -> int:
         finally:
             recorder.end()
     except CaptureError as error:
-        reports.tell(
+        reports.send(
             error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step]
         )
     except (OutputError, UsageError) as error:
-        reports.tell(
+        reports.send(
             error="UsageError" if isinstance(error, UsageError) else "OutputError",
             arguments=[str(error)],
         )
-    reports.tell(end=True)  # last: the reader does not wait for more
+    reports.send(end=True)  # last: the reader does not wait for more
     reports.end()
     if (
         wishes.is_spool

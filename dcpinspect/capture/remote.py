@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dcpinspect.capture.stores import is_uri, place, told
+from dcpinspect.capture.stores import file_system_of, is_uri, one_line_errors
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
@@ -23,8 +23,8 @@ range.
 
 def info(name: str) -> FileInfo:
     """Returns what there is at a URI. Raises OSError, FileNotFoundError if there is nothing."""
-    filesystem, path = place(name)
-    with told():
+    filesystem, path = file_system_of(name)
+    with one_line_errors():
         file_info = filesystem.get_file_info(path)
     if file_info.type.name == "NotFound":
         raise FileNotFoundError(errno.ENOENT, "there is no such file", name)
@@ -37,8 +37,8 @@ def files_below(name: str) -> dict[str, FileInfo]:
     """
     from pyarrow.fs import FileSelector
 
-    filesystem, path = place(name)
-    with told():
+    filesystem, path = file_system_of(name)
+    with one_line_errors():
         file_infos = filesystem.get_file_info(
             FileSelector(path, allow_not_found=True, recursive=True)
         )
@@ -86,8 +86,8 @@ class RemoteFile(Ranged):
 
     def __init__(self, name: str) -> None:
         """Opens the file. Raises OSError, FileNotFoundError if there is none."""
-        filesystem, path = place(name)
-        with told():
+        filesystem, path = file_system_of(name)
+        with one_line_errors():
             self._file: Any = filesystem.open_input_file(path)
             super().__init__(int(self._file.size()))
         self._ahead: Any = memoryview(b"")
@@ -102,7 +102,7 @@ class RemoteFile(Ranged):
         offset = self._at - self._ahead_at
         if not 0 <= offset < len(self._ahead):
             range_bytes = max(len(view), self._range)
-            with told():
+            with one_line_errors():
                 self._ahead = memoryview(
                     self._file.read_at(range_bytes, self._at) if self._at < self.length else b""
                 )
@@ -121,6 +121,6 @@ class RemoteFile(Ranged):
         super().close()
 
 
-def opened(name: str) -> io.BufferedReader | io.FileIO:
+def open_remote(name: str) -> io.BufferedReader | io.FileIO:
     """Returns a file by path or URI, for reading at any place. Raises OSError."""
     return io.BufferedReader(RemoteFile(name), 1) if is_uri(name) else open(name, "rb", buffering=0)

@@ -43,9 +43,9 @@ class ScapySocket:
     def fileno(self) -> None:
         """Returns None: there is nothing that a caller can wait for."""
 
-    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
-        """Writes what waits, as ``PacketSource.take``. It needs a call for each packet, so it loses
-        packets that come fast.
+    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+        """Writes what waits, as ``PacketSource.write_waiting``. It needs a call for each packet, so
+        it loses packets that come fast.
         """
         written = packets = 0
         while (block := self._next()) is not None:
@@ -59,7 +59,7 @@ class ScapySocket:
 
     @property
     def has_more(self) -> bool:
-        """Whether ``take`` had no room for all packets."""
+        """Whether ``write_waiting`` had no room for all packets."""
         return self._left is not None
 
     def _next(self) -> bytes | None:

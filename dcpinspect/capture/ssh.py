@@ -123,11 +123,11 @@ class RemoteInterface:
 
     @property
     def has_more(self) -> bool:
-        """Whether ``take`` had no room for all packets."""
+        """Whether ``write_waiting`` had no room for all packets."""
         return self._given < len(self._ends)
 
-    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
-        """Writes what waits, as ``PacketSource.take``."""
+    def write_waiting(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
+        """Writes what waits, as ``PacketSource.write_waiting``."""
         if not self.has_more:
             self._read()
             self._walk()

@@ -96,7 +96,7 @@ def reach(name: str) -> None:
 
     from pyarrow.fs import FileType
 
-    filesystem, path = place(name, SHORT)
+    filesystem, path = file_system_of(name, SHORT)
     if filesystem.type_name == "hdfs":
         return  # its client does not hurry
     bucket = path.partition("/")[0]
@@ -129,14 +129,14 @@ def reach(name: str) -> None:
         )
 
 
-def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]:
+def file_system_of(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]:
     """Returns the file system of a URI, and the path in it. Raises OSError if it cannot be had
     here.
     """
     patience = patience or LONG
-    scheme, authority, path = _parts(name)
+    scheme, authority, path = _uri_parts(name)
     bucket = authority.partition("@")[0] + path
-    with told():
+    with one_line_errors():
         match scheme:
             case "s3":
                 return _s3(
@@ -145,7 +145,7 @@ def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]
             case "gs":
                 return _google(_emulator(), patience), bucket
             case "abfs" | "abfss":
-                return _azure(Account.of(authority)), bucket
+                return _azure(Account.from_authority(authority)), bucket
         return _hadoop(f"{scheme}://{authority}/"), path or "/"
 
 
@@ -155,7 +155,7 @@ def options(name: str) -> dict[str, str] | None:
     """
     if not is_uri(name):
         return None
-    scheme, authority, _ = _parts(name)
+    scheme, authority, _ = _uri_parts(name)
     table_options: dict[str, str] = {}
     if scheme == "s3" and (endpoint := _aws_endpoint() or "").startswith("http:"):
         table_options = {
@@ -173,12 +173,12 @@ def options(name: str) -> dict[str, str] | None:
         }
         table_options = {"google_service_account_key": json.dumps(key), "allow_http": "true"}
     elif scheme.startswith("abfs"):
-        table_options = Account.of(authority).options()
+        table_options = Account.from_authority(authority).options()
     return table_options or None
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def one_line_errors() -> Iterator[None]:
     """Turns what a file system raises into an OSError with one short line."""
     from pyarrow import ArrowException
 
@@ -204,7 +204,7 @@ class Account:
     key: str = field(repr=False)
 
     @classmethod
-    def of(cls, authority: str) -> Self:
+    def from_authority(cls, authority: str) -> Self:
         """Returns the account of ``CONTAINER@ACCOUNT.dfs.core.windows.net``, or of ``CONTAINER``
         and the environment.
 
@@ -267,7 +267,7 @@ class Account:
         )
 
 
-def _parts(name: str) -> tuple[str, str, str]:
+def _uri_parts(name: str) -> tuple[str, str, str]:
     match = _URI.fullmatch(name)
     assert match is not None
     return SCHEMES[match[1]], match[2], (match[3] or "").rstrip("/")

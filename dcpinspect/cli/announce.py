@@ -38,11 +38,13 @@ class Announcer:
         self._pauses = pauses
         if pauses:
             reading.forget_what_is_over()
-            reading.on_pause = self.look
+            reading.on_pause = self.check_when_due
 
-    def look(self) -> None:
+    def check_when_due(self) -> None:
         """Tells new findings, if it is time for a check."""
-        if self._pauses and self._teller.look(lambda: Scene.of(self._reading), time.monotonic_ns()):
+        if self._pauses and self._teller.check_when_due(
+            lambda: Scene.from_reading(self._reading), time.monotonic_ns()
+        ):
             self._output.flush()
 
     def end(self, *, is_whole: bool) -> None:
@@ -60,8 +62,8 @@ class Announcer:
             self._teller.put_records(files, findings, is_final=True)
             return
         width = self._output.width() or columns_asked()
-        looked = LookedAt.of(self._reading, damage=damage(self._reading))
+        looked = LookedAt.from_reading(self._reading, damage=damage(self._reading))
         lines = report_lines(
             findings, files, self._output.painter(), with_effects=True, width=width, looked=looked
         )
-        self._output.put("".join(f"{line}\n" for line in ("", *lines)))
+        self._output.write_piece("".join(f"{line}\n" for line in ("", *lines)))

@@ -11,7 +11,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.choosing import FindingConditions
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import choose_format, open_output
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
@@ -251,21 +251,21 @@ def _check(
     from dcpinspect.output.render.verdict import damage
     from dcpinspect.reading.reading import Reading
 
-    result, ports = request.result, input_.ports.chosen()
+    result, ports = request.result, input_.ports.reading_arguments()
     keeper = packets.keeper() if packets is not None else None
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES)
     with Reading(capture, **ports, keeper=keeper) as reading:
         if keeper is not None:
             keeper.follow(reading)
         reading.check(request.rules, evidence=request.evidence, redactor=request.redactor)
-        with opened(result.output, request.format, captures, request.beside) as target:
+        with open_output(result.output, request.format, captures, request.beside) as target:
             with closing(reading.ahead()) as batches:
                 for _ in interrupts.batches(capture, batches):
                     pass
             give_back()
             files, links = [file.name for file in reading.capture.files], reading.engine.links
             choice = request.choice.within(reading)
-            findings = choice.of(reading.findings(wanted=choice.wants, links=links), files)
+            findings = choice.matching(reading.findings(wanted=choice.wants, links=links), files)
             assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
             report = report_of(
@@ -355,7 +355,7 @@ def lacks(choice: Choosing, reading: Reading | Merged, links: Sequence[Link]) ->
     """Returns what was asked for that the capture does not have; empty if it has everything."""
     assert reading.checker is not None
     assert reading.tracker is not None
-    vbuckets = set(reading.tracker.state.known.streams.vbucket.tolist())
+    vbuckets = set(reading.tracker.state.known_tables.streams.vbucket.tolist())
     return choice.lacking(links, reading.checker.clients(list(links)).values(), vbuckets)
 
 
@@ -365,9 +365,11 @@ def _check_alone(evidence: LogEvidence, request: _Asked) -> int:
     from dcpinspect.findings.alone import findings_alone
 
     result = request.result
-    findings = request.choice.of(findings_alone(evidence, request.rules, request.choice.wants), ())
+    findings = request.choice.matching(
+        findings_alone(evidence, request.rules, request.choice.wants), ()
+    )
     is_checked = evidence.has_something
-    with opened(result.output, request.format, (), request.beside) as target:
+    with open_output(result.output, request.format, (), request.beside) as target:
         checked = Checked(findings, request.rules, is_checked=is_checked)
         report = report_of(
             checked, request.choice, effects=result.effects, width=target.width() or columns_asked()
@@ -444,7 +446,7 @@ def report_of(
 
     def lines(paint: Painter) -> list[str]:
         looked = (
-            LookedAt.of(reading, rules, choice.nothing, checked.damage)
+            LookedAt.from_reading(reading, rules, choice.nothing, checked.damage)
             if reading is not None
             else None
         )

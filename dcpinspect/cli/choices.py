@@ -60,10 +60,12 @@ class Choices:
         return titles
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> Self:
+    def from_options(cls, values: dict[str, Any]) -> Self:
         """Returns the group with its part of the values of all options."""
         groups = {
-            name: kind.of(values) for name, kind in cls.option_types.items() if is_group(kind)
+            name: kind.from_options(values)
+            for name, kind in cls.option_types.items()
+            if is_group(kind)
         }
         return cls(**groups, **{name: values[name] for name in cls.option_types if name in values})
 
@@ -102,7 +104,9 @@ def flat(command: Callable[..., int]) -> tuple[Callable[..., int], dict[str, str
 
     def run(**values: Any) -> int:
         own_values = {name: value for name, value in values.items() if name in signature.parameters}
-        return command(**own_values, **{name: group.of(values) for name, group in groups.items()})
+        return command(
+            **own_values, **{name: group.from_options(values) for name, group in groups.items()}
+        )
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     setattr(run, "__signature__", inspect.Signature(list(parameters.values())))  # noqa: B010 - functions do not declare it

@@ -84,7 +84,7 @@ class Choosing:
         if self.span is None:
             return self
         bounds = self.span.within(reading.earliest_ns, reading.last_time_ns)
-        return replace(self, time=Within.of(bounds, reading.engine.links))
+        return replace(self, time=Within.from_bounds(bounds, reading.engine.links))
 
     def wants(self, case: Finding) -> bool:
         """Whether a case is wanted, before it is merged with similar ones."""
@@ -107,7 +107,7 @@ class Choosing:
             self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case)
         )
 
-    def of(self, findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
+    def matching(self, findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
         """Returns the findings that match the filter, at most ``limit`` of them, with their
         effects.
         """
@@ -118,7 +118,7 @@ class Choosing:
 
             kept_ids = set(
                 RecordSelection(filter=self.filter)
-                .of(finding_records(findings, RULES, files))
+                .matching(finding_records(findings, RULES, files))
                 .values("id")
             )
             findings = [finding for finding in findings if finding.id in kept_ids]
@@ -197,7 +197,7 @@ class FindingConditions(Choices):
             else None,
             limit=self.limit,
             span=span,
-            known=_known(self.baseline) if self.baseline is not None else {},
+            known=_known_cases(self.baseline) if self.baseline is not None else {},
         )
 
 
@@ -217,7 +217,7 @@ def name_of(client: str) -> str:
     return client.partition(" ")[2]
 
 
-def _known(path: str) -> dict[BaselineKey, int]:
+def _known_cases(path: str) -> dict[BaselineKey, int]:
     """Reads the cases of an earlier ``check --format json`` or ``ndjson``. Raises UsageError."""
     import orjson
 

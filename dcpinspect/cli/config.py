@@ -116,7 +116,7 @@ class Config:
             texts[filter_] = color
         return texts
 
-    def place(self, table: str, key: str | None) -> str:
+    def name_position(self, table: str, key: str | None) -> str:
         """Names a place in the file."""
         return f"{escape(os.fspath(self.path))}: [{escape(table)}]" + (
             f" {escape(key)}" if key else ""
@@ -124,7 +124,7 @@ class Config:
 
     def error(self, table: str, key: str | None, what: str) -> UsageError:
         """Returns an error that names a place in the file."""
-        return UsageError(f"{self.place(table, key)}: {what}")
+        return UsageError(f"{self.name_position(table, key)}: {what}")
 
     def _default(self, command: str, key: str, value: object, setting: Setting) -> Default:
         if setting.is_flag:

@@ -10,7 +10,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.remarks import no_such_connections, remarks
@@ -136,11 +136,11 @@ def diff(
         else ("differences", difference_columns.DIFFERENCES)
     )
     view = table.view(records, name, context.obj, vbucket=vbucket)
-    redactor, ports = redaction.redactor(), input_.ports.chosen()
+    redactor, ports = redaction.redactor(), input_.ports.reading_arguments()
     with (
         closing(Spool()) as spool,
         Comparison(spool) as comparison,
-        opened(result.output, format_, [*files[0], *files[1]]) as target,
+        open_output(result.output, format_, [*files[0], *files[1]]) as target,
     ):
         read = []
         for letter, names, numbers in zip(
@@ -155,24 +155,24 @@ def diff(
                 _side(letter, reading, spool, selection, wants_bar=wants_progress(result.output))
             )
         _refuse_nothing(read, connections)
-        comparison_result = comparison.found(read[0], read[1])
+        comparison_result = comparison.compare(read[0], read[1])
         ways = paths_of(read[0], read[1])
         if format_.is_text:
             sources = [", ".join(map(os.path.basename, side.files)) for side in read]
             lines = render.summary(comparison_result, ways.records(), sources, target.painter())
-            target.put(
+            target.write_piece(
                 "".join(
                     f"{piece}\n"
                     for line in lines
                     for piece in folded(line, table.width or target.width())
                 )
             )
-        selected = view.selection.of(ways if paths else comparison_result.records())
+        selected = view.selection.matching(ways if paths else comparison_result.records())
         if not format_.is_text:
-            view.put(target, selected, format_, guard=result.csv_guard)
+            view.write_rows(target, selected, format_, guard=result.csv_guard)
         elif len(selected) and table.limit != 0 and not summary:
-            target.put("\n")
-            view.put(target, selected, format_, guard=result.csv_guard)
+            target.write_piece("\n")
+            view.write_rows(target, selected, format_, guard=result.csv_guard)
     statuses = [remarks(side.reading, stats=input_.stats, side=side.name.upper()) for side in read]
     if comparison_result.is_different:
         return DIFFERENT

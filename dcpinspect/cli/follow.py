@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, refuse_unless_damaged, remarks
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def follow(
     selection = Selection(connections=(range(connection, connection + 1),), span=span)
     redactor = redaction.redactor()
     with (
-        Reading(captures, **input_.ports.chosen()) as reading,
-        opened(output, TEXT, captures) as target,
+        Reading(captures, **input_.ports.reading_arguments()) as reading,
+        open_output(output, TEXT, captures) as target,
     ):
         reading.track(redactor)
         talk, shown_count, paint = (
@@ -64,10 +64,14 @@ def follow(
             if len(rows) and not shown_count:
                 number = connection - 1
                 ends = batch.endpoints.client[number], batch.endpoints.server[number]
-                target.put(paint(heading(*ends, _facts(reading, connection)), "bold") + "\n")
+                target.write_piece(
+                    paint(heading(*ends, _facts(reading, connection)), "bold") + "\n"
+                )
             shown_count += len(rows)
-            target.put("".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows)))
-        target.put("".join(f"{line}\n" for line in talk.end()))
+            target.write_piece(
+                "".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows))
+            )
+        target.write_piece("".join(f"{line}\n" for line in talk.end()))
         if reading.messages and not shown_count and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))
         return remarks(reading, stats=input_.stats, shown=shown_count)

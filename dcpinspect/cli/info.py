@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.output.export.formats import ReportFormat
 
@@ -34,9 +34,9 @@ def info(
 
     format_ = result.format(context)
     redactor = redaction.redactor()
-    with Reading(captures, **input_.ports.chosen()) as reading:
+    with Reading(captures, **input_.ports.reading_arguments()) as reading:
         reading.track(redactor)
-        with opened(result.output, format_, captures) as target:
+        with open_output(result.output, format_, captures) as target:
             for _ in interrupts.batches(reading.capture, reading):
                 pass
             facts = overview(reading)

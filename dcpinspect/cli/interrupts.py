@@ -101,7 +101,7 @@ def install() -> None:
     signal.set_wakeup_fd(_state.wake, warn_on_full_buffer=False)
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, _take)
+            signal.signal(number, _on_signal)
     mask = signal.pthread_sigmask(
         signal.SIG_BLOCK, _ENDING
     )  # for the thread, which has it from its first moment
@@ -137,7 +137,9 @@ def ending(capture: Stoppable) -> AbstractContextManager[None]:
     """
 
     def stop() -> None:
-        _say("interrupted: what was read until now makes the result; Ctrl-C again ends at once")
+        _write_stderr(
+            "interrupted: what was read until now makes the result; Ctrl-C again ends at once"
+        )
         capture.stop()
 
     return stopping(stop) if capture.can_stop else nullcontext()
@@ -186,7 +188,7 @@ def printed(*, is_whole: bool) -> None:
     )
 
 
-def _take(_: int, __: FrameType | None) -> None:
+def _on_signal(_: int, __: FrameType | None) -> None:
     if _state.is_ending:
         return  # another signal, in the middle of the end: to wait here would stop it
     if _end_once.locked():
@@ -207,11 +209,11 @@ def _answer(number: int, *, flushes: bool = False) -> None:
     _state.last = time.monotonic()
     if _state.stop is not None and (not _state.stopped_by or number != signal.SIGINT):
         _state.stopped_by = number
-        _look()
+        _wake_thread()
         _state.stop()
         return
     _state.ends_by = number
-    _look()
+    _wake_thread()
     if _state.writing_since is not None:
         return
     if flushes:
@@ -221,7 +223,7 @@ def _answer(number: int, *, flushes: bool = False) -> None:
     _end(number)
 
 
-def _look() -> None:
+def _wake_thread() -> None:
     """Lets the thread see that it has to look whether the program comes to its end."""
     with suppress(BlockingIOError):
         os.write(_state.wake, b"\0")
@@ -263,7 +265,7 @@ def _end(number: int) -> NoReturn:
     try:
         # what is not loaded yet has made nothing
         outcomes: list[str] = getattr(sys.modules.get("dcpinspect.temporary"), "end_all", list)()
-        _say(
+        _write_stderr(
             _state.told()
             if _state.told is not None
             else f"interrupted; {', '.join(outcomes) or _state.result}"
@@ -272,7 +274,7 @@ def _end(number: int) -> NoReturn:
         os._exit(128 + number if _state.status is None else _state.status)
 
 
-def _say(line: str) -> None:
+def _write_stderr(line: str) -> None:
     """Writes a line to standard error, past what the main thread may be writing there."""
     folded = getattr(
         sys.modules.get("dcpinspect.cli.terminal"), "complaint", "dcpinspect: {}\n".format

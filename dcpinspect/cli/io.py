@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import ReportFormat
@@ -51,8 +51,8 @@ def io(
     if length == 0:
         raise UsageError(f"--interval {interval}: write a length of time above 0")
     selection = conditions.selection(captures, context.obj)
-    with Reading(captures, **ports.chosen()) as reading:
-        with opened(result.output, format_, captures) as target:
+    with Reading(captures, **ports.reading_arguments()) as reading:
+        with open_output(result.output, format_, captures) as target:
             counted, copies = count_once(
                 reading,
                 interrupts.batches(reading.capture, reading),

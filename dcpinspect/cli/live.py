@@ -73,7 +73,7 @@ def _explore(
             "--tui: standard input, output and error must be a terminal; without it the "
             "messages are printed"
         )
-    redactor, ports = choices.redaction.redactor(), choices.input_.ports.chosen()
+    redactor, ports = choices.redaction.redactor(), choices.input_.ports.reading_arguments()
     notices: list[str] = []
     capture = source.capture(**ports, tell=notices.append)
     capture_to_open = Opened(
@@ -93,7 +93,7 @@ def _explore(
 def _list_interfaces(chosen: options.Ports) -> None:
     from dcpinspect.capture.interfaces import ANY, interfaces, traffic
 
-    extra_ports, find_ports = chosen.chosen().values()
+    extra_ports, find_ports = chosen.reading_arguments().values()
     ports = all_ports(extra_ports)
     all_interfaces = interfaces()
     seen = (
@@ -119,7 +119,7 @@ def _list_interfaces(chosen: options.Ports) -> None:
                 else "nothing of the ports"
             )
             addresses[name] = f"{addresses[name]:<{column}}  {traffic_text}"
-    StandardOutput().put(
+    StandardOutput().write_piece(
         "".join(
             f"{escape(interface.name):<{width}}  {addresses[interface.name]}".rstrip() + "\n"
             for interface in all_interfaces

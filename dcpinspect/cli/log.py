@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import options
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DamagedCapture
@@ -64,7 +64,7 @@ def log(
             view.selection,
             bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)),
         )
-    with opened(result.output, format_, (), files) as target:
+    with open_output(result.output, format_, (), files) as target:
         view.write(target, records, format_, guard=result.csv_guard)
     if left_out:
         complain(

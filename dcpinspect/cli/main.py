@@ -497,7 +497,7 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
             return "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"
         if hasattr(error, "param_type"):
             return f"{name} is missing"
-        possible = _wanted(error.param.type)
+        possible = _possible_values(error.param.type)
         value = re.match(
             r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL
         )
@@ -558,7 +558,7 @@ _OURS = {
 """Patterns of typer's errors, and our own words for them."""
 
 
-def _wanted(kind: Any) -> str:
+def _possible_values(kind: Any) -> str:
     """Describes the possible values of a type; empty for types that are neither numbers nor
     choices.
     """

@@ -81,7 +81,7 @@ def mcp(
         None if show_data else options.Redaction(redact=True, redact_salt=redact_salt).redactor()
     )
     address = None if http is None else _address(http)
-    port_choice = ports.chosen()
+    port_choice = ports.reading_arguments()
     port_names = [*port_choice["extra_ports"], *(["auto"] if port_choice["find_ports"] else [])]
     library = Library(
         directories or ["."],

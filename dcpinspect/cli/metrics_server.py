@@ -75,24 +75,24 @@ class Exporter:
 
         def on_pause() -> None:
             before()
-            self.look()
+            self.renew_when_due()
 
         reading.on_pause = on_pause
         for batch in batches:
             metrics.feed(batch)
-            self.look()
+            self.renew_when_due()
             yield batch
 
     def serve(self, source: MeasuredReading) -> Metrics:
-        """Serves the numbers of ``source`` from now on; ``look`` makes them."""
+        """Serves the numbers of ``source`` from now on; ``renew_when_due`` makes them."""
         from dcpinspect.output.exposition import Metrics  # deferred: NumPy
 
         self._metrics = metrics = Metrics(source, with_vbuckets=self._with_vbuckets)
         self._is_wanted = True  # the first packet may come late
-        self.look()
+        self.renew_when_due()
         return metrics
 
-    def look(self) -> None:
+    def renew_when_due(self) -> None:
         """Makes the numbers, if somebody wants them and it is time."""
         begin, metrics = time.monotonic(), self._metrics
         if metrics is None or not self._is_wanted or begin < self._due:

@@ -78,7 +78,7 @@ class Notifier:
         self._has_failed = False
         at_end(self._kill_all)
 
-    def put(self, record: Mapping[str, Any], badness: int) -> None:
+    def notify(self, record: Mapping[str, Any], badness: int) -> None:
         """Hands over a finding, now or when it is time. ``badness``: 0 is worst."""
         if self._waiting is None:
             self._waiting = badness, record

@@ -360,7 +360,7 @@ class Ports(Choices):
     ] = None
     decryption: Decryption = Decryption()
 
-    def chosen(self) -> dict[str, Any]:
+    def reading_arguments(self) -> dict[str, Any]:
         """Returns the arguments of a ``Reading``: ``extra_ports`` and ``find_ports``. Raises
         UsageError.
         """
@@ -382,7 +382,7 @@ class Ports(Choices):
         """Returns the same for a pipeline, which keeps what an earlier run was told: None where
         nothing is given. Raises UsageError.
         """
-        port_choice = self.chosen()
+        port_choice = self.reading_arguments()
         if self.port is None:
             return dict.fromkeys(port_choice)
         return {**port_choice, "extra_ports": tuple(port_choice["extra_ports"])}
@@ -807,7 +807,7 @@ def saved_filters(config: Config | None) -> dict[str, FilterSource]:
 
     return (
         {
-            name: FilterSource(config.place(FILTERS, name), text)
+            name: FilterSource(config.name_position(FILTERS, name), text)
             for name, text in config.saved(FILTERS).items()
         }
         if config
@@ -823,7 +823,7 @@ def color_rules(config: Config | None) -> ColorRules | None:
     from dcpinspect.cli.config import COLORS  # deferred, as above
     from dcpinspect.tables.color_rules import ColorRules
 
-    return ColorRules(colors, place=config.place(COLORS, None), saved=saved_filters(config))
+    return ColorRules(colors, place=config.name_position(COLORS, None), saved=saved_filters(config))
 
 
 def column_names(text: str | None, config: Config | None = None) -> list[str] | None:

@@ -33,11 +33,11 @@ def choose_format(name: str | None, path: str | None) -> TableFormat:
 
 
 @contextmanager
-def opened(
+def open_output(
     path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
 ) -> Iterator[Target]:
-    """Yields what ``_opened`` does, and says at the end what ``--max-bytes`` left out."""
-    with _opened(path, format_, captures, others) as target:
+    """Yields what ``_open_output`` does, and says at the end what ``--max-bytes`` left out."""
+    with _open_output(path, format_, captures, others) as target:
         yield target
     if bounded.command_bound.left_out:
         more = f"{bounded.command_bound.left_out:,} more record{'' if bounded.command_bound.left_out == 1 else 's'}"
@@ -45,7 +45,7 @@ def opened(
 
 
 @contextmanager
-def _opened(
+def _open_output(
     path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
 ) -> Iterator[Target]:
     """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end;
@@ -128,7 +128,7 @@ class StandardOutput(Target):
 
     def put_lines(self, text: bytes) -> None:
         """Writes lines that contain data from the network."""
-        self.put(terminal.safe_lines(text))
+        self.write_piece(terminal.safe_lines(text))
 
     def width(self) -> int | None:
         """Returns the number of columns of the terminal; None if there is none."""
@@ -143,7 +143,7 @@ class StandardOutput(Target):
     def write(self, data: bytes | memoryview) -> int:
         """Takes all of ``data``, and returns its size."""
         self._taken += len(data)
-        terminal.put(to_ascii(str(data, "utf-8")).encode() if self._is_ascii else data)
+        terminal.write_stdout(to_ascii(str(data, "utf-8")).encode() if self._is_ascii else data)
         return len(data)
 
     def tell(self) -> int:

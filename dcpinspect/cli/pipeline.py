@@ -16,7 +16,7 @@ from dcpinspect.cli import check as checking
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli import report as reporting
 from dcpinspect.cli.choosing import FindingConditions
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.pipeline_expire import expire
 from dcpinspect.cli.pipeline_options import Json, NewTables, Out
 from dcpinspect.cli.pipeline_sql import sql
@@ -68,7 +68,10 @@ def run(
     from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.tasks import spark_tasks
 
-    selection, settings = tables.wanted(captures, fails=on_error is OnError.FAIL), spark.settings()
+    selection, settings = (
+        tables.run_options(captures, fails=on_error is OnError.FAIL),
+        spark.settings(),
+    )
     with (
         interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"),
         Steps() as steps,
@@ -127,14 +130,16 @@ def check(
     columns = result.names(format_, with_files=len(comparison.files) > 1)
     assert comparison.checker is not None
     checker = comparison.checker.only(rules)
-    findings = choice.of(
+    findings = choice.matching(
         checker.findings(comparison.links, comparison.coverage, is_wanted=choice.wants),
         comparison.files,
     )
     has_messages = any(part_of_plan.rows for part_of_plan in manifest.parts)
     lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
     is_checked = has_messages and not lacking
-    with opened(result.output, format_, [capture.unit.path for capture in manifest.units]) as file:
+    with open_output(
+        result.output, format_, [capture.unit.path for capture in manifest.units]
+    ) as file:
         report = checking.report_of(
             checking.Checked(
                 findings,
@@ -184,8 +189,10 @@ def report(
     report_format = result.format()
     manifest = Manifest.newest(out).with_salt(salt_file)
     source = of_pipeline(compared(manifest, options.Decryption().secrets()))
-    with opened(result.output, TEXT, [capture.unit.path for capture in manifest.units]) as file:
-        file.put(written(report_format, source))
+    with open_output(
+        result.output, TEXT, [capture.unit.path for capture in manifest.units]
+    ) as file:
+        file.write_piece(written(report_format, source))
     return 0
 
 

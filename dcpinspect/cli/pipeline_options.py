@@ -35,7 +35,7 @@ class NewTables(Choices):
     ports: options.Ports = options.Ports()
     capture_point: options.CapturePoint = None
 
-    def wanted(self, captures: Sequence[str], **more: Any) -> Options:
+    def run_options(self, captures: Sequence[str], **more: Any) -> Options:
         """Returns the options of a run over these captures. ``more``: its other options. Raises
         UsageError.
         """

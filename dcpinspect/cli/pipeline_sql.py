@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dcpinspect.cli import options
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.pipeline_options import Out
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.sql import STDIN, read_query
@@ -86,7 +86,7 @@ def sql(
         answer = _of_spark(text, manifest, filter_, saved, spark.master, settings)
     else:
         answer = _of_duckdb(text, manifest, filter_, saved)
-    with answer as (schema, batches), opened(result.output, format_, ()) as file:
+    with answer as (schema, batches), open_output(result.output, format_, ()) as file:
         format_.write(file, schema, batches, guard=result.csv_guard)
     return 0
 

@@ -112,7 +112,7 @@ def watch(
 
     rules, manner, every_s = telling.rules.ids(), telling.manner(), waiting.every_s()
     tables.output = output = local_path(tables.output, "tables of 'pipeline watch' are written")
-    arrivals, run_options = waiting.arrivals(captures, output), tables.wanted(())
+    arrivals, run_options = waiting.arrivals(captures, output), tables.run_options(())
     notifier, told_before = telling.notifier(context), kept_told(output)
     teller = Teller(StandardOutput(), manner, notifier=notifier, known=told_before)
     alarms = Alarms(output, teller, told_before, rules)
@@ -125,7 +125,7 @@ def watch(
         runs = _Runs(run_options, alarms, session)
         _watch(runs, arrivals, exporter, notifier, every_s)
     did = f"read {counted(runs.captures, 'capture')} in {counted(runs.count, 'run')}"
-    complain(", ".join([f"watched {escape(', '.join(captures))}", did, *teller.told]))
+    complain(", ".join([f"watched {escape(', '.join(captures))}", did, *teller.summary]))
     return 0
 
 
@@ -155,7 +155,7 @@ def _watch(
                     ]  # a ring may have removed its oldest file meanwhile
                     if runs.run(there):
                         arrivals.note(ready)
-                alarms.look()
+                alarms.announce_when_due()
                 if exporter is not None:
                     alarms.serve(exporter)
                 if notifier is not None:
@@ -271,18 +271,18 @@ class Alarms:
         from dcpinspect.spark.pipeline import run
         from dcpinspect.spark.whole_output import compared
 
-        summary = run(wanted, tasks_of, self._take)
+        summary = run(wanted, tasks_of, self._add_results)
         if (
             self._scene is None
         ):  # the tables are up to date, but an earlier program may have ended before it told all findings
-            self._take(
+            self._add_results(
                 compared(
                     Manifest.newest(self._out).with_salt(wanted.salt_file), wanted.secrets, few=True
                 )
             )
         return summary
 
-    def _take(self, found_in: RunResults) -> None:
+    def _add_results(self, found_in: RunResults) -> None:
         """Takes the results of all captures so far."""
         from dcpinspect.spark.newest_run import Latest
 
@@ -299,18 +299,18 @@ class Alarms:
         if self._latest is None:
             self._latest = Latest(found_in)
         else:
-            self._latest.take(found_in)
+            self._latest.set_results(found_in)
         self._came_ns = time.monotonic_ns()
 
     def serve(self, exporter: Exporter) -> None:
         """Makes metrics of the results so far, if somebody wants them."""
         if self._is_served:
-            exporter.look()
+            exporter.renew_when_due()
         elif self._latest is not None:
             exporter.serve(self._latest)
             self._is_served = True
 
-    def look(self) -> None:
+    def announce_when_due(self) -> None:
         """Tells findings that have been true for long enough.
 
         Time is that of the captures; while none comes, it continues with the clock.
@@ -321,7 +321,7 @@ class Alarms:
         now_ns = (self._latest.last_time_ns or 0) + time.monotonic_ns() - self._came_ns
         before = sum(self._teller.counts.values())
         scene = self._scene
-        self._teller.look(lambda: scene, now_ns)
+        self._teller.check_when_due(lambda: scene, now_ns)
         if sum(self._teller.counts.values()) != before:
             keep_told(self._out, self._known)
 
@@ -330,12 +330,12 @@ def kept_told(out: str) -> Told:
     """Reads which findings earlier programs have told about an output."""
 
     try:
-        return Told.from_rows(json.loads(_told(out).read_bytes()))
+        return Told.from_rows(json.loads(_announced_path(out).read_bytes()))
     except FileNotFoundError:
         return Told()
     except (OSError, ValueError, TypeError) as error:
         complain(
-            f"{escape(str(_told(out)))}: cannot be read ({escape(str(error))}); what was told "
+            f"{escape(str(_announced_path(out)))}: cannot be read ({escape(str(error))}); what was told "
             "before may be told again"
         )
         return Told()
@@ -343,13 +343,13 @@ def kept_told(out: str) -> Told:
 
 def keep_told(out: str, told_findings: Told) -> None:
     """Stores which findings were told, beside the manifests of an output."""
-    path = _told(out)
+    path = _announced_path(out)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(told_findings.rows()), "utf-8")
     temporary.replace(path)
 
 
-def _told(out: str) -> Path:
+def _announced_path(out: str) -> Path:
     from dcpinspect.spark.manifest import FOLDER
 
     return Path(out) / FOLDER / "told.json"

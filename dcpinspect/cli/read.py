@@ -14,7 +14,7 @@ import typer
 from dcpinspect.cli import completion, interrupts, options, terminal
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import MAX_LINES, complain_of, remarks
 from dcpinspect.cli.subset import Packets, packets_written
@@ -262,7 +262,7 @@ def show(
     )
     redactor, ports, stats = (
         choices.redaction.redactor(),
-        choices.input_.ports.chosen(),
+        choices.input_.ports.reading_arguments(),
         choices.input_.stats,
     )
     messages = _Messages(
@@ -308,7 +308,7 @@ def _as_they_come(
         # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
-        with opened(output, format_, source.captures) as target, bar, made as batches:
+        with open_output(output, format_, source.captures) as target, bar, made as batches:
             writer = format_.messages(target, messages.wishes, lambda: reading.first_time_ns)
             announcer = (
                 Announcer(reading, target, format_, pauses=source.pauses, redactor=redactor)
@@ -318,14 +318,14 @@ def _as_they_come(
             followed = batches if exporter is None else exporter.between(reading, batches)
             try:
                 for batch in followed if not window.is_full else ():
-                    rows = window.of(messages.selection.rows(batch))
+                    rows = window.shown_rows(messages.selection.rows(batch))
                     if subset is not None:
                         subset.choose(
                             batch, rows
                         )  # first, because a closed pipe can end the writing after some messages
                     writer.write(batch.redacted(redactor), rows)
                     if announcer is not None:
-                        announcer.look()
+                        announcer.check_when_due()
                     target.flush()
                     if window.is_full:
                         break
@@ -354,7 +354,7 @@ class _Window:
         """Whether no more messages are shown."""
         return self.shown == self._order.limit
 
-    def of(self, rows: RowNumbers) -> RowNumbers:
+    def shown_rows(self, rows: RowNumbers) -> RowNumbers:
         """Returns the rows that are shown of the next ones."""
         left_out = min(self._order.skip - self.skipped, len(rows))
         self.skipped += left_out
@@ -385,7 +385,7 @@ def _sorted(messages: _Messages) -> int:
     with (
         Store() as store,
         source.reading(**messages.ports, keeper=store) as reading,
-        opened(messages.output, messages.format, source.captures) as target,
+        open_output(messages.output, messages.format, source.captures) as target,
     ):
         writer = messages.format.messages(target, messages.wishes, lambda: reading.first_time_ns)
         values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]
@@ -436,7 +436,7 @@ class Files:
 
         capture = open_capture(self.captures, follow=self._follow, only_text=self._only_text)
         if self._follow:
-            capture.on_problem = self._tell
+            capture.on_problem = self._report_damage
         with (
             Reading(
                 capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper
@@ -445,7 +445,7 @@ class Files:
         ):
             yield reading
 
-    def _tell(self, problem: FileDamage) -> None:
+    def _report_damage(self, problem: FileDamage) -> None:
         """Tells damage of a followed capture when it is met: its end may be days away."""
         if self._told < MAX_LINES:
             complain_of([problem])

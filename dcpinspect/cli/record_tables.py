@@ -12,7 +12,7 @@ import typer
 
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.choices import Choices
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
@@ -351,11 +351,13 @@ class TableView:
 
     def write(self, out: Target, records: Records, format_: TableFormat, *, guard: bool) -> int:
         """Writes the rows that are asked for, and returns how many met the conditions."""
-        selected = self.selection.of(records)
-        self.put(out, selected, format_, guard=guard)
+        selected = self.selection.matching(records)
+        self.write_rows(out, selected, format_, guard=guard)
         return len(selected)
 
-    def put(self, out: Target, chosen: Records, format_: TableFormat, *, guard: bool) -> None:
+    def write_rows(
+        self, out: Target, chosen: Records, format_: TableFormat, *, guard: bool
+    ) -> None:
         """Writes the first of the rows that met the conditions."""
         first_rows = chosen if self.choices.limit is None else chosen.head(self.choices.limit)
         if not format_.is_text:
@@ -383,7 +385,7 @@ class TableView:
             is_folded=self.choices.verbose,
             paint=cell,
         )
-        out.put("".join(paint(line, style) + "\n" for line, style in lines))
+        out.write_piece("".join(paint(line, style) + "\n" for line, style in lines))
 
 
 def command(name: str, doc: str) -> Callable[..., int]:
@@ -408,12 +410,12 @@ def command(name: str, doc: str) -> Callable[..., int]:
         format_ = result.format(context)
         view = table.view(of_table, name, context.obj, vbucket=vbucket, connection=connection)
         span, redactor = times.span_of_whole(), redaction.redactor()
-        with Reading(captures, **input_.ports.chosen()) as reading:
+        with Reading(captures, **input_.ports.reading_arguments()) as reading:
             if name == "vbuckets":
                 reading.check(redactor=redactor)  # this table counts findings
             else:
                 reading.track(redactor)
-            with opened(result.output, format_, captures) as target:
+            with open_output(result.output, format_, captures) as target:
                 for _ in interrupts.batches(reading.capture, reading):
                     pass
                 view.selection = replace(view.selection, bounds=_bounds(span, reading))

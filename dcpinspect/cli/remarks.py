@@ -58,7 +58,7 @@ def _merging(reading: Reading) -> str:
     """Returns what to do with captures of the same connections, if each may have what another one
     lacks; else empty.
     """
-    files, sums = reading.capture.files, reading.coverage.own
+    files, sums = reading.capture.files, reading.coverage.own_protocol
     is_again = ONE_IN * (sums["late"] + sums["duplicate"]) >= sums["captured"]
     if not (is_again and sums["missing"] and any(file.overlaps for file in files)):
         return ""
@@ -152,7 +152,7 @@ def remarks(
             complain(line)
     elif stats:
         complain("reading stopped before the end; --stats counts what was read so far")
-    for line in _left(reading, stats=stats):
+    for line in _left_out(reading, stats=stats):
         complain(line)
     if stats:
         sys.stderr.write(f"{side}:\n" if side else "")
@@ -201,7 +201,7 @@ def _lost(reading: Reading) -> Iterator[str]:
         yield hint
 
 
-def _left(reading: Reading, *, stats: bool) -> Iterator[str]:
+def _left_out(reading: Reading, *, stats: bool) -> Iterator[str]:
     """Says what tables do not have."""
     if reading.tracker is None:
         return
@@ -210,7 +210,7 @@ def _left(reading: Reading, *, stats: bool) -> Iterator[str]:
             f"{unlisted:,} more connections carried nothing but noops, if that; no table or "
             "finding has them"
         )
-    left_counts = reading.tracker.left
+    left_counts = reading.tracker.left_counts
     if stats and any(left_counts.values()):
         counts = ", ".join(f"{count:,} {name}" for name, count in left_counts.items() if count)
         yield (

@@ -9,7 +9,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices
-from dcpinspect.cli.output import STDOUT, opened
+from dcpinspect.cli.output import STDOUT, open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import TEXT
@@ -85,12 +85,15 @@ def report(
 
     report_format = result.format()
     redactor = redaction.redactor()
-    with Store() as store, Reading(captures, **input_.ports.chosen(), keeper=store) as reading:
+    with (
+        Store() as store,
+        Reading(captures, **input_.ports.reading_arguments(), keeper=store) as reading,
+    ):
         reading.check(redactor=redactor)
         statistics = Statistics()
-        with opened(result.output, TEXT, captures) as target:
+        with open_output(result.output, TEXT, captures) as target:
             for batch in interrupts.batches(reading.capture, store.fill(reading)):
                 statistics.feed(batch)
             source = of_reading(reading, store, statistics.charts)
-            target.put(written(report_format, source))
+            target.write_piece(written(report_format, source))
         return remarks(reading, stats=input_.stats, checks=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
@@ -54,7 +54,7 @@ def sql(
     streams, findings and more.
     """
     paths, text = _split(arguments)
-    format_, port_choice = result.format(context), input_.ports.chosen()
+    format_, port_choice = result.format(context), input_.ports.reading_arguments()
     redactor = redaction.redactor()
     paths = options.with_folders(paths)
     span = times.span(paths)
@@ -68,7 +68,7 @@ def sql(
         QueriedCaptures(paths, **port_choice, redactor=redactor, span=span) as captures,
         Query(text, captures) as query,
         interrupts.ending(captures.source),
-        opened(result.output, format_, paths) as target,
+        open_output(result.output, format_, paths) as target,
         progress(
             "reading",
             lambda: captures.source.position,

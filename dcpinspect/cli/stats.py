@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import opened
+from dcpinspect.cli.output import open_output
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.output.export.formats import ReportFormat
 
@@ -44,10 +44,10 @@ def stats(
     selection = conditions.selection(captures, context.obj)
     is_all = selection == Selection()
     redactor = redaction.redactor()
-    with Reading(captures, **ports.chosen()) as reading:
+    with Reading(captures, **ports.reading_arguments()) as reading:
         if is_all:
             reading.track(redactor)
-        with opened(result.output, format_, captures) as target:
+        with open_output(result.output, format_, captures) as target:
             batches = interrupts.batches(reading.capture, reading)
             counted, copies = count_once(
                 reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor

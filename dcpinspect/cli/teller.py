@@ -134,7 +134,7 @@ class Scene:
     files: Sequence[str]
 
     @classmethod
-    def of(cls, reading: Reading) -> Self:
+    def from_reading(cls, reading: Reading) -> Self:
         """Returns what a reading that checks has captured so far."""
         assert reading.checker is not None
         assert reading.tracker is not None
@@ -223,7 +223,7 @@ class Teller:
         self.is_over = False
         """Whether a finding was told that ends the watch."""
 
-    def look(self, scene: Callable[[], Scene], now_ns: int) -> bool:
+    def check_when_due(self, scene: Callable[[], Scene], now_ns: int) -> bool:
         """Tells what is certain by now. Returns whether it was time for that: checks are so rare
         that they cost little.
         """
@@ -269,7 +269,7 @@ class Teller:
             else:
                 since[key] = first_ns, began_ns
         self._since[is_whole] = since
-        self._tell(scene, news, now_ns, is_whole=is_whole)
+        self._announce(scene, news, now_ns, is_whole=is_whole)
 
     @property
     def waiting_since_ns(self) -> int | None:
@@ -279,7 +279,7 @@ class Teller:
         )
 
     @property
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """The number of told findings, in words, and of further ones of the same kinds."""
         from dcpinspect.output.render.message_lines import counted
 
@@ -290,7 +290,9 @@ class Teller:
             *([f"{left_out:,} more of the same kinds"] if left_out else []),
         ]
 
-    def _tell(self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool) -> None:
+    def _announce(
+        self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool
+    ) -> None:
         """Tells these cases, merged into findings where they belong together, unless there were
         many such lines lately.
         """
@@ -322,12 +324,12 @@ class Teller:
         words: dict[str, tuple[str, bool]] = {}
         for finding in shown_findings:
             left_out = 0
-            for kind in {_kind(case) for case in finding.each}:
+            for kind in {_kind(case) for case in finding.case_of_each}:
                 lines = self._kinds[kind]
                 lines.times.append(now_ns)
                 left_out, lines.left_out = left_out + lines.left_out, 0
             before = sum(
-                count_before.get((case_of(case), case.severity), 0) for case in finding.each
+                count_before.get((case_of(case), case.severity), 0) for case in finding.case_of_each
             )
             effects = [effect for effect in findings if effect.effect_of == finding.id]
             row = (
@@ -342,7 +344,7 @@ class Teller:
         for finding in sorted(
             shown_findings, key=lambda finding: words[finding.id][0]
         ):  # a line begins with its time
-            self._say(scene, finding, words[finding.id][0])
+            self._write_finding(scene, finding, words[finding.id][0])
         self._output.flush()
         for finding in findings:  # the worst come first
             self.counts[finding.severity] += 1
@@ -350,7 +352,7 @@ class Teller:
             if finding.effect_of not in ids:
                 self._hand_over(scene, finding, *words[finding.id], now_ns)
 
-    def _say(self, scene: Scene, finding: Finding, line: str) -> None:
+    def _write_finding(self, scene: Scene, finding: Finding, line: str) -> None:
         from dcpinspect.output.render.finding_text import STYLES
 
         if not self._manner.is_text:
@@ -362,7 +364,9 @@ class Teller:
             if self._is_journal
             else line.replace(head, self._output.painter()(head, STYLES[finding.severity]), 1)
         )
-        self._output.put(f"{LEVELS[finding.severity] if self._is_journal else ''}{painted}\n")
+        self._output.write_piece(
+            f"{LEVELS[finding.severity] if self._is_journal else ''}{painted}\n"
+        )
 
     def put_records(
         self, files: Sequence[str], findings: Sequence[Finding], *, is_final: bool
@@ -371,7 +375,7 @@ class Teller:
         from dcpinspect.output.export.json_table import plain_json
 
         more = {"is_final": is_final} if self._manner.is_beside_messages else {}
-        self._output.put(
+        self._output.write_piece(
             b"".join(plain_json({**record, **more}) + b"\n" for record in _records(files, findings))
         )
 
@@ -387,7 +391,7 @@ class Teller:
                 now_ns,
             )
         if self._notifier is not None:
-            self._notifier.put(
+            self._notifier.notify(
                 _records(scene.files, [finding])[0], SEVERITIES.index(finding.severity)
             )
 

@@ -74,7 +74,7 @@ def wants_color() -> bool:
     )
 
 
-def put(text: str | bytes | memoryview) -> None:
+def write_stdout(text: str | bytes | memoryview) -> None:
     """Writes to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows
     and dashes are not.
     """
@@ -144,7 +144,7 @@ def folded(line: str, columns: int | None) -> list[str]:
 def put_folded(lines: Iterable[str]) -> None:
     """Writes lines to standard output, folded on a terminal."""
     columns = width()
-    put("".join(f"{piece}\n" for line in lines for piece in folded(line, columns)))
+    write_stdout("".join(f"{piece}\n" for line in lines for piece in folded(line, columns)))
 
 
 def painter() -> Callable[[str, str], str]:

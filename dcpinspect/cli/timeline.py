@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import choose_format, open_output
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
 from dcpinspect.errors import UsageError
@@ -98,21 +98,21 @@ def timeline(
         else None
     )
     span, redactor = times.span_of_whole(), redaction.redactor()
-    with Reading(captures, **input_.ports.chosen()) as reading:
+    with Reading(captures, **input_.ports.reading_arguments()) as reading:
         reading.track(redactor)
         history = VbucketHistory(vbucket, connections)
         with (
-            opened(result.output, format_, captures) as target,
+            open_output(result.output, format_, captures) as target,
             _Messages(width or target.width()) as lines,
         ):
             for batch in interrupts.batches(reading.capture, reading):
                 rows = history.feed(batch.redacted(redactor))
                 if messages:
-                    lines.take(batch.redacted(redactor), rows, reading)
+                    lines.add_lines(batch.redacted(redactor), rows, reading)
             bounds = (
                 span.within(reading.earliest_ns, reading.last_time_ns) if span is not None else None
             )
-            history.tell(reading, only, bounds)
+            history.read(reading, only, bounds)
             if not history.streams and reading.messages:
                 refuse_unless_damaged(
                     reading, _why_nothing(reading, vbucket, connection, filter_, bounds)
@@ -122,7 +122,7 @@ def timeline(
                 from dcpinspect.output.export.json_table import plain_json
 
                 history_record = history.to_dict()
-                target.put(
+                target.write_piece(
                     plain_json(
                         history_record
                         if command_bound.room is None
@@ -217,7 +217,7 @@ class _Messages:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def take(self, batch: MessageBatch, rows: RowNumbers, reading: Reading) -> None:
+    def add_lines(self, batch: MessageBatch, rows: RowNumbers, reading: Reading) -> None:
         """Makes the lines of these rows of a batch."""
         from dcpinspect.output.render.message_lines import Lines
 
@@ -229,7 +229,7 @@ class _Messages:
             self._rows.append(int(batch.row[row]))
             self._times.append(int(batch.time_ns[row]))
 
-    def wanted(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
+    def lines_at(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
         """Yields row and line of each message whose time is wanted, in order."""
         self._file.seek(0)
         for row, time_ns, line in zip(self._rows, self._times, self._file, strict=True):
@@ -265,8 +265,8 @@ class _Picture:
             ascii_only,
         )
 
-    def _put(self, text: str, style: str = "") -> None:
-        self._output.put(
+    def _write_line(self, text: str, style: str = "") -> None:
+        self._output.write_piece(
             self._paint(self._ascii_only(text) if self._is_ascii else text, style) + "\n"
         )
 
@@ -275,7 +275,9 @@ class _Picture:
             (self._ascii_only(text) if self._is_ascii else text, self._style_of(colour))
             for text, colour in pieces
         ]
-        self._output.put("".join(self._paint(text, style) for text, style in painted) + "\n")
+        self._output.write_piece(
+            "".join(self._paint(text, style) for text, style in painted) + "\n"
+        )
 
     def write(self, span: range | None) -> None:
         """Writes everything. ``span``: the seqnos that are drawn; None: all."""
@@ -287,10 +289,10 @@ class _Picture:
         scale = drawing.scale_of(
             history.streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span
         )
-        self._put(self._heading(scale), "bold")
+        self._write_line(self._heading(scale), "bold")
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
-            self._put(f"connection {number}  {row['client']} → {row['server']}{name}")
+            self._write_line(f"connection {number}  {row['client']} → {row['server']}{name}")
             stream_indices = [
                 stream_index
                 for stream_index, story in enumerate(history.streams)
@@ -320,7 +322,9 @@ class _Picture:
             self._put_painted(line)
         self._write_events()
         if history.left_out:
-            self._put(f"{history.left_out} more system events and changes of state are not shown")
+            self._write_line(
+                f"{history.left_out} more system events and changes of state are not shown"
+            )
 
     def _heading(self, scale: Scale) -> str:
         from dcpinspect.output.render.message_lines import counted
@@ -346,18 +350,20 @@ class _Picture:
         history = self._history
         events = history.events if self._messages is not None else list(folded(history.events))
         lines = history.lines(events, self._width)
-        self._put(lines.heading, "bold")
-        messages = iter(()) if self._messages is None else self._messages.wanted(history.is_within)
+        self._write_line(lines.heading, "bold")
+        messages = (
+            iter(()) if self._messages is None else self._messages.lines_at(history.is_within)
+        )
         waiting = next(messages, None)
         for event in events:
             while waiting is not None and waiting[0] < event.row:
-                self._put(waiting[1])
+                self._write_line(waiting[1])
                 waiting = next(messages, None)
             style = self._style_of(_PAINTS.get(event.kind, ""))
-            for line in lines.of(event):
-                self._put(line, f"bold {style}" if event.kind in _BOLD else style)
+            for line in lines.lines_of(event):
+                self._write_line(line, f"bold {style}" if event.kind in _BOLD else style)
         while waiting is not None:
-            self._put(waiting[1])
+            self._write_line(waiting[1])
             waiting = next(messages, None)
 
 

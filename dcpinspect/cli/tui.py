@@ -169,7 +169,10 @@ def tui(
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines,
     findings.
     """
-    captures, ui = captures or [], UiOptions(ports.chosen(), keep, redaction.redactor(), look)
+    captures, ui = (
+        captures or [],
+        UiOptions(ports.reading_arguments(), keep, redaction.redactor(), look),
+    )
     is_growing = follow or STDIN in captures
     if picture.screenshot is not None:
         if follow or not captures:
@@ -284,7 +287,11 @@ def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOption
 
     gc.freeze()
     gc.enable()
-    look, saved, message = _look(context, ui.look), options.saved_filters(context.obj), ""
+    look, saved, message = (
+        _look_and_memory(context, ui.look),
+        options.saved_filters(context.obj),
+        "",
+    )
     memory, colors = look["memory"], options.color_rules(context.obj)
     while True:
         if capture_to_open is None:
@@ -322,12 +329,12 @@ def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOption
         if opening is None:
             return status
         try:
-            capture_to_open = _opened(opening, ui)
+            capture_to_open = _open_choice(opening, ui)
         except DcpInspectError as error:
             capture_to_open, message = None, str(error)
 
 
-def _look(context: typer.Context, look: Look) -> dict[str, Any]:
+def _look_and_memory(context: typer.Context, look: Look) -> dict[str, Any]:
     """Returns look and memory of an application: the common arguments of every ``ThemedApp``.
     Raises UsageError.
     """
@@ -340,7 +347,7 @@ def _look(context: typer.Context, look: Look) -> dict[str, Any]:
     if theme is None and (
         named := context.obj.tables.get("tui", {}).get("theme")
     ):  # this also applies to live --tui
-        theme, option_text = str(named), context.obj.place("tui", "theme")
+        theme, option_text = str(named), context.obj.name_position("tui", "theme")
     return {
         "is_ascii": look.ascii_ or os.environ.get("TERM") == "linux",
         "memory": Memory.of_user(),
@@ -393,7 +400,7 @@ def _draw(
             "each, as in 120x36"
         )
     refuse_to_overwrite(output, captures, [beside] if beside is not None else [])
-    look = _look(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
+    look = _look_and_memory(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
     file = AtomicFile(output)
     try:
         inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
@@ -442,7 +449,7 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
     return None, CRASHED
 
 
-def _opened(opening: Opening, ui: UiOptions) -> Opened:
+def _open_choice(opening: Opening, ui: UiOptions) -> Opened:
     """Opens what was chosen in the UI. Raises DcpInspectError."""
     if opening.interface:
         from dcpinspect.cli.capturing import Capturing

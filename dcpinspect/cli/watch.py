@@ -235,7 +235,7 @@ def watch(
         name = "--save-around" if saving.save_around is not None else "--write"
         raise UsageError(f"{name}: packets have what --redact replaces; leave out one of the two")
     around, notifier = saving.around(context), telling.notifier(context)
-    ports = input_.ports.chosen()
+    ports = input_.ports.reading_arguments()
     with ExitStack() as stack:
         exporter = stack.enter_context(exposition.exporting())
         with interrupts.telling(

@@ -45,7 +45,7 @@ class Watcher:
         self._clock = CaptureClock()
         self._summary_s = summary_ns / 1e9
         self._summary_due = time.monotonic() + self._summary_s if summary_ns else float("inf")
-        reading.on_packets = self._take
+        reading.on_packets = self._follow_packets
         reading.on_pause = self._pause
 
     @property
@@ -53,7 +53,7 @@ class Watcher:
         """Whether a finding was told that ends the watch."""
         return self._teller.is_over
 
-    def _take(self, packets: PacketBatch) -> None:
+    def _follow_packets(self, packets: PacketBatch) -> None:
         self._clock.note(packets)
         self.pass_time()
         if self._around is not None:
@@ -69,7 +69,7 @@ class Watcher:
         now_ns = self._clock.now_ns()
         if (
             now_ns is not None
-            and self._teller.look(lambda: Scene.of(self._reading), now_ns)
+            and self._teller.check_when_due(lambda: Scene.from_reading(self._reading), now_ns)
             and self._around is not None
         ):
             self._around.pass_time(now_ns)
@@ -87,7 +87,9 @@ class Watcher:
         ``is_whole``: the input has ended; otherwise only the watch ends, and missing messages may
         still come.
         """
-        self._teller.end(Scene.of(self._reading), self._clock.now_ns() or 0, is_whole=is_whole)
+        self._teller.end(
+            Scene.from_reading(self._reading), self._clock.now_ns() or 0, is_whole=is_whole
+        )
 
     def close(self) -> None:
         """Closes files, and ends running programs."""
@@ -108,8 +110,8 @@ class Watcher:
             counted(reading.capture.packets, "packet"),
             counted(reading.messages - tracker.copies.messages_of(copies), "message"),
             counted(len(links), "connection"),
-            f"{counted(_open_streams(tracker.state.known.streams, links), 'stream')} open",
-            *self._teller.told,
+            f"{counted(_open_streams(tracker.state.known_tables.streams, links), 'stream')} open",
+            *self._teller.summary,
         ]
         if (
             drops := getattr(reading.capture, "drops_in_words", None)

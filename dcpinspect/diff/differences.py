@@ -54,18 +54,18 @@ class Comparison:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def found(self, a: ComparisonSide, b: ComparisonSide) -> Found:
+    def compare(self, a: ComparisonSide, b: ComparisonSide) -> Found:
         """Returns what differs between two sides that were read. May be called once only. Raises
         SpoolError.
         """
         import duckdb  # deferred, as in connect
 
         try:
-            return self._found(a, b)
+            return self._compare(a, b)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
 
-    def _found(self, a: ComparisonSide, b: ComparisonSide) -> Found:
+    def _compare(self, a: ComparisonSide, b: ComparisonSide) -> Found:
         self._sides = {"a": a, "b": b}
         names = sorted({name for side in (a, b) for name in side.buckets if name is not None})
         # with a single bucket, streams that do not name theirs belong to it too
@@ -74,7 +74,7 @@ class Comparison:
             side.name_buckets({name: number for number, name in self._buckets.items()})
         logs, assumed, doubted = _logs(a, b)
         differences = Found(assumed, len(doubted))
-        self._take("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint32())}))
+        self._load_table("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint32())}))
         tables = {name: side.tables(logs[name]) for name, side in self._sides.items()}
         counts = [
             count_a + count_b
@@ -84,7 +84,7 @@ class Comparison:
             for name, side in self._sides.items():
                 self._load(name, numbers, side.event_batches(logs[name], numbers), tables[name])
             self._join()
-            self._tell(differences, numbers)
+            self._add_differences(differences, numbers)
         differences.in_order()
         return differences
 
@@ -93,17 +93,17 @@ class Comparison:
     ) -> None:
         """Creates the tables of one side, with the vbuckets of these files."""
         first = next(batches)
-        self._take(
+        self._load_table(
             f"events_{name}",
             pa.RecordBatchReader.from_batches(first.schema, chain((first,), batches)),
         )
         for table, rows in tables.items():
             shelf = rows.column("vbucket").to_numpy() % SHELVES
-            self._take(f"{table}_{name}", rows.filter(pa.array(np.isin(shelf, numbers))))
+            self._load_table(f"{table}_{name}", rows.filter(pa.array(np.isin(shelf, numbers))))
         for query in (queries.ONCE, queries.NEWEST, queries.COLLECTIONS):
             self._run(query, side=name)
 
-    def _take(self, table: str, rows: Any) -> None:
+    def _load_table(self, table: str, rows: Any) -> None:
         self._database.register("given", rows)
         self._run(f"create or replace table {table} as from given")
         self._database.unregister("given")
@@ -123,7 +123,7 @@ class Comparison:
             for query in queries.WHY:
                 self._run(query, lacks=lacks, has=has, **words)
 
-    def _tell(self, differences: Found, numbers: Sequence[int]) -> None:
+    def _add_differences(self, differences: Found, numbers: Sequence[int]) -> None:
         """Adds to ``differences`` what the tables of these vbuckets show."""
         for kind, lacks, events, vbuckets in self._database.execute(queries.COUNTS).fetchall():
             if vbuckets:
@@ -135,11 +135,11 @@ class Comparison:
                 differences.count(kind, None, 0, len(further_rows))
         for lacks, has in (SIDES, SIDES[::-1]):
             rows += self._missing(lacks, has)
-            differences.events[lacks] += self._one(f"select count(*) from once_{lacks}")
-            differences.vbuckets[lacks] += self._one(
+            differences.events[lacks] += self._number(f"select count(*) from once_{lacks}")
+            differences.vbuckets[lacks] += self._number(
                 f"select count(distinct vbucket) from branches_{lacks}"
             )
-        differences.common += self._one(
+        differences.common += self._number(
             "select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)"
         )
         differences.reached += [
@@ -158,7 +158,7 @@ class Comparison:
     def _run(self, text: str, **words: object) -> None:
         self._database.execute(text.format(**words) if words else text)
 
-    def _one(self, text: str) -> int:
+    def _number(self, text: str) -> int:
         ((number,),) = self._database.execute(text).fetchall()
         return int(number)
 
@@ -182,11 +182,11 @@ class Comparison:
                 row,
                 events=1,
                 first=row["seqno"],
-                collection_id=_known(row["a_collection"]),
+                collection_id=_number_or_none(row["a_collection"]),
                 fields=row["fields"],
             )
-            | _of(row, "a")
-            | _of(row, "b")
+            | _side_columns(row, "a")
+            | _side_columns(row, "b")
             for row in rows
         ]
 
@@ -207,10 +207,10 @@ class Comparison:
                 lacks=lacks,
             )
             | {
-                "collection_id": _known(row[f"{has}_collection"]),
+                "collection_id": _number_or_none(row[f"{has}_collection"]),
                 f"{lacks}_connection": row["connection"],
             }
-            | _of(row, has)
+            | _side_columns(row, has)
             for row in rows
         ]
 
@@ -279,7 +279,7 @@ def _record(
     }
 
 
-def _of(row: DifferenceRow, side: str) -> DifferenceRow:
+def _side_columns(row: DifferenceRow, side: str) -> DifferenceRow:
     """Returns what one side's event is, and where it stands, as columns of a record."""
     columns = {
         f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")
@@ -290,7 +290,7 @@ def _of(row: DifferenceRow, side: str) -> DifferenceRow:
     }
 
 
-def _known(number: int) -> int | None:
+def _number_or_none(number: int) -> int | None:
     return number if number >= 0 else None
 
 

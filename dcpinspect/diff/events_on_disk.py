@@ -55,7 +55,7 @@ class Shelves:
             if kind is None:
                 raise SpoolError(self._folder, error) from error
 
-    def put(self, batch: Any) -> None:
+    def add(self, batch: Any) -> None:
         """Adds the next events. Raises SpoolError."""
         if not batch.num_rows:
             return

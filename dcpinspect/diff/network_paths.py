@@ -288,7 +288,7 @@ def _answers(
     """Returns (place, time that the answer took) of the answers in one direction of a
     connection.
     """
-    offset, rtt = answers.of(connection, direction)
+    offset, rtt = answers.in_direction(connection, direction)
     shift = (
         side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2
     ) % _LAPS - _LAPS // 2

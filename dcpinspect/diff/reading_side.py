@@ -77,7 +77,7 @@ class AnswerTimes:
         while self._size - self._parts[0].shape[1] > ANSWERS:
             self._size -= self._parts.pop(0).shape[1]
 
-    def of(self, connection: int, direction: int) -> tuple[IntArray, IntArray]:
+    def in_direction(self, connection: int, direction: int) -> tuple[IntArray, IntArray]:
         """Returns (stream offset, nanoseconds) of each answer in one direction of a connection."""
         answers = np.concatenate([np.empty((4, 0), np.int64), *self._parts], axis=1)
         is_own = (answers[0] == connection) & (answers[1] == direction)
@@ -150,7 +150,7 @@ class ComparisonSide:
         with self.reading, self.events:
             for batch in self.reading:
                 self.answers.feed(batch)
-                self.events.put(
+                self.events.add(
                     event_batch(batch, self.tracker.state, wanted, self.reading.redactor)
                 )
         ranges = wanted.connections
@@ -162,7 +162,7 @@ class ComparisonSide:
         self.tracker.counts_copies = (
             True  # tables here have all streams, under the numbers that events have
         )
-        self.streams = self.tracker.state.known.streams
+        self.streams = self.tracker.state.known_tables.streams
         self.logs = logs_of(self.streams, self.tracker.conversation.logs)
         self.places = self.streams.vbucket.astype(np.int64)
 
@@ -269,8 +269,8 @@ class ComparisonSide:
         was asked to show.
         """
         streams, links = self.streams, {link.number: link for link in self.reading.engine.links}
-        ends = Ends.of(self.tracker.state.known, links, {})
-        connections = self.tracker.state.known.connections
+        ends = Ends.from_tables(self.tracker.state.known_tables, links, {})
+        connections = self.tracker.state.known_tables.connections
         losses = connections.losses.array[
             streams.connection, np.maximum(connections.producer[streams.connection], 0)
         ]
@@ -397,7 +397,7 @@ class ComparisonSide:
     def snapshot_table(self) -> Any:
         """Returns every snapshot: the seqnos that it stands for, and whether all of it came."""
         state = self.tracker.state
-        snapshots: Snapshots = state.known.snapshots
+        snapshots: Snapshots = state.known_tables.snapshots
         has_range = snapshots.layout > UPR_LAYOUT
         before = np.where(
             snapshots.has_before != 0, unbiased(snapshots.before), np.uint64(2**64 - 1)

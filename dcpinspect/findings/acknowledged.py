@@ -93,7 +93,7 @@ class Acknowledged(Watcher):
         """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all.
         """
 
-    def take(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         markers = (
@@ -101,7 +101,7 @@ class Acknowledged(Watcher):
         )
         flags = decoded.numbers.get("snapshot_type")
         sent = np.flatnonzero(markers & ~decoded.is_response)
-        unread = sent if flags is None else sent[~flags.known[sent]]
+        unread = sent if flags is None else sent[~flags.is_known[sent]]
         self._unread.update(
             dict.fromkeys(
                 zip(
@@ -118,14 +118,14 @@ class Acknowledged(Watcher):
             asks = markers & ~decoded.is_response & ((flags.values.astype(np.int64) & ACK) != 0)
             self._answers.update(dict.fromkeys(batch.row[asks].tolist()))
         for index in np.flatnonzero(markers & decoded.is_response).tolist():
-            row = batch.request_row.at(index)
+            row = batch.request_row.value_at(index)
             if row in self._answers:
                 self._answers[row] = place_of(batch, index)
             elif row is None:
                 self._unasked[int(batch.connection[index])] = int(batch.time_ns[index])
                 key = int(batch.connection[index]), int(decoded.opaque[index])
                 is_known = (
-                    batch.vbucket.at(index) is not None
+                    batch.vbucket.value_at(index) is not None
                     and decoded.specific[index] == Status.SUCCESS
                 )
                 if is_known and (key in self._needless or len(self._needless) < MOST):
@@ -218,13 +218,17 @@ class Acknowledged(Watcher):
                         f"snapshot {start}–{end} needs an acknowledgement, and has had none "
                         f"for {waited / 1e9:.1f} s"
                     )
-                    yield _of("ack-missing", "warning", message, stream, (marker,), (start, end))
+                    yield _occurrence(
+                        "ack-missing", "warning", message, stream, (marker,), (start, end)
+                    )
             elif answer.time_ns + slowest < reached:
                 message = (
                     f"snapshot {start}–{end} acknowledged "
                     f"{(reached - answer.time_ns) / 1e6:.0f} ms before its last message"
                 )
-                yield _of("ack-early", "note", message, stream, (answer, marker), (start, end))
+                yield _occurrence(
+                    "ack-early", "note", message, stream, (answer, marker), (start, end)
+                )
 
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
         """Yields answers to markers without the ack flag, if all markers that they can be about
@@ -264,7 +268,7 @@ class Acknowledged(Watcher):
                 if streams.request.form[stream_numbers].all()
                 else 0
             )
-            for answer_place in few.told:
+            for answer_place in few.occurrences:
                 before = numbers[snapshots.place.row[numbers] < answer_place.row]
                 is_known = answer_place.direction == DIRECTIONS[
                     1 - producer
@@ -280,12 +284,18 @@ class Acknowledged(Watcher):
                     "dcp_snapshot_marker needs no answer, because its ack flag is not set",
                     (answer_place, context.marker(number)),
                 )
-                count = few.count - len(few.told) + 1 if answer_place is few.told[0] else 1
+                count = (
+                    few.count - len(few.occurrences) + 1
+                    if answer_place is few.occurrences[0]
+                    else 1
+                )
                 rows = few.rows[
                     (few.rows > snapshots.place.row[numbers].min())
                     & (few.times <= answer_place.time_ns)
                 ]
-                reply = _of("unexpected-reply", "warning", message, stream, evidence, seqnos)
+                reply = _occurrence(
+                    "unexpected-reply", "warning", message, stream, evidence, seqnos
+                )
                 yield replace(
                     reply,
                     cause="not-asked",
@@ -308,9 +318,11 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
         if context.may_lack(connection, context.producer(connection), int(stream.opened.time)):
             continue
         acknowledged, last = plain(stream.acknowledged), plain(most[number])
-        ack_place = context.said(connection, At.of(stream.acknowledged_at), of_consumer=True)
+        ack_place = context.report_place(
+            connection, At.from_record(stream.acknowledged_at), of_consumer=True
+        )
         message = f"acknowledged {acknowledged}, above all prepares, which end at {last}"
-        yield _of(
+        yield _occurrence(
             "seqno-ack-regress", "warning", message, stream, (ack_place,), (acknowledged, last)
         )
 
@@ -337,7 +349,7 @@ NOT_ASKED = (
 )
 
 
-def _of(
+def _occurrence(
     rule: str,
     severity: Severity,
     message: str,

@@ -158,7 +158,7 @@ class Stops(Watcher):
         self._last: PerConnection[int, StreamMessage] = PerConnection()
         self._stops: PerConnection[int, list[tuple[StreamMessage, StreamMessage]]] = PerConnection()
 
-    def take(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: Fed) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         rows = np.flatnonzero(_IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server)
@@ -247,7 +247,7 @@ def _host(address: str) -> str:
     return address.rpartition(":")[0]
 
 
-def _others(links: Sequence[Link], count: int) -> Iterator[tuple[Link, int]]:
+def _sampled_links(links: Sequence[Link], count: int) -> Iterator[tuple[Link, int]]:
     """Yields some of these connections, each with the number of connections for which it counts;
     ``count``: how many there are.
     """
@@ -268,7 +268,7 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
             key = _host(link.client), link.server
             latest[key] = max(latest.get(key, 0), link.first_ns)
     for reason, links in failed.items():
-        for link, count in _others(links, unopened.get(reason, 0)):
+        for link, count in _sampled_links(links, unopened.get(reason, 0)):
             is_over = latest.get((_host(link.client), link.server), 0) > link.first_ns
             tries = (
                 (
@@ -318,7 +318,7 @@ def _silent(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrenc
     links = [link for link in context.links if link.unopened == SILENT]
     if len(links) < 2:
         return
-    for link, count in _others(links, unopened.get(SILENT, 0)):
+    for link, count in _sampled_links(links, unopened.get(SILENT, 0)):
         yield _probe(link, SILENT, "opened and closed without a byte, as health probes do", count)
 
 
@@ -346,7 +346,7 @@ def _http(finished: Finished) -> Iterator[Occurrence]:
         )
     )
     links = [by_number[number] for number in numbers[: 2 * MOST] if number in by_number]
-    for link, count in _others(links, len(numbers)):
+    for link, count in _sampled_links(links, len(numbers)):
         yield _probe(link, HTTP, "speaks HTTP, as health checks of load balancers do", count)
 
 

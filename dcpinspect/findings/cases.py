@@ -32,7 +32,7 @@ _COUNTED = re.compile(r"\b(\d[\d,]*) (\w+?)s?\b")
 def case_of(heap: Heap, rule: Rule) -> Finding:
     """What one heap says."""
     first = heap.first
-    evidence = heap.places
+    evidence = heap.message_places
     latest = heap.last or heap.shown[-1].places
     return Finding(
         rule=first.rule,
@@ -85,7 +85,7 @@ def _advice(heaps: list[Heap]) -> str | None:
     texts = []
     for (advice_text, row), heaps_of_text in heaps_of_advice.items():
         where = (
-            _places(heaps_of_text, heaps_of_advice.values(), by_connection=not is_clear)
+            _where(heaps_of_text, heaps_of_advice.values(), by_connection=not is_clear)
             if len(heaps) > 1
             else ""
         )
@@ -96,7 +96,7 @@ def _advice(heaps: list[Heap]) -> str | None:
     return "; ".join(texts)
 
 
-def _places(
+def _where(
     heaps: Sequence[Heap], divisions: Collection[Sequence[Heap]], *, by_connection: bool
 ) -> str | None:
     """Where some heaps are, such as ``vb 7–8, connection 1 and vb 9, connection 2``; None if that
@@ -150,7 +150,11 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     """One finding of several cases."""
     members = sorted(
         members,
-        key=lambda member: (member[0].places[:1], member[1].connections, member[1].vbuckets),
+        key=lambda member: (
+            member[0].message_places[:1],
+            member[1].connections,
+            member[1].vbuckets,
+        ),
     )
     heaps, cases = [heap for heap, _ in members], tuple(case for _, case in members)
     first_case = cases[0]

@@ -149,8 +149,8 @@ class Checker(Portable):
         checker._places = self._places
         return checker
 
-    def look(self, batch: MessageBatch) -> list[Candidates]:
-        """Returns what is wrong with messages by themselves, for ``take``. It may run in any
+    def check_alone(self, batch: MessageBatch) -> list[Candidates]:
+        """Returns what is wrong with messages by themselves, for ``feed``. It may run in any
         thread, since nothing else is looked at.
         """
         return [
@@ -164,29 +164,29 @@ class Checker(Portable):
         """Adds what is wrong with messages by themselves; another checker follows their
         connections.
         """
-        self._collector.add_batch(batch, self.look(batch))
+        self._collector.add_batch(batch, self.check_alone(batch))
 
     @property
     def gathered(self) -> Collector:
         """What was found so far in messages by themselves, and by watchers."""
         return self._collector
 
-    def take(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
-        """Looks at messages that the tracker was just fed with. ``alone``: what ``look`` returned
-        for them, if it was asked.
+    def feed(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
+        """Looks at messages that the tracker was just fed with. ``alone``: what ``check_alone``
+        returned for them, if it was asked.
         """
-        self._facts.take(batch, self._tracker.conversation.news, self._tracker.state.producers)
-        candidates = list(self.look(batch) if alone is None else alone)
+        self._facts.feed(batch, self._tracker.conversation.news, self._tracker.state.producers)
+        candidates = list(self.check_alone(batch) if alone is None else alone)
         fed = Fed(batch, self._tracker, self._facts, self._with_rows)
         for watcher in self._watchers.values():
-            candidates += watcher.take(fed)
+            candidates += watcher.watch(fed)
         self._collector.add_batch(batch, candidates)
-        self._places.take(batch)
+        self._places.feed(batch)
 
     @property
     def wanting(self) -> BoolArray:
         """A mask of streams all of whose snapshots rules look at."""
-        streams = self._tracker.state.known.streams
+        streams = self._tracker.state.known_tables.streams
         mask = np.zeros(len(streams), dtype=np.bool_)
         for rule_set in self._sets:
             if rule_set.wants is not None:
@@ -200,7 +200,7 @@ class Checker(Portable):
         is_opened = any(session.open_row for session in sessions.values())
         return (
             is_opened
-            or len(state.known.streams) > 0
+            or len(state.known_tables.streams) > 0
             or bool((state.connections.producer[state.connections.is_met != 0] >= 0).any())
         )
 
@@ -250,7 +250,7 @@ class Checker(Portable):
         messages that were taken. ``apart``: each vbucket of each connection gets a finding of its
         own. ``is_wanted``: cases that are told.
         """
-        context, collector = self._found(links, coverage, is_whole=is_whole)
+        context, collector = self._context_and_occurrences(links, coverage, is_whole=is_whole)
         outcomes = Outcomes(context, self._past)
 
         unsure = () if is_whole else self._tracker.unsure(links)
@@ -269,7 +269,7 @@ class Checker(Portable):
 
         What was found on them is told as it is now. Call this between two batches.
         """
-        context, collector = self._found(links, coverage, is_whole=True)
+        context, collector = self._context_and_occurrences(links, coverage, is_whole=True)
         outcomes = Outcomes(context, self._past)
         cases = collector.cases(SILENCES, SILENCES_OF_CONNECTION, judged=outcomes.judged)
         links_and_sessions = (
@@ -297,12 +297,12 @@ class Checker(Portable):
         self._places.leave(connections)
         for watcher in self._watchers.values():
             watcher.leave(connections)
-        _, collector = self._found(
+        _, collector = self._context_and_occurrences(
             [link for link in links if link.number not in connections], coverage, is_whole=True
         )
         self._collector.found_again(collector, SILENCES, SILENCES_OF_CONNECTION)
 
-    def _found(
+    def _context_and_occurrences(
         self, links: list[Link], coverage: Coverage, *, is_whole: bool
     ) -> tuple[Context, Collector]:
         """Returns the context, and everything that was found so far on connections that are still

@@ -444,7 +444,7 @@ class Clients:
             [streams.connection[first].astype(np.int64), *map(by_connection.greatest, columns)],
         )
 
-    def _asked(self, stream: int) -> tuple[_VBucketRequest, _VBucketRequest]:
+    def _requests_beside(self, stream: int) -> tuple[_VBucketRequest, _VBucketRequest]:
         """Returns what the client of a stream, and who may be that client, asked of its vbucket: on
         all connections, and on all others.
         """
@@ -470,7 +470,7 @@ class Clients:
         if self._context.unread_requests.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
-        request, elsewhere = self._asked(turn.stream)
+        request, elsewhere = self._requests_beside(turn.stream)
         if request.row > turn.row or request.time_ns > turn.time_ns:
             return True
         # another node already streamed the vbucket to the client
@@ -482,7 +482,7 @@ class Clients:
         """Returns whether the client of a stream request, or who may be that client, has a stream
         of the vbucket later.
         """
-        return self._asked(stream)[0].granted_until_ns > int(
+        return self._requests_beside(stream)[0].granted_until_ns > int(
             self._context.streams.answered.time[stream]
         )
 

@@ -67,7 +67,7 @@ class Clocks(Watcher):
     def __init__(self) -> None:
         self._counts: PerConnection[int, tuple[int, int]] = PerConnection()
 
-    def take(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: Fed) -> Iterator[Candidates]:
         """Returns changes whose CAS is ahead."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_change = (

@@ -71,7 +71,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         return
     context, noops = finished.context, finished.context.tracker.noops
     faults: dict[int, list[_Fault]] = {}
-    for fault in finished.so_far.found(CLOSES):
+    for fault in finished.so_far.occurrences_of(CLOSES):
         faults.setdefault(fault[1].connections[0], []).append(fault)
     explained = finished.so_far.explained
     for link in context.links:
@@ -99,7 +99,7 @@ def _closed(
     if not len(runs):
         return
     last = streams[runs[np.argmax(streams.latest.row[runs])]]
-    latest = context.place(last, last.latest)
+    latest = context.stream_place(last, last.latest)
     side = SIDES[link.closed_by] if link.closed_by >= 0 else ""
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
@@ -109,7 +109,7 @@ def _closed(
     )
     evidence = [latest] if latest is not None else []
     explanation = (
-        _why(context, link, faults, noops)
+        _closing_fault(context, link, faults, noops)
         if link.closed_by in (SERVER, context.producer(link.number))
         else None
     )
@@ -136,7 +136,7 @@ def _closed(
     )
 
 
-def _why(
+def _closing_fault(
     context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None
 ) -> tuple[_Fault, MessagePlace | None] | None:
     """Returns the latest fault for which one side closed a connection, and the message that shows
@@ -196,7 +196,7 @@ def _is_why(
 
 def _time_ns(context: Context, message_place: MessagePlace) -> int:
     """Returns the time of a message; a place behind a loss does not keep it."""
-    losses = context.tracker.state.known.losses
+    losses = context.tracker.state.known_tables.losses
     return message_place.time_ns or int(
         losses.after_time[losses.after_row == message_place.row].max(initial=0)
     )

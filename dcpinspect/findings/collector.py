@@ -188,7 +188,7 @@ class Collector(Portable):
             _has_vbucket(batch, rows), batch.vbucket.values[rows].astype(np.int64), -1
         )
         sids = batch.decoded.sid.take(rows)
-        sid = np.where(sids.known, sids.values.astype(np.int64), -1)
+        sid = np.where(sids.is_known, sids.values.astype(np.int64), -1)
         connection = batch.connection[rows]
         groups = Groups([connection, vbucket, sid])
         first = groups.rows[groups.begins]
@@ -423,7 +423,7 @@ class Collector(Portable):
                 or (heap.first.connection, heap.first.vbucket) in vbuckets
             )
             if is_of or any(
-                message_place.connection in connections for message_place in heap.places
+                message_place.connection in connections for message_place in heap.message_places
             ):
                 key = (*heap.first.key, heap.cause)
                 self._past.pop(key, None)  # to be the latest
@@ -503,7 +503,7 @@ class Collector(Portable):
                     offender_keys[row] = heap.first.key
         return offender_keys
 
-    def found(self, rules: Collection[str]) -> list[tuple[FindingKey, Finding]]:
+    def occurrences_of(self, rules: Collection[str]) -> list[tuple[FindingKey, Finding]]:
         """Returns what these rules have found so far, vbucket by vbucket, whether another rule
         silences it or not.
         """

@@ -186,7 +186,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _undecoded(context, direction_coverage)
 
 
-def _of(
+def _occurrence(
     rule: str,
     connection: int,
     message: str,
@@ -215,8 +215,8 @@ def _session(
 ) -> Iterator[Occurrence]:
     session = context.session(link.number)
     if session.is_key_broken:
-        hello_places = _known(place_of_row, session.hello_asked_row)
-        yield _of(
+        hello_places = _known_place(place_of_row, session.hello_asked_row)
+        yield _occurrence(
             "hello-key-not-json",
             link.number,
             f"the key of HELLO is no JSON object; the agent is {session.agent}",
@@ -247,11 +247,11 @@ def _session(
                 else next_
             )
             whose: Whose = "normal" if session.is_replication else "unknown"
-            yield _of(
+            yield _occurrence(
                 "control-rejected",
                 link.number,
                 message,
-                *_known(place_of_row, control.row),
+                *_known_place(place_of_row, control.row),
                 cause=key,
                 next_=next_,
                 whose=whose,
@@ -261,11 +261,11 @@ def _session(
                 f"control {key} is not "
                 f"known{f', answered with {control.status}' if is_refused else ''}"
             )
-            yield _of(
+            yield _occurrence(
                 "control-unknown-key",
                 link.number,
                 message,
-                *_known(place_of_row, control.row),
+                *_known_place(place_of_row, control.row),
                 cause=key,
             )
 
@@ -279,7 +279,7 @@ def _unseen(link: Link) -> Occurrence:
         " only one"
     )
     message = f"nothing of the {('client', 'server')[link.unseen]} was captured{size}"
-    return _of("capture-hole", link.number, message, cause="one-direction", next_=next_)
+    return _occurrence("capture-hole", link.number, message, cause="one-direction", next_=next_)
 
 
 def _longer(link: Link) -> Iterator[Occurrence]:
@@ -289,7 +289,9 @@ def _longer(link: Link) -> Iterator[Occurrence]:
                 f"frames {_SENT[name]} have {counted(size, 'byte')} more than their IP "
                 "headers tell: no sequence number shows what they are"
             )
-            yield _of("capture-hole", link.number, message, cause="longer-frames", next_=_OFFLOAD)
+            yield _occurrence(
+                "capture-hole", link.number, message, cause="longer-frames", next_=_OFFLOAD
+            )
 
 
 _SENT = {"c2s": "sent by the client", "s2c": "sent by the server"}
@@ -325,7 +327,7 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
             context.first_losses(direction_coverage.connection, direction_coverage.direction),
             _SORT if direction_coverage.filled else None,
         )
-        yield _of(
+        yield _occurrence(
             "capture-hole",
             direction_coverage.connection,
             message,
@@ -334,7 +336,7 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
             next_=next_,
         )
     if direction_coverage.cut:
-        yield _of(
+        yield _occurrence(
             "capture-cut",
             direction_coverage.connection,
             (
@@ -359,7 +361,7 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
         direction_coverage.late - direction_coverage.filled,
     )
     if link is not None and unplaced:
-        yield _of(
+        yield _occurrence(
             "undecoded-bytes",
             link.number,
             f"{counted(unplaced, 'byte')} {UNPLACED}, {_SENT[name]}",
@@ -378,7 +380,7 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
             else _SKIPS.get(reason)
         )
         message = f"{counted(skipped, 'byte')} in no message, {_SENT[name]}"
-        yield _of(
+        yield _occurrence(
             "undecoded-bytes",
             link.number,
             message,
@@ -387,7 +389,7 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
         )
 
 
-def _known(place_of_row: Mapping[int, MessagePlace], row: int) -> list[MessagePlace]:
+def _known_place(place_of_row: Mapping[int, MessagePlace], row: int) -> list[MessagePlace]:
     return [place_of_row[row]] if row in place_of_row else []
 
 
@@ -425,7 +427,7 @@ def _without_syn(context: Context) -> Iterator[Occurrence]:
                 f"sequence numbers jump by {link.jump:,} bytes on the addresses of "
                 f"connection {before}: taken as a new connection"
             )
-            yield (cause := _of("connection-reuse-inferred", link.number, message))
+            yield (cause := _occurrence("connection-reuse-inferred", link.number, message))
             yield _mid_stream(link, cause.key)
         elif not link.has_handshake and not _is_without_dcp(context, link):
             yield _mid_stream(link)
@@ -445,7 +447,7 @@ def _is_without_dcp(context: Context, link: Link) -> bool:
 
 
 def _mid_stream(link: Link, cause: FindingKey | None = None) -> Occurrence:
-    return _of(
+    return _occurrence(
         "mid-stream-start",
         link.number,
         "capture begins inside the connection, so its settings are unknown",

@@ -67,12 +67,12 @@ class Context:
     @cached_property
     def streams(self) -> Streams:
         """Streams in order of their opening."""
-        return self.tracker.state.known.streams
+        return self.tracker.state.known_tables.streams
 
     @cached_property
     def snapshots(self) -> Snapshots:
         """Snapshots in order of their markers."""
-        return self.tracker.state.known.snapshots
+        return self.tracker.state.known_tables.snapshots
 
     def streams_of(self, connection: int) -> RowNumbers:
         """Returns the numbers of a connection's streams."""
@@ -214,7 +214,7 @@ class Context:
         direction = int(self.tracker.state.connections.producer[connection])
         return direction if direction >= 0 else 1
 
-    def place(
+    def stream_place(
         self, stream: Stream, message: r.MessageRow, *, of_consumer: bool = False
     ) -> MessagePlace | None:
         """Returns the place of a message that a stream's record keeps in ``message``; None if there
@@ -224,7 +224,7 @@ class Context:
             return None
         producer = self.producer(stream.connection)
         return place_at(
-            stream.connection, 1 - producer if of_consumer else producer, At.of(message)
+            stream.connection, 1 - producer if of_consumer else producer, At.from_record(message)
         )
 
     def in_order(self, is_chosen: BoolArray) -> list[int]:
@@ -238,22 +238,22 @@ class Context:
     def marker(self, snapshot: int) -> MessagePlace:
         """Returns the place of a snapshot's marker."""
         row = self.snapshots[snapshot]
-        return self.at(row.stream, At.of(row.place))
+        return self.producer_place(row.stream, At.from_record(row.place))
 
-    def at(self, stream: int, message: At) -> MessagePlace:
+    def producer_place(self, stream: int, message: At) -> MessagePlace:
         """Returns the place of a message of a stream's producer."""
-        return self.said(int(self.streams.connection[stream]), message)
+        return self.report_place(int(self.streams.connection[stream]), message)
 
     def request(self, stream: int) -> MessagePlace | None:
         """Returns the place of a stream's request; None if the capture does not have it."""
         row = self.streams[stream]
         is_there = row.request.form or row.request.filter == CUT_VALUE
-        return self.place(row, row.opened, of_consumer=True) if is_there else None
+        return self.stream_place(row, row.opened, of_consumer=True) if is_there else None
 
     def answer(self, stream: int) -> MessagePlace | None:
         """Returns the place of the answer to a stream's request."""
         row = self.streams[stream]
-        return self.place(row, row.answered)
+        return self.stream_place(row, row.answered)
 
     def behind(self, loss: SeqnoLoss) -> MessagePlace:
         """Returns the place of the first message behind a loss; its time is not kept."""
@@ -272,7 +272,7 @@ class Context:
     def first_losses(self, connection: int, direction: int) -> list[MessagePlace]:
         """Returns the places of the messages behind the first losses of a direction."""
         losses, numbers = (
-            self.tracker.state.known.losses,
+            self.tracker.state.known_tables.losses,
             self._losses.get((connection, direction), ()),
         )
         return [self.behind(losses[number]) for number in numbers]
@@ -280,7 +280,7 @@ class Context:
     @cached_property
     def _losses(self) -> Mapping[tuple[int, int], list[int]]:
         """The first three losses of each direction that has some."""
-        losses = self.tracker.state.known.losses
+        losses = self.tracker.state.known_tables.losses
         groups = Groups([losses.connection, losses.direction])
         return {
             (int(losses.connection[loss_rows[0]]), int(losses.direction[loss_rows[0]])): loss_rows[
@@ -354,9 +354,11 @@ class Context:
 
     def log_place(self, log: KnownLog) -> MessagePlace:
         """Returns the place where a failover log was told."""
-        return self.said(log.connection, log.at)
+        return self.report_place(log.connection, log.at)
 
-    def said(self, connection: int, message: At, *, of_consumer: bool = False) -> MessagePlace:
+    def report_place(
+        self, connection: int, message: At, *, of_consumer: bool = False
+    ) -> MessagePlace:
         """Returns the place of a message of the producer, or of the consumer if ``of_consumer``."""
         producer = self.producer(connection)
         return place_at(connection, 1 - producer if of_consumer else producer, message)
@@ -415,7 +417,7 @@ class Context:
         if link.lost_at_end != (None, None) or connection_row.closed_time >= row.opened.time:
             return False
         last = int(connection_row.last_loss[1 - producer])
-        return last < 0 or int(self.tracker.state.known.losses.after_row[last]) < int(
+        return last < 0 or int(self.tracker.state.known_tables.losses.after_row[last]) < int(
             row.opened.row
         )
 

@@ -58,7 +58,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for those between.
     """
     context = finished.context
-    for contradiction in context.tracker.contradictions().found():
+    for contradiction in context.tracker.contradictions().contradictions():
         if _are_in_two_networks(context, contradiction):
             continue
         for index, seqno in enumerate(contradiction.seqnos):
@@ -99,13 +99,13 @@ def _occurrence(
     beside = (
         "another value"
         if contradiction.cause == "value"
-        else _what(older_event, with_keys=with_keys)
+        else _event_text(older_event, with_keys=with_keys)
     )
     if contradiction.cause == "value":
         beside += _cas(older_event)
     other_node = elsewhere(context, newer_stream, older_stream)
     message = (
-        f"seqno {plain(newer_event.seqno)} is {_what(newer_event, with_keys=with_keys)} "
+        f"seqno {plain(newer_event.seqno)} is {_event_text(newer_event, with_keys=with_keys)} "
         f"here, {beside} on {other_node}"
     )
     return occurrence(
@@ -114,7 +114,7 @@ def _occurrence(
         "diverging-history",
         "error",
         message,
-        [context.at(stream, At.of(event.place)) for stream, event in both],
+        [context.producer_place(stream, At.from_record(event.place)) for stream, event in both],
         cause=contradiction.cause,
         seqnos=(plain(newer_event.seqno),),
         shared="not the change that another stream has for the same seqno and branch",
@@ -122,7 +122,7 @@ def _occurrence(
     )
 
 
-def _what(event: ChangeEvent, *, with_keys: bool) -> str:
+def _event_text(event: ChangeEvent, *, with_keys: bool) -> str:
     """Returns what an event is, such as "a mutation of k with CAS 0x0000000000000001"."""
     opcode = event.opcode
     key_part = f" of {key_text(event)}" if with_keys and opcode != Opcode.DCP_SYSTEM_EVENT else ""

@@ -85,7 +85,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         link = context.by_number.get(connection)
         if link is not None:
             yield from _missing(context, link, numbers)
-            yield from _left(context, link, numbers)
+            yield from _unended_streams(context, link, numbers)
 
 
 def _is_reached(context: Context, number: int) -> bool:
@@ -139,7 +139,7 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
             f"requested end {end} reached, no stream end for "
             f"{duration((until - since) / 1e9)}{closed}"
         )
-        evidence = (context.place(row, row.at), context.request(number))
+        evidence = (context.stream_place(row, row.at), context.request(number))
         cause = (
             CLOSED
             if by_producer and link.closed
@@ -161,7 +161,7 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
         )
 
 
-def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
+def _unended_streams(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
     consumer = 1 - context.producer(link.number)
     if link.closed != "fin" or link.closed_by != consumer:
         return
@@ -174,7 +174,9 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
         return
     streams = context.streams
     latest = sorted(left_streams, key=lambda number: -int(streams.latest.row[number]))
-    evidence = [context.place(streams[number], streams[number].latest) for number in latest[:SHOWN]]
+    evidence = [
+        context.stream_place(streams[number], streams[number].latest) for number in latest[:SHOWN]
+    ]
     evidence += [context.request(number) for number in latest[:SHOWN]]
     yield Occurrence(
         "closed-before-stream-end",

@@ -206,7 +206,7 @@ class Finding:
         return sha256(repr((*id_fields, *evidence)).encode()).hexdigest()[:12]
 
     @property
-    def each(self) -> tuple[Finding, ...]:
+    def case_of_each(self) -> tuple[Finding, ...]:
         """The case of each vbucket and connection."""
         return self.cases or (self,)
 

@@ -199,7 +199,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for number, examples in sorted(flow.unasked.items()):
         control = context.session(number).controls.get("connection_buffer_size")
         evidence = [
-            context.said(number, example_place, of_consumer=True) for example_place in examples.told
+            context.report_place(number, example_place, of_consumer=True)
+            for example_place in examples.occurrences
         ]
         asked_size = _asked_above(context, number)
         if number in context.by_number and (
@@ -214,7 +215,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
                 if asked_size is not None
                 else ""
             )
-            yield from _of(
+            yield from _occurrences(
                 "ack-without-window",
                 "note",
                 message,
@@ -224,7 +225,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             )
 
 
-def _of(
+def _occurrences(
     rule: str,
     severity: Severity,
     message: str,
@@ -301,7 +302,7 @@ def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
 def _stalls(
     context: Context, link: Link, watched: Watched, *, is_whole: bool
 ) -> Iterator[Occurrence]:
-    events, count = [*watched.stalls.told], watched.stalls.count
+    events, count = [*watched.stalls.occurrences], watched.stalls.count
     last = _last_stall(context, link, watched) if is_whole else None
     if last is not None:
         events.append(last)
@@ -333,14 +334,14 @@ def _stalls(
         )
     evidence = []
     for event in events:
-        full = context.said(link.number, event.at)
-        ack = context.said(link.number, event.ack, of_consumer=True)
+        full = context.report_place(link.number, event.at)
+        ack = context.report_place(link.number, event.ack, of_consumer=True)
         evidence.append([full, ack] if ack.row else [full])
     until = max(event.at.time_ns + event.time_ns for event in events)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_open and is_closed else None
-    yield from _of(
+    yield from _occurrences(
         "flow-control-stall",
         severity,
         message,
@@ -368,8 +369,8 @@ def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | No
         window.balance,
         window.size,
         since_ack,
-        At.of(window.latest),
-        At.of(window.latest_ack),
+        At.from_record(window.latest),
+        At.from_record(window.latest_ack),
     )
 
 
@@ -378,7 +379,7 @@ def _under(
 ) -> Iterator[Occurrence]:
     window, fit = watched.window, watched.fit
     evidence = [
-        context.said(link.number, At.of(message_place), of_consumer=True)
+        context.report_place(link.number, At.from_record(message_place), of_consumer=True)
         for message_place in (window.missed, window.latest_ack)
     ]
     if 0 < fit < w.OVER.start:
@@ -388,7 +389,7 @@ def _under(
             f"{_WHAT[cause]}"
         )
         next_ = _next(context, link, cause)
-        yield from _of(
+        yield from _occurrences(
             "under-acknowledged", "warning", message, [evidence], window.acks, cause, next_=next_
         )
         return
@@ -399,7 +400,7 @@ def _under(
             f"{window.after_ack:,}"
         )
         message = f"under-acknowledged: {grown} of {window.size:,}"
-        yield from _of(
+        yield from _occurrences(
             "under-acknowledged",
             "warning",
             message,
@@ -421,7 +422,7 @@ def _over(
         return
     cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
     evidence = [
-        context.said(link.number, At.of(message_place), of_consumer=True)
+        context.report_place(link.number, At.from_record(message_place), of_consumer=True)
         for message_place in (excess.first, excess.last)
     ]
     rows = np.append(
@@ -429,7 +430,7 @@ def _over(
     )  # the end may have shown that this acknowledgement is too much
     message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
     next_ = _next(context, link, cause)
-    yield from _of(
+    yield from _occurrences(
         "over-acknowledged",
         "warning",
         message,
@@ -447,19 +448,26 @@ def _overruns(
     window, overrun = watched.window, watched.window.overrun
     if _asked_above(context, link.number) is not None:
         return  # this server keeps more of the window than others
-    events, count = [*watched.overruns.told], watched.overruns.count
+    events, count = [*watched.overruns.occurrences], watched.overruns.count
     is_late = context.until_ns(link) > overrun.at.time + window.tolerance
     if is_whole and overrun.before and is_late and _is_known(context, link, watched):
         events.append(
-            Pressure(0, overrun.peak, window.size, 0, At.of(overrun.at), At.of(window.latest_ack))
+            Pressure(
+                0,
+                overrun.peak,
+                window.size,
+                0,
+                At.from_record(overrun.at),
+                At.from_record(window.latest_ack),
+            )
         )
         count += 1
     if not events:
         return
     events.sort(key=lambda event: event.window - event.used)
     message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
-    evidence = [[context.said(link.number, event.at)] for event in events]
-    yield from _of(
+    evidence = [[context.report_place(link.number, event.at)] for event in events]
+    yield from _occurrences(
         "flow-control-overrun",
         "warning",
         message,

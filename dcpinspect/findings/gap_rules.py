@@ -124,11 +124,12 @@ def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occur
     gap_places = [
         context.marker(missing_event.snapshot)
         if missing_event.gap is None
-        else context.at(missing_event.stream, At.of(missing_event.gap.ends))
+        else context.producer_place(missing_event.stream, At.from_record(missing_event.gap.ends))
         for missing_event in ones
     ]
     other_places = [
-        context.at(missing_event.other, At.of(missing_event.event.place)) for missing_event in ones
+        context.producer_place(missing_event.other, At.from_record(missing_event.event.place))
+        for missing_event in ones
     ]
     evidence = [
         message_place
@@ -167,7 +168,7 @@ def _bulk(
             gap = gaps[number]
             after, before = plain(gap.after), plain(gap.before)
             evidence = (
-                context.at(gap.stream, At.of(message_place))
+                context.producer_place(gap.stream, At.from_record(message_place))
                 for message_place in (gap.ends, gap.begins)
             )
             other_rows = gaps.ends.row[numbers[SHOWN:]] if index == SHOWN else ()

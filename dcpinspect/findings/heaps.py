@@ -156,7 +156,11 @@ class Heap:
     def span(self) -> tuple[int, int]:
         """Capture times of the first message and of the last, in nanoseconds."""
         return min(
-            (message_place.time_ns for message_place in self.places if message_place.time_ns),
+            (
+                message_place.time_ns
+                for message_place in self.message_places
+                if message_place.time_ns
+            ),
             default=0,
         ), self.last_time_ns
 
@@ -170,7 +174,7 @@ class Heap:
         ]
 
     @property
-    def places(self) -> tuple[MessagePlace, ...]:
+    def message_places(self) -> tuple[MessagePlace, ...]:
         """The messages that the finding names, each once."""
         return tuple(
             dict.fromkeys(message_place for evidence in self.named for message_place in evidence)

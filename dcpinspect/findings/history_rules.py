@@ -220,7 +220,7 @@ def _wrong_entry(
     bucket = context.logs.origins[int(row.connection)][1]
     request_place = int(row.opened.time), int(row.opened.row)
     sent = context.sent(number)
-    sent_before = sent.place(*request_place, side="left")
+    sent_before = sent.count_before(*request_place, side="left")
     log = next(
         (
             sent[log_index]
@@ -269,7 +269,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     uuid = int(row.request.uuid) & _MASK
     if plain(row.rollback) or not uuid or context.logs.names(int(row.vbucket), uuid):
         return
-    logs = context.logs.of(number)
+    logs = context.logs.stream_logs(number)
     if (
         not logs
         or not logs.are_whole
@@ -280,7 +280,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     log = context.logs.nearest(number) or logs[-1]
     # without a log that told the client better, the uuid may be right, and older than the capture:
     # a failover may have lost its branch
-    is_older = not context.sent(number).place(
+    is_older = not context.sent(number).count_before(
         int(row.opened.time), int(row.opened.row), side="left"
     )
     severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
@@ -504,7 +504,7 @@ def _is_other_history(context: Context, before: int, number: int) -> bool:
     return old is not None and new is not None and old.entries[:1] != new.entries[:1]
 
 
-def _asked(stream: Stream) -> tuple[int, ...]:
+def _request_key(stream: Stream) -> tuple[int, ...]:
     request = stream.request
     return request.start, request.uuid, request.snapshot_start, request.snapshot_end, request.flags
 
@@ -516,7 +516,7 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
         return False
     streams = context.streams
     first, second = (streams[number] for number in rounds)
-    is_same = _asked(first) == _asked(second)
+    is_same = _request_key(first) == _request_key(second)
     return bool(first.rollback == second.rollback) and (
         is_same or _was_accepted(context, in_order, rounds[0], rounds[1])
     )
@@ -529,7 +529,7 @@ def _of_loop(
     none.
     """
     last = rounds[-1]
-    rollback, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
+    rollback, to = context.rollbacks.stream_rollback(last), plain(context.streams.rollback[last])
     request = rollback.asked
     assert request is not None  # a loop is made of requests that were captured
     is_wrong = (
@@ -601,7 +601,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
             )
             evidence = [
-                context.place(streams[stream_number], streams[stream_number].finished)
+                context.stream_place(streams[stream_number], streams[stream_number].finished)
                 for stream_number in (rounds[-1], *rounds[:2])
             ]
             is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False

@@ -124,7 +124,7 @@ class Logins(Watcher):
         self._chosen: PerConnection[int, MessagePlace] = PerConnection()
         """By connection: the answer by which it got its bucket."""
 
-    def take(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: Fed) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         answers = (
@@ -172,7 +172,7 @@ class Logins(Watcher):
         alike_of = defaultdict[tuple[object, ...], list[Refused]](list)
         for connection, refused in with_session:
             alike_of[
-                _who(context, connection),
+                _client_text(context, connection),
                 context.session(connection).refused_bucket,
                 refused.status,
             ].append(refused)
@@ -185,12 +185,12 @@ class Logins(Watcher):
             )
             if refused.opcode == Opcode.SELECT_BUCKET:
                 is_over |= (
-                    chosen_buckets.latest_ns(_who(context, connection), bucket)
+                    chosen_buckets.latest_ns(_client_text(context, connection), bucket)
                     >= refused.place.time_ns
                 )
                 if refused.status == Status.KEY_ENOENT:
                     cause = chosen_buckets.why_missing(connection, bucket, refused) or cause
-            alike = alike_of[_who(context, connection), bucket, refused.status]
+            alike = alike_of[_client_text(context, connection), bucket, refused.status]
             yield _occurrence(
                 context, connection, refused, cause, () if is_over else alike, is_over=is_over
             )
@@ -207,7 +207,7 @@ class _Chosen:
         for connection, choice_place in place_of_connection.items():
             bucket = context.session(connection).bucket
             if connection in context.by_number and bucket is not None:
-                key = (*_who(context, connection), bucket)
+                key = (*_client_text(context, connection), bucket)
                 self._by_client[key] = max(self._by_client.get(key, 0), choice_place.time_ns)
                 self._of_bucket[bucket].append((connection, choice_place.time_ns))
 
@@ -233,7 +233,7 @@ class _Chosen:
         )
 
 
-def _who(context: Context, connection: int) -> tuple[str, ...]:
+def _client_text(context: Context, connection: int) -> tuple[str, ...]:
     """Returns host, agent and server of a connection: who is refused has no name of DCP yet."""
     link = context.by_number[connection]
     return link.client.rpartition(":")[0], context.session(connection).agent or "", link.server

@@ -122,7 +122,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     yield from _resumed(context, tables)
 
 
-def _of(
+def _occurrence(
     context: Context,
     stream: int,
     rule: str,
@@ -172,7 +172,7 @@ def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
         if message_place is not None
     ]
     message = f"first snapshot starts at {start}; {expected} expected"
-    yield _of(
+    yield _occurrence(
         context,
         stream,
         "first-marker-start",
@@ -284,7 +284,7 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
             message_place
             for message_place in (
                 context.request(number),
-                context.place(streams[old], streams[old].at),
+                context.stream_place(streams[old], streams[old].at),
             )
             if message_place is not None
         ]
@@ -438,7 +438,9 @@ def _changed_here(
                 for change in session.states.get(int(after.vbucket), ())
                 if before.at.time < change.at.time_ns < after.opened.time
             ]
-            sets += [(change, context.said(link.number, change.at)) for change in state_changes]
+            sets += [
+                (change, context.report_place(link.number, change.at)) for change in state_changes
+            ]
             is_sure &= not state_changes or context.logs.origins[link.number] == origin
     sets.sort(key=lambda change: change[0].at.time_ns)
     longest_ns = activations = 0

@@ -207,7 +207,7 @@ _MARKERS = {
 class Negotiation(Watcher):
     """Compares messages with what their connection has negotiated."""
 
-    def take(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: Fed) -> Iterator[Candidates]:
         """Returns messages that were not negotiated."""
         return _Against(fed.facts).candidates(fed.batch, fed.tracker)
 
@@ -268,7 +268,7 @@ class _Against:
         )
         sent = requests & (producers == batch.direction)
         code = decoded.opcode
-        has_sid = decoded.sid.known
+        has_sid = decoded.sid.is_known
         framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))
         name = batch.name_of
         missing = framed & ~has_sid & ~decoded.has_undeclared_sid
@@ -289,7 +289,7 @@ class _Against:
             "sid-unexpected",
             batch,
             framed & has_sid,
-            lambda row: f"{name(row)} carries sid {decoded.sid.at(row)}, never enabled",
+            lambda row: f"{name(row)} carries sid {decoded.sid.value_at(row)}, never enabled",
         )
         yield from self._markers(batch, sent & (code == Opcode.DCP_SNAPSHOT_MARKER))
         yield self._without(
@@ -325,8 +325,8 @@ class _Against:
         ):
             rows = np.flatnonzero(deletions & (decoded.extras_size == extras))
             rows = rows[
-                (self.facts.at(DELETE_TIMES, batch, rows) == requested)
-                & (self.facts.at(EXPIRIES, batch, rows) == OFF)
+                (self.facts.values_at(DELETE_TIMES, batch, rows) == requested)
+                & (self.facts.values_at(EXPIRIES, batch, rows) == OFF)
             ]
             yield Candidates("delete-times-mismatch", rows, words)
         yield from self._reserved(batch, sent & decoded.fits)
@@ -344,7 +344,7 @@ class _Against:
         """Fields that have a meaning only by settings of old servers."""
         decoded = batch.decoded
         size = batch.column("nmeta")
-        tail = mask & size.known & (size.values > 0)
+        tail = mask & size.is_known & (size.values > 0)
         yield self._without(
             METADATA,
             OFF,
@@ -381,7 +381,9 @@ class _Against:
         """Returns messages of a kind for which a fact has a value that it must not have."""
         rows = np.flatnonzero(mask)
         return Candidates(
-            rule, rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows, words
+            rule,
+            rows[self.facts.values_at(fact, batch, rows) == value] if len(rows) else rows,
+            words,
         )
 
     def _markers(self, batch: MessageBatch, mask: BoolArray) -> Iterator[Candidates]:
@@ -395,8 +397,8 @@ class _Against:
             batch.decoded.layout[rows],
             [number for number, name in _MARKERS.items() if name.startswith("v2.2")],
         )
-        is_off = self.facts.at(MARKER_2_2, batch, rows) == OFF
-        wrong = rows[is_off & (is_2_2 | (self.facts.at(SYNC_WRITES, batch, rows) == OFF))]
+        is_off = self.facts.values_at(MARKER_2_2, batch, rows) == OFF
+        wrong = rows[is_off & (is_2_2 | (self.facts.values_at(SYNC_WRITES, batch, rows) == OFF))]
         layout = batch.decoded.layout
         yield Candidates(
             "marker-version-not-negotiated",
@@ -411,7 +413,7 @@ def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[i
     """
     state = tracker.state
     doubtful_spans: dict[int, list[tuple[int, int]]] = {}
-    for loss in state.known.losses:
+    for loss in state.known_tables.losses:
         connection = loss.connection
         if loss.direction != state.connections.producer[connection]:
             doubtful_spans.setdefault(connection, []).append((loss.before_row, loss.after_row))

@@ -109,16 +109,19 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             continue
         yield from _unanswered(context, link, examples, peer, is_whole=is_whole)
         yield from _overlaps(context, link, examples, peer, is_whole=is_whole)
-        for event in examples.opaques.told:
+        for event in examples.opaques.occurrences:
             other_opaque = _other_opaque(
-                context, link, event, _times(event, examples.opaques.told, examples.opaques.count)
+                context,
+                link,
+                event,
+                _times(event, examples.opaques.occurrences, examples.opaques.count),
             )
             yield _with(other_opaque, examples.opaques.rows)
         cause_key = finished.so_far.explained.get(link.number)
         yield from _silences(context, link, examples, peer, cause_key, is_whole=is_whole)
 
 
-def _of(
+def _occurrences(
     rule: str,
     severity: Severity,
     message: str,
@@ -159,7 +162,7 @@ def _certain(
         link.number, direction, int(examples.times.min())
     ):
         return np.arange(len(examples.times))
-    times = zip(examples.times.tolist(), examples.shown.tolist(), strict=True)
+    times = zip(examples.times.tolist(), examples.shown_ns.tolist(), strict=True)
     return np.flatnonzero(
         [
             not context.may_lack(link.number, direction, since, until or None)
@@ -178,19 +181,19 @@ def _noticed(message: Heard, other_heard: Heard) -> Noticed:
         other_heard.place.time - message.place.time,
         message.opaque,
         other_heard.opaque,
-        At.of(message.place),
-        At.of(other_heard.place),
+        At.from_record(message.place),
+        At.from_record(other_heard.place),
     )
 
 
 def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> Occurrence:
     evidence = (
-        context.said(link.number, event.other, of_consumer=True),
-        context.said(link.number, event.at),
+        context.report_place(link.number, event.other, of_consumer=True),
+        context.report_place(link.number, event.at),
     )
     message = f"noop {_hex(event.opaque)} answered with opaque {_hex(event.other_opaque)}"
     return replace(
-        _of("noop-opaque", "warning", message, evidence, times),
+        _occurrences("noop-opaque", "warning", message, evidence, times),
         shared="noops are answered with other opaques",
     )
 
@@ -211,8 +214,8 @@ def _unanswered(
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
-            noop_place = context.said(link.number, At.of(noop.place))
-            yield _of(
+            noop_place = context.report_place(link.number, At.from_record(noop.place))
+            yield _occurrences(
                 "noop-unanswered",
                 severity,
                 message,
@@ -222,7 +225,7 @@ def _unanswered(
                 _since(link, peer, noop_place),
             )
     events, certain = (
-        examples.unanswered.told,
+        examples.unanswered.occurrences,
         _certain(context, link, examples.unanswered, 1 - peer.producer),
     )
     for event in events:
@@ -233,13 +236,15 @@ def _unanswered(
             event.other.time_ns if event.other.row else None,
         ):
             continue  # perhaps the answer is only read later
-        evidence = [context.said(link.number, event.at)]
+        evidence = [context.report_place(link.number, event.at)]
         if event.other.row:
-            evidence.append(context.said(link.number, event.other, of_consumer=True))
+            evidence.append(context.report_place(link.number, event.other, of_consumer=True))
         message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
         times = _times(event, events, examples.unanswered.count)
         cause = _since(link, peer, event.at)
-        unanswered = _of("noop-unanswered", "warning", message, evidence, times, cause=cause)
+        unanswered = _occurrences(
+            "noop-unanswered", "warning", message, evidence, times, cause=cause
+        )
         goes_on = examples.unanswered.times[certain] + patience(peer) < peer.consumer_time
         yield _with(unanswered, examples.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
 
@@ -265,7 +270,7 @@ def _since(link: Link, peer: Peer, noop: MessagePlace | At) -> str:
 def _overlaps(
     context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool
 ) -> Iterator[Occurrence]:
-    events, count = [*examples.overlaps.told], examples.overlaps.count
+    events, count = [*examples.overlaps.occurrences], examples.overlaps.count
     is_read = is_whole and _hears_consumer(context, link, peer)
     if is_read and peer.is_double and context.until_ns(link) > peer.excused_until:
         events.append(_noticed(peer.open, peer.older))
@@ -273,9 +278,10 @@ def _overlaps(
     for number, event in enumerate(events):
         message = f"noop {_hex(event.opaque)} sent while {_hex(event.other_opaque)} had no answer"
         evidence = [
-            context.said(link.number, event_place) for event_place in (event.at, event.other)
+            context.report_place(link.number, event_place)
+            for event_place in (event.at, event.other)
         ]
-        overlap = _of(
+        overlap = _occurrences(
             "noop-overlap",
             "warning",
             message,
@@ -311,28 +317,29 @@ def _silences(
         and silence > peer.silence
     ):
         message = f"nothing came for {duration(silence / 1e9)}{every}"
-        silent = _of(
+        silent = _occurrences(
             "silent-connection",
             "warning",
             message,
-            [context.said(link.number, At.of(latest))],
+            [context.report_place(link.number, At.from_record(latest))],
             1,
             until,
         )
         yield replace(silent, effect_of=cause_key)
     events, certain = (
-        examples.silences.told,
+        examples.silences.occurrences,
         _certain(context, link, examples.silences, peer.producer),
     )
     for event in events:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps the silence is only explained later
         evidence = [
-            context.said(link.number, event_place) for event_place in (event.at, event.other)
+            context.report_place(link.number, event_place)
+            for event_place in (event.at, event.other)
         ]
         message = f"nothing came for {duration(event.time_ns / 1e9)}{every}"
         yield _with(
-            _of(
+            _occurrences(
                 "silent-connection",
                 "warning",
                 message,

@@ -152,7 +152,7 @@ class Opens(Watcher):
         enough.
         """
 
-    def take(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded, news = fed.batch, fed.batch.decoded, fed.tracker.conversation.news
         opens = {
@@ -189,7 +189,7 @@ class Opens(Watcher):
                     dcp_open = DcpOpen(place_of(batch, index), text(batch.key_of(index) or b""))
                     self._of.setdefault(connection, []).append(dcp_open)
                     self._by_row[connection, dcp_open.place.row] = dcp_open
-            elif batch.request_row.at(index) is not None:
+            elif batch.request_row.value_at(index) is not None:
                 open_request = self._by_row.get((connection, int(batch.request_row.values[index])))
                 if open_request is not None:
                     open_request.status, open_request.answered = (
@@ -222,7 +222,7 @@ class Opens(Watcher):
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""
-        unbound = {key[3]: key for key, _ in finished.so_far.found(["login-refused"])}
+        unbound = {key[3]: key for key, _ in finished.so_far.occurrences_of(["login-refused"])}
         yield from self._misplaced(finished.context, unbound)
         yield from self._clashes(finished.context)
 
@@ -337,7 +337,7 @@ def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
 
 def _is_lost_between(context: Context, first: MessagePlace, again: MessagePlace) -> bool:
     """Returns whether something of the opening side was lost between two of its messages."""
-    losses = context.tracker.state.known.losses
+    losses = context.tracker.state.known_tables.losses
     client_losses = losses[(losses.connection == first.connection) & (losses.direction == CLIENT)]
     return bool(
         ((client_losses.after_row > first.row) & (client_losses.before_row < again.row)).any()

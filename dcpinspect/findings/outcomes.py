@@ -205,10 +205,12 @@ class Outcomes:
             else ""
         )
         return replace(
-            finding, who=self._who(finding, links) if links else who_alone(finding), server=server
+            finding,
+            who=self._client_names(finding, links) if links else who_alone(finding),
+            server=server,
         )
 
-    def _who(self, finding: Finding, links: Sequence[Link]) -> str:
+    def _client_names(self, finding: Finding, links: Sequence[Link]) -> str:
         past = self._past
         sessions = [
             past[link.number][1] if link.number in past else self._context.session(link.number)
@@ -220,7 +222,7 @@ class Outcomes:
         if len(finding.clients) > 1:
             return (
                 f"{len(finding.clients)} clients "
-                f"({', '.join([hosts, *short]) if len(short) < 2 else _some(finding.clients)})"
+                f"({', '.join([hosts, *short]) if len(short) < 2 else _first_clients(finding.clients)})"
             )
         agents = {session.agent for session in sessions} - {None, *names}
         inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
@@ -278,7 +280,7 @@ def _when(case: Finding) -> _When | None:
     ), case.latest.row
 
 
-def _some(clients: Sequence[str]) -> str:
+def _first_clients(clients: Sequence[str]) -> str:
     """Returns the first two clients, each by its address and name, and how many more there are."""
     return ", ".join(clients[:2]) + (f" and {len(clients) - 2} more" if len(clients) > 2 else "")
 
@@ -296,4 +298,4 @@ def _addresses(clients: Sequence[str]) -> str:
         numbers = sorted(map(int, lasts))
         if numbers[-1] - numbers[0] == len(numbers) - 1:
             return f"{heads.pop()}.{numbers[0]}–{numbers[-1]}"
-    return _some(hosts)
+    return _first_clients(hosts)

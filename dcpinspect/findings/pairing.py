@@ -246,7 +246,7 @@ class Pairing(Watcher):
         """By connection and row: the first answers by which a close was refused, with their status.
         """
 
-    def take(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: Fed) -> Iterator[Candidates]:
         """Returns what the batch shows alone; ``findings`` returns the rest."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_readable = decoded.has_magic & ~decoded.is_server
@@ -286,7 +286,7 @@ class Pairing(Watcher):
 
     def _follow(self, batch: MessageBatch, asks: BoolArray, answers: BoolArray) -> None:
         request = batch.request_row
-        has_request = request.known
+        has_request = request.is_known
         answered = request.values[answers & has_request]
         first = int(batch.row[0]) if len(batch) else 0
         for row in answered[answered < first].tolist():
@@ -299,8 +299,8 @@ class Pairing(Watcher):
         for index in np.flatnonzero(
             asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)
         ).tolist()[: MOST - len(self._takeover)]:
-            self._takeover[int(batch.connection[index]), int(batch.row[index])] = self._asked(
-                batch, index
+            self._takeover[int(batch.connection[index]), int(batch.row[index])] = (
+                self._pending_request(batch, index)
             )
         closes = (
             answers
@@ -308,7 +308,9 @@ class Pairing(Watcher):
             & (batch.decoded.specific != Status.SUCCESS)
         )
         for index in np.flatnonzero(closes & has_request).tolist()[: MOST - len(self._unclosed)]:
-            refused = replace(self._asked(batch, index), vbucket=batch.vbucket.at(index))
+            refused = replace(
+                self._pending_request(batch, index), vbucket=batch.vbucket.value_at(index)
+            )
             self._unclosed[refused.place.connection, refused.place.row] = (
                 refused,
                 int(batch.decoded.specific[index]),
@@ -335,7 +337,7 @@ class Pairing(Watcher):
                 batch.time_ns[rows[key_slice][rises]].tolist(), slowest[rises].tolist(), strict=True
             )
 
-    def _asked(self, batch: MessageBatch, index: int) -> PendingRequest:
+    def _pending_request(self, batch: MessageBatch, index: int) -> PendingRequest:
         opcode = int(batch.decoded.opcode[index])
         vbucket = int(batch.decoded.specific[index]) if opcode in _OF_VBUCKET else None
         return PendingRequest(
@@ -347,7 +349,7 @@ class Pairing(Watcher):
         )
 
     def _ask(self, batch: MessageBatch, index: int) -> None:
-        request = self._asked(batch, index)
+        request = self._pending_request(batch, index)
         orphans = self._unmatched.get(request.key, [])
         for orphan_place in orphans:
             if (
@@ -423,10 +425,10 @@ class Pairing(Watcher):
             name = opcode_name(opcode)
             if opcode == Opcode.DCP_SET_VBUCKET_STATE:
                 message = f"the state of the vbucket was set, but not answered {waited}"
-                yield _of("takeover-sequence", request, message, cause="unanswered")
+                yield _occurrence("takeover-sequence", request, message, cause="unanswered")
             else:
                 message = f"{name} unanswered {waited}"
-                yield _of(
+                yield _occurrence(
                     "missing-response",
                     request,
                     message,
@@ -456,7 +458,7 @@ class Pairing(Watcher):
                 connection, context.producer(connection), answer.place.time_ns - took_ns
             ):
                 message = f"close of the vbucket's stream refused: {status_name(status)}"
-                yield replace(_of("close-refused", answer, message), severity="note")
+                yield replace(_occurrence("close-refused", answer, message), severity="note")
 
     def _nobody_asked(self, context: Context) -> Iterator[Occurrence]:
         for (connection, direction, opcode, opaque), evidence in self._unmatched.items():
@@ -557,7 +559,7 @@ class Pairing(Watcher):
             message = (
                 "the state of the vbucket is set on a stream that was not requested with takeover"
             )
-            yield _of(
+            yield _occurrence(
                 "takeover-sequence",
                 takeover,
                 message,
@@ -570,7 +572,7 @@ def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:
     return f"{batch.name_of(row)} needs no answer{effect}"
 
 
-def _of(
+def _occurrence(
     rule: str,
     request: PendingRequest,
     message: str,

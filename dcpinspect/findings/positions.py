@@ -78,7 +78,7 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
             OTHER_VBUCKET, f"it is the uuid of {owners}", "they are uuids of other vbuckets"
         )
     sent, request_place = context.sent(number), (int(row.opened.time), int(row.opened.row))
-    before = sent.place(*request_place, side="left")
+    before = sent.count_before(*request_place, side="left")
     received, streams = clients.received_before(number), context.streams
     earlier = context.of_client.before(number, MOST_EARLIER)
     began_anew = bool(

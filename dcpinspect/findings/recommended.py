@@ -83,7 +83,7 @@ class Facts:
     def losses(self) -> Mapping[int, list[tuple[int, int]]]:
         """By connection, the rows before and after each loss of the client's messages."""
         losses_of: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for loss in self.context.tracker.state.known.losses:
+        for loss in self.context.tracker.state.known_tables.losses:
             if loss.direction == _CLIENT:
                 losses_of[loss.connection].append((loss.before_row, loss.after_row))
         for link in self.context.links:
@@ -195,16 +195,16 @@ class ClientConnection:
             else CheckAnswer("NA", "the client does not receive documents on this connection")
         )
 
-    def at(self, row: int) -> MessagePlace | None:
+    def session_place(self, row: int) -> MessagePlace | None:
         """Returns the place of a message of the session, by its row."""
         return self.facts.places.get(row)
 
     @property
     def open_place(self) -> MessagePlace | None:
         """The place of the open."""
-        return self.at(self.session.open_row)
+        return self.session_place(self.session.open_row)
 
-    def asked(self, streams: Sequence[int]) -> list[MessagePlace | None]:
+    def request_places(self, streams: Sequence[int]) -> list[MessagePlace | None]:
         """Returns the places of the requests of the first of these streams."""
         return [self.context.request(number) for number in streams[:3]]
 
@@ -234,12 +234,12 @@ class ClientConnection:
             if name == key and fits(value) and row < until
         ]
         if control is not None and made and (until < ALL or fits(control.value)):
-            return CheckAnswer("PASS", f"{key} is {control.value}", [self.at(min(made))])
+            return CheckAnswer("PASS", f"{key} is {control.value}", [self.session_place(min(made))])
         if session.waits_for(key) or (control is not None and control.status is None):
             return CheckAnswer(
                 "NA",
                 f"unknown, the answer to {key} was not captured",
-                [self.at(control.row)] if control else (),
+                [self.session_place(control.row)] if control else (),
             )
         if not self.is_told(session.open_row, until):
             return HIDDEN
@@ -247,7 +247,7 @@ class ClientConnection:
             return CheckAnswer("NA", f"the server is too old for {key}")
         if control is None:
             return CheckAnswer("FAIL", f"{key} is not set{should}", [self.open_place])
-        evidence = [self.at(control.row)]
+        evidence = [self.session_place(control.row)]
         if control.status != "success":
             return CheckAnswer(
                 "FAIL",
@@ -258,7 +258,7 @@ class ClientConnection:
             return CheckAnswer(
                 "FAIL",
                 f"{key} is {control.value} only after the first stream request",
-                [*evidence, *self.asked(self.streams)[:1]],
+                [*evidence, *self.request_places(self.streams)[:1]],
             )
         return CheckAnswer("FAIL", f"{key} is {control.value}{should}", evidence)
 
@@ -288,7 +288,7 @@ def _name(talk: ClientConnection) -> CheckAnswer:
         same_name[: same_name.index(talk.link.number)] if talk.link.number in same_name else []
     )
     if earlier:
-        first = talk.at(talk.context.session(earlier[-1]).open_row)
+        first = talk.session_place(talk.context.session(earlier[-1]).open_row)
         return CheckAnswer(
             "FAIL",
             f"name {name} was used by connection {earlier[-1]} before",
@@ -303,7 +303,7 @@ def _hello(talk: ClientConnection) -> CheckAnswer:
         return CheckAnswer(
             "PASS",
             f"HELLO of {session.agent}" if session.agent else "HELLO",
-            [talk.at(session.hello_asked_row)],
+            [talk.session_place(session.hello_asked_row)],
         )
     if not talk.is_told(0, session.open_row):
         return HIDDEN
@@ -335,7 +335,10 @@ def _connections(talk: ClientConnection) -> CheckAnswer:
             message,
             [
                 talk.open_place,
-                *(talk.at(context.session(older_number).open_row) for older_number in held[:3]),
+                *(
+                    talk.session_place(context.session(older_number).open_row)
+                    for older_number in held[:3]
+                ),
             ],
         )
     return CheckAnswer(
@@ -377,7 +380,9 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
         watched.window.size,
         watched.window.past_half,
     )
-    last = talk.context.said(talk.link.number, At.of(watched.window.latest_ack), of_consumer=True)
+    last = talk.context.report_place(
+        talk.link.number, At.from_record(watched.window.latest_ack), of_consumer=True
+    )
     if acks < ENOUGH_ACKS:
         return CheckAnswer(
             "NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ()
@@ -389,8 +394,8 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
         )
         return CheckAnswer("FAIL", message, [last], "warning", "too-often")
     if late:
-        first = talk.context.said(
-            talk.link.number, At.of(watched.window.past_half_at), of_consumer=True
+        first = talk.context.report_place(
+            talk.link.number, At.from_record(watched.window.past_half_at), of_consumer=True
         )
         message = (
             f"{late:,} of {acks:,} acknowledgements come when more than half of the window "
@@ -424,7 +429,7 @@ def _oso_mode(talk: ClientConnection) -> CheckAnswer:
     return CheckAnswer(
         "FAIL" if control.value == "true" else "PASS",
         f"{key} is {control.value}",
-        [talk.at(control.row)],
+        [talk.session_place(control.row)],
     )
 
 
@@ -440,7 +445,7 @@ def _compression(talk: ClientConnection) -> CheckAnswer:
         return NOTHING
     if (session.open_flags or 0) & NO_VALUE:
         return CheckAnswer("NA", "values are left out by the open")
-    hello = [talk.at(session.hello_asked_row)]
+    hello = [talk.session_place(session.hello_asked_row)]
     if session.features is None:
         if session.hello_asked_row or not talk.is_told(0, session.open_row):
             return CheckAnswer("NA", "unknown, the answer to HELLO was not captured", hello)
@@ -481,7 +486,7 @@ def _high_seqnos(talk: ClientConnection) -> CheckAnswer:
         return CheckAnswer(
             "PASS",
             "the high seqnos were requested first",
-            [talk.context.said(talk.link.number, asked_place, of_consumer=True)],
+            [talk.context.report_place(talk.link.number, asked_place, of_consumer=True)],
         )
     (elsewhere, connection), hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
     if elsewhere < row:
@@ -491,7 +496,7 @@ def _high_seqnos(talk: ClientConnection) -> CheckAnswer:
     return CheckAnswer(
         "FAIL",
         "a stream from 0 is requested before the high seqnos",
-        talk.asked([talk.streams[first]]),
+        talk.request_places([talk.streams[first]]),
     )
 
 
@@ -601,15 +606,15 @@ def _active_only(talk: ClientConnection) -> CheckAnswer:
             f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag "
             "0x04 (to latest) nor 0x10 (active only)"
         )
-        return CheckAnswer("FAIL", message, talk.asked(without))
+        return CheckAnswer("FAIL", message, talk.request_places(without))
     return CheckAnswer(
         "PASS",
         "stream requests have flag 0x04 (to latest) or 0x10 (active only)",
-        talk.asked(talk.streams),
+        talk.request_places(talk.streams),
     )
 
 
-def _given(talk: ClientConnection, key: str) -> tuple[list[int], list[int]]:
+def _resumed_streams(talk: ClientConnection, key: str) -> tuple[list[int], list[int]]:
     """Returns resumed streams (with, without) a member in the value of their request; requests
     without a readable value are left out.
     """
@@ -632,16 +637,16 @@ def _manifest_uid(talk: ClientConnection) -> CheckAnswer:
     unused = _without_collections(talk)
     if unused is not None:
         return unused
-    with_uid, left_out = _given(talk, "uid")
+    with_uid, left_out = _resumed_streams(talk, "uid")
     if left_out:
         message = (
             f"{len(left_out):,} of {len(with_uid) + len(left_out):,} resumed streams are "
             "requested without the manifest's uid"
         )
-        return CheckAnswer("FAIL", message, talk.asked(left_out))
+        return CheckAnswer("FAIL", message, talk.request_places(left_out))
     if with_uid:
         return CheckAnswer(
-            "PASS", "streams are resumed with the manifest's uid", talk.asked(with_uid)
+            "PASS", "streams are resumed with the manifest's uid", talk.request_places(with_uid)
         )
     return CheckAnswer("NA", "no stream is resumed")
 
@@ -653,7 +658,7 @@ def _purge_seqno(talk: ClientConnection) -> CheckAnswer:
     answer = talk.setting("max_marker_version", lambda value: value == "2.2", "")
     if answer.says != "PASS":
         return answer
-    with_purge, left_out = _given(talk, "purge_seqno")
+    with_purge, left_out = _resumed_streams(talk, "purge_seqno")
     before = talk.facts.before
     purge_told = [number for number in left_out if before.get(number) in talk.facts.purges_told]
     if any(_may_have_asked_between(talk, before[number]) for number in purge_told):
@@ -665,10 +670,12 @@ def _purge_seqno(talk: ClientConnection) -> CheckAnswer:
                 f"{len(purge_told):,} resumed streams are requested without the purge_seqno of an "
                 "earlier marker"
             ),
-            talk.asked(purge_told),
+            talk.request_places(purge_told),
         )
     return (
-        CheckAnswer("PASS", "streams are resumed with the purge_seqno", talk.asked(with_purge))
+        CheckAnswer(
+            "PASS", "streams are resumed with the purge_seqno", talk.request_places(with_purge)
+        )
         if with_purge
         else answer
     )

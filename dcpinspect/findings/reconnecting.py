@@ -140,7 +140,7 @@ class _Ends:
         ended_ns = np.where(streams.finished.row > 0, streams.finished.time, streams.closed_time)
         self.time_ns = np.where(self.with_connection, closed_ns, ended_ns)
 
-    def way(self, stream: int) -> str:
+    def end_cause(self, stream: int) -> str:
         """Returns how a stream ended, as a cause."""
         if self.by_client[stream]:
             return CLOSED
@@ -190,7 +190,7 @@ def _loop(
     times = streams.opened.time[rounds]
     items = in_order.repeated_since(rounds[0])
     since = "the same seqno" if len(set(starts)) == 1 else "no higher seqno"
-    ways = Counter(ends.way(number) for number in rounds[:-1])
+    ways = Counter(ends.end_cause(number) for number in rounds[:-1])
     cause = ways.most_common(1)[0][0]
     is_over = in_order.goes_on_after(last, int(streams.request.start[rounds].max()))
     is_closed = bool(context.by_number[int(streams.connection[last])].closed)

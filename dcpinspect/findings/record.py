@@ -118,7 +118,7 @@ def finding_records(
         "whose": [finding.whose for finding in findings],
         "over": [finding.over for finding in findings],
         "over_row": [finding.over_row for finding in findings],
-        "cases": [[_case(case) for case in finding.each] for finding in findings],
+        "cases": [[_case(case) for case in finding.case_of_each] for finding in findings],
     }
     table = FINDINGS_WITH_FILES if len(files) > 1 else FINDINGS
     return Records(
@@ -146,7 +146,7 @@ def with_counts(
     for finding in findings:
         pairs = {
             codes[clients[number]] << VBUCKET_BITS | vbucket
-            for case in finding.each
+            for case in finding.case_of_each
             for number in case.connections
             if clients.get(number) in codes
             for vbucket in case.vbuckets

@@ -137,13 +137,13 @@ class Refusals(Watcher):
         self._recent = Latest(SentMessages)
         """Messages of streams in the latest rows."""
 
-    def take(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         producers = fed.tracker.state.producers(batch.connection, batch.row)
         of_stream = _REFUSABLE[decoded.opcode] & ~decoded.is_server & decoded.has_magic
         sent = np.flatnonzero(of_stream & ~decoded.is_response)
-        is_known = batch.vbucket.known
+        is_known = batch.vbucket.is_known
         by_consumer = producers == 1 - batch.direction
         rows = np.flatnonzero(
             of_stream
@@ -160,7 +160,9 @@ class Refusals(Watcher):
                 opcode, (Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
             )
             needs_v7 = np.isin(status, _NO_STREAM_BEFORE_V7) & ~is_no_key
-            is_refused = ~is_expected & ((fed.facts.at(V7_STATUSES, batch, rows) == ON) | ~needs_v7)
+            is_refused = ~is_expected & (
+                (fed.facts.values_at(V7_STATUSES, batch, rows) == ON) | ~needs_v7
+            )
             before = [self._recent.rows, _sent(batch, sent)]
             rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
             key_columns = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
@@ -214,12 +216,12 @@ class Refusals(Watcher):
             refused = self._of[key] = _Refused(int(batch.vbucket.values[first]), needs_v7)
         for index in rows[: FIRST - len(refused.told)].tolist():
             answer = place_of(batch, index)
-            about, seqno, is_shared = _found(
+            about, seqno, is_shared = _latest_message(
                 before,
                 key,
                 answer.row,
                 1 - int(batch.direction[index]),
-                batch.request_row.at(index),
+                batch.request_row.value_at(index),
             )
             refused.told.append((answer, about, seqno))
             refused.vbucket = None if is_shared else refused.vbucket
@@ -335,13 +337,13 @@ def _sent(batch: MessageBatch, rows: column_types.RowNumbers) -> SentMessages:
     for name in _SEQNOS:
         column = batch.column(name).take(rows)
         seqnos = np.where(
-            (seqnos == _NO_SEQNO) & column.known, column.values.astype(np.uint64), seqnos
+            (seqnos == _NO_SEQNO) & column.is_known, column.values.astype(np.uint64), seqnos
         )
     table.seqno = biased(seqnos)
     return table
 
 
-def _found(
+def _latest_message(
     before: Sequence[SentMessages], key: _Key, row: int, direction: int, request: int | None
 ) -> tuple[MessagePlace | None, int, bool]:
     """Returns the latest message before a row that an answer can be about, its seqno, and whether
@@ -362,7 +364,7 @@ def _found(
         if len(sent_indices):
             last = sent[sent_indices[-1]]
             last_place, seqno = (
-                place_at(connection, direction, At.of(last.place)),
+                place_at(connection, direction, At.from_record(last.place)),
                 plain(last.seqno),
             )
             vbuckets.update(unique(sent.vbucket[sent_indices]).tolist())

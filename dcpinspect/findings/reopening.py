@@ -197,7 +197,7 @@ def _not_taken_up(
         )
         return
     name, last = w.END_REASONS[int(row.reason)], reached(row)
-    evidence = (context.place(row, row.finished), context.request(turn.stream), *first)
+    evidence = (context.stream_place(row, row.finished), context.request(turn.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
     stream_numbers, message = [turn.stream], f'ended "{name}", never reopened ({comparison})'
     yield occurrence(
@@ -311,7 +311,7 @@ def _out_of_order(
     if start <= safe:
         return
     begun = context.marker(int(old.in_oso))
-    evidence = (context.request(number), begun, context.place(old, old.latest))
+    evidence = (context.request(number), begun, context.stream_place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
     advice = (
         "let the client read the vbucket again, because items may be missing; it has to resume at "
@@ -370,7 +370,11 @@ def _without_end(
         else ""
     )
     message = f"asked up to {end}, then again from {start} without an end{beyond}"
-    evidence = (context.request(number), context.request(before), context.place(old, old.finished))
+    evidence = (
+        context.request(number),
+        context.request(before),
+        context.stream_place(old, old.finished),
+    )
     shared, facts = (
         "asked again without the end that was asked for before",
         {"end": end, "asked": start},

@@ -112,8 +112,8 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             "window open"
         )
         evidence = (
-            context.said(wait.connection, wait.at),
-            context.place(row, row.latest),
+            context.report_place(wait.connection, wait.at),
+            context.stream_place(row, row.latest),
             context.request(number),
         )
         yield occurrence(
@@ -193,7 +193,8 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
             )
             message = f"persisted seqno stays 0, {received:,} items received"
             evidence = tuple(
-                context.said(connection, report_place) for report_place in not_persisted.places
+                context.report_place(connection, report_place)
+                for report_place in not_persisted.places
             )
             shared = "persisted seqnos stay 0"
             yield Occurrence(
@@ -238,7 +239,7 @@ def _slow(context: Context) -> Iterator[Occurrence]:
     for number in np.flatnonzero((streams.state == ENDED) & (streams.reason == _TOO_SLOW)).tolist():
         slow = streams[number]
         last = plain(slow.last) if slow.seen else plain(slow.request.start)
-        ended = context.place(slow, slow.finished)
+        ended = context.stream_place(slow, slow.finished)
         message = f"ended because the consumer was too slow, at {last}"
         shared = "ended because the consumer was too slow"
         yield occurrence(

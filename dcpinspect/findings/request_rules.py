@@ -687,7 +687,7 @@ def _follows(context: Context, number: int, again: int) -> bool:
         return False
     if next_row.answer == w.A_ACCEPTED:
         return True
-    rollback = context.rollbacks.of(number)
+    rollback = context.rollbacks.stream_rollback(number)
     start, low, high = (
         plain(next_row.request.start),
         plain(next_row.request.snapshot_start),
@@ -710,7 +710,7 @@ def _rolled_back(
     """Returns the occurrence of a rollback. ``followed``: the request by which the client followed
     it; None if it did not, or nobody knows.
     """
-    rollback = context.rollbacks.of(number)
+    rollback = context.rollbacks.stream_rollback(number)
     start, to = plain(context.streams.request.start[number]), rollback.to
     if to is None:
         return occurrence(
@@ -773,7 +773,7 @@ def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> O
     """Returns the occurrence of a rollback whose request was not captured. ``has_stream``: the
     client has a stream of the vbucket later.
     """
-    rollback = context.rollbacks.of(number)
+    rollback = context.rollbacks.stream_rollback(number)
     to = "a seqno that is not in the capture" if rollback.to is None else str(rollback.to)
     uuid = _uuid_fact(rollback.resume_uuid)
     facts: dict[str, int | str] = (
@@ -873,7 +873,7 @@ def _ended(
         "stream-end-reason",
         severity,
         f"ended: {name}{last}",
-        (context.place(row, row.finished),),
+        (context.stream_place(row, row.finished),),
         cause=name if is_defined else "undefined",
         next_=advice or _AFTER_END[name]
         if is_defined

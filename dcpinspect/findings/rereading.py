@@ -245,7 +245,7 @@ def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occur
         "read-again",
         "note",
         f"{_WORDS[cause]} (from row {rows[0]}): {counted(items, 'seqno')} delivered again",
-        (context.request(first.stream), context.place(old, old.at)),
+        (context.request(first.stream), context.stream_place(old, old.at)),
         cause=cause,
         next_=_NEXT.get(cause),
         seqnos=(start, high),

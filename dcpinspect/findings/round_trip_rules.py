@@ -95,11 +95,11 @@ class RoundTrips(Watcher):
     def __init__(self) -> None:
         self._of: PerConnection[tuple[int, int], _Trips] = PerConnection()
 
-    def take(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_answer = decoded.is_response & ~decoded.is_server & _AT_ONCE[decoded.opcode]
-        rows = np.flatnonzero(is_answer & batch.rtt_ns.known)
+        rows = np.flatnonzero(is_answer & batch.rtt_ns.is_known)
         if not len(rows):
             return ()
         took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)

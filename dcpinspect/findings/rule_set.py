@@ -68,7 +68,7 @@ class Watcher(Follower):
     need.
     """
 
-    def take(self, fed: Fed) -> Iterable[Candidates]:  # noqa: ARG002 - of others
+    def watch(self, fed: Fed) -> Iterable[Candidates]:  # noqa: ARG002 - of others
         """Takes the next messages; returns those that already break a rule."""
         return ()
 

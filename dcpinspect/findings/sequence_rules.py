@@ -363,7 +363,7 @@ class _Anomaly:
         return _plain(self.a)
 
     @property
-    def other(self) -> int:
+    def other_seqno(self) -> int:
         """``b`` as a seqno."""
         return _plain(self.b)
 
@@ -405,12 +405,12 @@ def _stray(seen: _Anomaly) -> tuple[int, ...]:
     return () if seqno is None else (seqno,)
 
 
-def _one(seen: _Anomaly) -> tuple[int, ...]:
+def _own_seqno(seen: _Anomaly) -> tuple[int, ...]:
     return (seen.seqno,)
 
 
 def _two(seen: _Anomaly) -> tuple[int, ...]:
-    return (seen.seqno, seen.other)
+    return (seen.seqno, seen.other_seqno)
 
 
 _CASES = {
@@ -437,18 +437,18 @@ _CASES = {
     w.BEFORE_MARKER: _Case(
         "event-before-marker",
         lambda seen: f"{seen.name} of seqno {seen.seqno} came before any snapshot marker",
-        _one,
+        _own_seqno,
     ),
     w.NOT_INCREASING: _Case(
         "seqno-not-increasing",
-        lambda seen: f"seqno {seen.seqno} came after seqno {seen.other}",
+        lambda seen: f"seqno {seen.seqno} came after seqno {seen.other_seqno}",
         _two,
         shared="a seqno is not above the one before",
     ),
     w.REPEATED: _Case(
         "seqno-repeated-after-advanced",
         lambda seen: f"seqno {seen.seqno} came again after SeqnoAdvanced",
-        _one,
+        _own_seqno,
         shared="a seqno is repeated after SeqnoAdvanced",
     ),
     w.OUTSIDE_SNAPSHOT: _Case(
@@ -460,7 +460,7 @@ _CASES = {
     w.BELOW_START: _Case(
         "seqno-below-request-start",
         lambda seen: (
-            f"seqno {seen.seqno} came, although the consumer had all up to seqno {seen.other}"
+            f"seqno {seen.seqno} came, although the consumer had all up to seqno {seen.other_seqno}"
         ),
         _two,
         shared="a seqno comes that the consumer had",
@@ -468,7 +468,7 @@ _CASES = {
     w.OVERLAP: _Case(
         "marker-overlap",
         lambda seen: (
-            f"snapshot marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}"
+            f"snapshot marker {seen.seqno}–{seen.other_seqno} overlaps {seen.range[0]}–{seen.range[1]}"
         ),
         lambda seen: (*_two(seen), *seen.range),
         shared="a marker overlaps the one before",
@@ -476,7 +476,7 @@ _CASES = {
     w.BEHIND: _Case(
         "marker-behind",
         lambda seen: (
-            f"snapshot marker {seen.seqno}–{seen.other} ends below the last seqno of the stream"
+            f"snapshot marker {seen.seqno}–{seen.other_seqno} ends below the last seqno of the stream"
         ),
         _two,
         shared="a marker ends below the last seqno of the stream",
@@ -485,27 +485,27 @@ _CASES = {
     w.ROLLBACK_ABOVE: _Case(
         "rollback-above-start",
         lambda seen: (
-            f"rolled back to seqno {seen.seqno}, above seqno {seen.other}, which was asked for"
+            f"rolled back to seqno {seen.seqno}, above seqno {seen.other_seqno}, which was asked for"
         ),
         _two,
     ),
     w.ACK_REGRESS: _Case(
         "seqno-ack-regress",
-        lambda seen: f"seqno {seen.seqno} was acknowledged after seqno {seen.other}",
+        lambda seen: f"seqno {seen.seqno} was acknowledged after seqno {seen.other_seqno}",
         _two,
         shared="a lower seqno is acknowledged than before",
     ),
     w.CACHED_ABOVE: _Case(
         "cache-transfer-record",
         lambda seen: (
-            f"a cached document has seqno {seen.seqno}, above the start {seen.other} of the request"
+            f"a cached document has seqno {seen.seqno}, above the start {seen.other_seqno} of the request"
         ),
         _two,
         shared="a cached document has a seqno above the start of the request",
     ),
     w.DUPLICATE_KEY: _Case(
         "duplicate-key-in-snapshot",
-        lambda seen: f"key {seen.key} came at seqno {seen.seqno} and at seqno {seen.other}",
+        lambda seen: f"key {seen.key} came at seqno {seen.seqno} and at seqno {seen.other_seqno}",
         _two,
         shared="a key is twice in a snapshot",
     ),
@@ -515,14 +515,16 @@ _CASES = {
     ),
     w.CAS_REGRESS: _Case(
         "cas-regress",
-        lambda seen: f"key {seen.key}: CAS 0x{seen.other:016x} came after CAS 0x{seen.seqno:016x}",
+        lambda seen: (
+            f"key {seen.key}: CAS 0x{seen.other_seqno:016x} came after CAS 0x{seen.seqno:016x}"
+        ),
         _stray,
         shared="a later change has a lower CAS",
     ),
     w.COMMIT_WITHOUT_PREPARE: _Case(
         "commit-without-prepare",
         lambda seen: (
-            f"{seen.name} of seqno {seen.seqno} is for a prepare of seqno {seen.other}, which "
+            f"{seen.name} of seqno {seen.seqno} is for a prepare of seqno {seen.other_seqno}, which "
             "never came"
         ),
         _two,
@@ -537,12 +539,14 @@ _CASES = {
     ),
     w.AFTER_COLLECTION_END: _Case(
         "event-after-collection-end",
-        lambda seen: f"{_event(seen)} of {seen.collection}, which ended at seqno {seen.other}",
+        lambda seen: (
+            f"{_event(seen)} of {seen.collection}, which ended at seqno {seen.other_seqno}"
+        ),
         _stray,
     ),
     w.MANIFEST_BACKWARDS: _Case(
         "manifest-uid-backwards",
-        lambda seen: f"manifest uid 0x{seen.seqno:x} came after uid 0x{seen.other:x}",
+        lambda seen: f"manifest uid 0x{seen.seqno:x} came after uid 0x{seen.other_seqno:x}",
         _stray,
     ),
     w.ROLE_VIOLATION: _Case(
@@ -558,11 +562,13 @@ class SeqnoOrder(Watcher):
     def __init__(self) -> None:
         self._strays = Strays()
 
-    def take(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: Fed) -> Iterator[Candidates]:
         """Returns the kernel's anomalies among the messages of the batch."""
         state = fed.tracker.state
-        streams, snapshots = state.known.streams, state.known.snapshots
-        anomalies = self._strays.take(fed.batch, state.used(state.anomalies), streams, snapshots)
+        streams, snapshots = state.known_tables.streams, state.known_tables.snapshots
+        anomalies = self._strays.without_explained(
+            fed.batch, state.used(state.anomalies), streams, snapshots
+        )
         return _anomalies(fed.batch, anomalies, streams, snapshots)
 
     def reconsider(self, context: Context, collector: Collector) -> None:
@@ -596,7 +602,7 @@ def _anomalies(
                 lambda index, case=case, seen=seen: case.words(seen[index]),  # type: ignore[misc]
                 severity,
                 lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
-                seen.others,
+                seen.contradicted_places,
                 case.shared,
             )
 
@@ -651,7 +657,7 @@ class _Lookup:
         self._streams = streams
         self._snapshots = snapshots
 
-    def others(self, index: int) -> tuple[MessagePlace, ...]:
+    def contradicted_places(self, index: int) -> tuple[MessagePlace, ...]:
         """Returns the places of earlier messages that a message contradicts."""
         row = self._row(index)
         code, connection, direction, stream = row.code, row.connection, row.direction, row.stream
@@ -672,7 +678,7 @@ class _Lookup:
             if (
                 0 < message.row < row.place.row
             ):  # a hole may hold a request back until later messages were read
-                evidence.append(place_at(connection, side, At.of(message)))
+                evidence.append(place_at(connection, side, At.from_record(message)))
         return tuple(evidence)
 
     def _row(self, index: int) -> Anomaly:

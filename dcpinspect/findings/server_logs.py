@@ -225,7 +225,7 @@ class _Log:
         for event in events["stream-closed"]:
             if event.reason in TOLD and not self._is_looked_at(event):
                 severity: Severity = "warning" if event.reason in WARNED else "note"
-                yield self._told(
+                yield self._occurrence(
                     event,
                     "server-ended",
                     f"the server ended a stream: {event.reason}",
@@ -238,7 +238,7 @@ class _Log:
                 "the server calls a stream "
                 f"slow{f', {behind:,} seqnos behind' if behind is not None else ''}"
             )
-            yield self._told(
+            yield self._occurrence(
                 event,
                 "server-slow-stream",
                 message,
@@ -247,14 +247,14 @@ class _Log:
             )
         for event in events["buffer-full"]:
             message = f"the server waited {_text(event.reason)} for the consumer to free its window"
-            yield self._told(event, "server-slow-stream", message, cause="buffer-full")
+            yield self._occurrence(event, "server-slow-stream", message, cause="buffer-full")
         for event in events["disconnect"]:
             cause = next(
                 (cause for cause, says in _DISCONNECTS.items() if says in (event.reason or "")),
                 "unexpected",
             )
             message = f"the server closes the connection: {_text(event.reason)}"
-            yield self._told(event, "server-disconnect", message, cause=cause)
+            yield self._occurrence(event, "server-disconnect", message, cause=cause)
 
     def _refusals(self) -> Iterator[Occurrence]:
         """Yields what the server refused. For some messages it writes a second line, about the
@@ -263,7 +263,7 @@ class _Log:
         events = self.evidence.events
         for event in events["stream-refused"]:
             if not self._is_looked_at(event):
-                yield self._told(
+                yield self._occurrence(
                     event,
                     "server-refused",
                     f"the server refused a stream: {_text(event.reason)}",
@@ -272,7 +272,7 @@ class _Log:
         for event in events["request-refused"]:
             if not self._is_looked_at(event):
                 message = f"the server refused a request: {_text(event.reason)}"
-                yield self._told(
+                yield self._occurrence(
                     event, "server-refused", message, "note", cause=_slug(event.reason)
                 )
         before = None
@@ -285,7 +285,7 @@ class _Log:
             before = event
             if not is_second and not self._is_looked_at(event):
                 message = f"the server refused a message: {_text(event.reason)}"
-                yield self._told(event, "server-refused", message, cause=_slug(event.reason))
+                yield self._occurrence(event, "server-refused", message, cause=_slug(event.reason))
 
     def _is_looked_at(self, event: LogEvent) -> bool:
         """Returns whether the capture has the stream, or for what is about no vbucket the
@@ -320,7 +320,7 @@ class _Log:
                 f"{_text(event.reason)}"
             )
             shared = f"rolled back by the server: {_SHARED[cause]}"
-            logged = self._told(event, "server-rollback", message, cause=cause, shared=shared)
+            logged = self._occurrence(event, "server-rollback", message, cause=cause, shared=shared)
             request_fields = (
                 event.vbucket,
                 event.vbucket_uuid,
@@ -347,7 +347,7 @@ class _Log:
                 "note",
                 (
                     f"the server's log has the reason of this rollback: {_text(event.reason)} "
-                    f"({_place(event)})"
+                    f"({_log_position(event)})"
                 ),
                 (captured.context.answer(number), captured.context.request(number)),
                 cause=cause,
@@ -355,7 +355,7 @@ class _Log:
                 facts={**logged.facts, "clock of the log": f"{ahead / 1e9:+.3f} s"},
             )
 
-    def _told(
+    def _occurrence(
         self,
         event: LogEvent,
         rule: str,
@@ -369,7 +369,7 @@ class _Log:
         return Occurrence(
             rule,
             severity,
-            f"{message} ({_place(event)})",
+            f"{message} ({_log_position(event)})",
             connection or self.evidence.client_number(event.name or event.file),
             (),
             event.vbucket,
@@ -382,7 +382,7 @@ class _Log:
             time_ns=event.time or 0,
             client=escape(event.name) if event.name is not None else None,
             facts={
-                "log": _place(event),
+                "log": _log_position(event),
                 **({"start": event.start_seqno} if event.start_seqno is not None else {}),
                 **({"rollback": event.rollback_seqno} if event.rollback_seqno is not None else {}),
             },
@@ -397,7 +397,7 @@ _SHARED = {
 }
 
 
-def _place(event: LogEvent) -> str:
+def _log_position(event: LogEvent) -> str:
     return f"{escape(event.file)}:{event.line}"
 
 

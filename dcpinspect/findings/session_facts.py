@@ -79,7 +79,7 @@ class Facts(Follower):
         """(row, connection, fact, value) of each change in the current batch."""
         self._before = self._state
 
-    def take(
+    def feed(
         self,
         batch: MessageBatch,
         news: list[News],
@@ -107,7 +107,7 @@ class Facts(Follower):
             else:
                 self._forget(row, event)
 
-    def at(self, fact: int, batch: MessageBatch, rows: RowNumbers) -> Values:
+    def values_at(self, fact: int, batch: MessageBatch, rows: RowNumbers) -> Values:
         """Returns what holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
         connection = batch.connection[rows]
         fact_values: Values = self._before[connection, fact]
@@ -187,7 +187,7 @@ class SessionPlaces(Portable):
     def __init__(self, by_row: Mapping[int, MessagePlace] | None = None) -> None:
         self.by_row: dict[int, MessagePlace] = dict(by_row or {})
 
-    def take(self, batch: MessageBatch) -> None:
+    def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages."""
         asks = np.flatnonzero(
             _SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic

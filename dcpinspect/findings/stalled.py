@@ -157,7 +157,7 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
         "warning" if is_told else "note",
         f"{reached_text}, idle {idle}, connection alive",
         (
-            context.place(row, row.latest),
+            context.stream_place(row, row.latest),
             context.marker(int(row.snapshot)),
             context.request(number),
         ),

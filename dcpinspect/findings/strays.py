@@ -36,7 +36,7 @@ class Strays(Follower):
         self._latest: PerConnection[tuple[int, int], Stray] = PerConnection()
         """The latest one, by connection and opaque."""
 
-    def take(
+    def without_explained(
         self, batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots
     ) -> Anomalies:
         """Takes the anomalies of a batch, in any order; returns them without those that such

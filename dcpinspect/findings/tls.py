@@ -137,7 +137,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             yield from _certificate(number, about, link.first_ns, with_names=finished.with_keys)
 
 
-def _of(rule: str, connection: int, message: str, cause: str | None = None) -> Occurrence:
+def _occurrence(rule: str, connection: int, message: str, cause: str | None = None) -> Occurrence:
     return Occurrence(rule, _BY_ID[rule].severity, message, connection, (), cause=cause)
 
 
@@ -154,7 +154,7 @@ def _unread(
         f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
     )
     seen += "" if about is None else described(about, with_names=with_names)
-    unread = _of(
+    unread = _occurrence(
         "tls-key-unknown" if has_keys else "tls-without-key", direction_coverage.connection, seen
     )
     return unread if has_keys else replace(unread, next=advice)
@@ -169,7 +169,9 @@ def _wrong_port(link: Link, about: TlsConnection) -> Occurrence:
     )
     port = link.server.rpartition(":")[2]
     return replace(
-        _of("wrong-port", link.number, f"{close_text} on port {port}", cause=about.mismatch),
+        _occurrence(
+            "wrong-port", link.number, f"{close_text} on port {port}", cause=about.mismatch
+        ),
         next=MISMATCHES[about.mismatch],
         time_ns=link.first_ns,
         last_time_ns=link.last_ns,
@@ -193,7 +195,7 @@ def described(about: TlsConnection, *, with_names: bool) -> str:
 
 def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
     for side, name, meaning in about.alerts:
-        yield _of(
+        yield _occurrence(
             "tls-alert",
             number,
             f"the {side} says {name}: {meaning}",
@@ -208,14 +210,14 @@ def _certificate(
     if certificate is None:
         return
     if time_ns > certificate.until_ns:
-        yield _of(
+        yield _occurrence(
             "tls-certificate",
             number,
             f"the certificate expired at {certificate.until}",
             cause="expired",
         )
     elif time_ns < certificate.since_ns:
-        yield _of(
+        yield _occurrence(
             "tls-certificate",
             number,
             f"the certificate is valid from {certificate.since} on",
@@ -227,7 +229,7 @@ def _certificate(
             ", …" if len(certificate.names) > 3 else ""
         )
         message = f"the client asks for {escape(name)}, and the certificate names {names}"
-        yield _of(
+        yield _occurrence(
             "tls-certificate", number, message if with_names else _OTHER_NAME, cause="other-name"
         )
 

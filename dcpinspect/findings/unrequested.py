@@ -88,7 +88,12 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     reports = context.tracker.conversation.reports
     listings = reports[reports.kind != LOG]
     told_of_node = cache(
-        partial(_told, context, of_host, listings[np.argsort(listings.connection, kind="stable")])
+        partial(
+            _announced_text,
+            context,
+            of_host,
+            listings[np.argsort(listings.connection, kind="stable")],
+        )
     )
     for numbers in connections.values():
         stream_numbers = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
@@ -130,7 +135,7 @@ class _Told:
     def last(self) -> MessagePlace:
         """The message that told the last of them."""
         last = self.listings[int(np.argmax(self.listings.place.time))]
-        return self.context.said(int(last.connection), At.of(last.place))
+        return self.context.report_place(int(last.connection), At.from_record(last.place))
 
     @cached_property
     def since_ns(self) -> int:
@@ -138,7 +143,7 @@ class _Told:
         return int(self.listings.place.time.min())
 
 
-def _told(
+def _announced_text(
     context: Context,
     of_host: Mapping[str, Sequence[int]],
     listings: Reports,
@@ -206,7 +211,10 @@ def _of_client(
     )
     number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
-    evidence = (context.said(number, listing.at), *([request] if request is not None else []))
+    evidence = (
+        context.report_place(number, listing.at),
+        *([request] if request is not None else []),
+    )
     yield Occurrence(
         "vbuckets-not-requested", "note", message, number, evidence, vbuckets=tuple(missing)
     )

@@ -73,7 +73,7 @@ def _malformed(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates
     yield from broken_values(batch, looked_at)
 
 
-def _found(
+def _candidates(
     rule: str,
     mask: BoolArray,
     words: Callable[[int], str] | str | None = None,
@@ -86,8 +86,8 @@ def _problems(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]
     """Yields messages whose header alone shows a fault."""
     decoded = batch.decoded
     for bit, rule in HEADER_RULES.items():
-        yield _found(rule, looked_at & ((decoded.header_faults & bit) != 0))
-    yield _found("bad-collection-prefix", looked_at & decoded.has_bad_prefix)
+        yield _candidates(rule, looked_at & ((decoded.header_faults & bit) != 0))
+    yield _candidates("bad-collection-prefix", looked_at & decoded.has_bad_prefix)
 
 
 def _layouts(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
@@ -204,7 +204,7 @@ def _odd(
         return rows
     meaningless = 0
     for spec in specs:
-        meaningless |= ((1 << 8 * spec.kind.size) - 1 & ~_known(spec)) << 8 * (
+        meaningless |= ((1 << 8 * spec.kind.size) - 1 & ~_known_bits(spec)) << 8 * (
             end - spec.offset - spec.kind.size
         )
     # the eight bytes end with the last field; a header at least comes before a section, so they
@@ -215,7 +215,7 @@ def _odd(
     return rows[odd]
 
 
-def _known(spec: Field) -> int:
+def _known_bits(spec: Field) -> int:
     return sum(bit.mask for bit in spec.flags)
 
 
@@ -231,7 +231,7 @@ def reserved(batch: MessageBatch, row: int, field: str, value: int) -> str:
 def _bits(
     batch: MessageBatch, spec: Field, rows: RowNumbers, values: Array
 ) -> Iterator[Candidates]:
-    known_bits = np.uint64(_known(spec))
+    known_bits = np.uint64(_known_bits(spec))
     odd = (values & ~known_bits) != 0
     if not odd.any():
         return
@@ -271,7 +271,7 @@ def _combined(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidate
         numbers = batch.column(name)
         is_flagged = (
             is_readable
-            & numbers.known
+            & numbers.is_known
             & (decoded.opcode == opcode)
             & ~decoded.is_server
             & ~decoded.is_response
@@ -285,7 +285,7 @@ def _combined(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidate
             if wrong == _NEEDS_XATTRS
             else f"flags {names} exclude each other"
         )
-        yield _found(
+        yield _candidates(
             "flag-combination",
             is_flagged & ((numbers.values & np.uint64(looked_at)) == wrong),
             f"{opcode.name.lower()} {fault_text}",
@@ -309,22 +309,22 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
     decoded = batch.decoded
     request = is_readable & ~decoded.is_server & ~decoded.is_response & decoded.fits
 
-    def of(name: str, *opcodes: int) -> tuple[BoolArray, Array]:
+    def requests_with(name: str, *opcodes: int) -> tuple[BoolArray, Array]:
         """Returns a mask of requests of these commands that have a number, and the numbers."""
         numbers = batch.column(name)
-        return request & numbers.known & _commanded(*opcodes)[decoded.opcode], numbers.values
+        return request & numbers.is_known & _commanded(*opcodes)[decoded.opcode], numbers.values
 
-    rows, start = of("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
-    end = of("end_seqno", Opcode.DCP_SNAPSHOT_MARKER)[1]
-    yield _found(
+    rows, start = requests_with("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
+    end = requests_with("end_seqno", Opcode.DCP_SNAPSHOT_MARKER)[1]
+    yield _candidates(
         "marker-range-inverted",
         rows & (start > end),
         lambda row: f"marker {start[row]}–{end[row]} runs backwards",
         seqnos=lambda row: (int(start[row]), int(end[row])),
     )
-    rows, seqno = of("by_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
-    prepared = of("prepared_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)[1]
-    yield _found(
+    rows, seqno = requests_with("by_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
+    prepared = requests_with("prepared_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)[1]
+    yield _candidates(
         "commit-order",
         rows & (prepared >= seqno),
         lambda row: (
@@ -332,8 +332,8 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
         ),
         seqnos=lambda row: (int(seqno[row]), int(prepared[row])),
     )
-    rows, level = of("durability_level", Opcode.DCP_PREPARE)
-    yield _found(
+    rows, level = requests_with("durability_level", Opcode.DCP_PREPARE)
+    yield _candidates(
         "prepare-cas-zero",
         rows & ((decoded.cas == 0) | (level < 1) | (level > 3)),
         lambda row: (
@@ -342,16 +342,16 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
             else f"prepare with durability level {level[row]}"
         ),
     )
-    rows, state = of("state", Opcode.DCP_SET_VBUCKET_STATE)
-    yield _found(
+    rows, state = requests_with("state", Opcode.DCP_SET_VBUCKET_STATE)
+    yield _candidates(
         "vbucket-state-value",
         rows & ~np.isin(state, list(VBUCKET_STATES)),
         lambda row: f"vbucket state {state[row]}",
     )
     mutation = request & (decoded.opcode == Opcode.DCP_MUTATION)
-    yield _found("cas-zero", mutation & (decoded.cas == 0), "mutation without CAS")
-    rows, seqno = of("by_seqno", *_SEQNO_BEARERS)
-    yield _found(
+    yield _candidates("cas-zero", mutation & (decoded.cas == 0), "mutation without CAS")
+    rows, seqno = requests_with("by_seqno", *_SEQNO_BEARERS)
+    yield _candidates(
         "seqno-huge",
         rows & (seqno > HUGE_SEQNO) & ~decoded.has_undeclared_sid,
         lambda row: f"seqno {seqno[row]}",
@@ -366,8 +366,8 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
     )
     rolled_back &= ~decoded.is_server & (decoded.opcode == Opcode.DCP_STREAM_REQ)
     seqnos = batch.column("rollback_seqno")
-    if seqnos.known.any():
-        yield _found(
+    if seqnos.is_known.any():
+        yield _candidates(
             "rollback-layout",
             rolled_back,
             lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)",

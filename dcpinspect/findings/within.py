@@ -20,7 +20,7 @@ class Within:
     """First and last time of each connection."""
 
     @classmethod
-    def of(cls, bounds: tuple[int, int], links: Sequence[Link]) -> Self:
+    def from_bounds(cls, bounds: tuple[int, int], links: Sequence[Link]) -> Self:
         """Returns the span for a reading; ``links``: all its connections."""
         return cls(bounds, {link.number: (link.first_ns, link.last_ns) for link in links})
 

@@ -33,7 +33,7 @@ from dcpinspect.kernels.library import (
     digest_of,
     parse_signature,
     symbol,
-    tell,
+    warn_once,
 )
 
 PACKAGE = Path(__file__).parents[1]
@@ -275,7 +275,7 @@ def main() -> int:
                 root / "build" / "kernels" if (root / "pyproject.toml").exists() else Path(folder),
             )
     except (ImportError, OSError) as error:
-        tell("build", f"there is no new library of machine code: {error}")
+        warn_once("build", f"there is no new library of machine code: {error}")
         return 1
     return 0
 

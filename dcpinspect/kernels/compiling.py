@@ -55,7 +55,7 @@ class _Parts(codegen.JITCodeLibrary):
     def get_pointer_to_function(self, _: str) -> int:
         return 0
 
-    def whole(self) -> Any:
+    def module(self) -> Any:
         """Returns one module with all that the functions here call."""
         todo, seen = [self], {self}
         while todo:
@@ -81,7 +81,7 @@ def object_of(function: Callable[..., Any], signature: str) -> bytes:
     outside.
     """
     library, name = _compiled(function, signature)
-    module = library.whole()
+    module = library.module()
     for value in (*module.functions, *module.global_variables):
         if value.name == name:
             value.name = symbol(function)

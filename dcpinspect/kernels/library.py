@@ -129,10 +129,10 @@ def library() -> Library | None:
     interpreted.
     """
     try:
-        return found()
+        return load_library()
     except OSError as error:
         reason = clip(escape(" ".join(str(error).split())), _SHOWN)
-        tell(
+        warn_once(
             "interpreted",
             f"kernels run interpreted, many times slower, without their machine code ({reason}); "
             "to make it, install numba (the extra dcpinspect[build]) and run: python -m "
@@ -141,7 +141,7 @@ def library() -> Library | None:
         return None
 
 
-def found() -> Library:
+def load_library() -> Library:
     """Returns the library that came with the package. Raises OSError where it is not there, or is
     of no use here.
     """
@@ -228,7 +228,7 @@ def parse_signature(
     return match[1], tuple(parameters)
 
 
-def tell(message_kind: str, text: str) -> None:
+def warn_once(message_kind: str, text: str) -> None:
     """Writes a line to stderr, once for each ``message_kind``."""
     if message_kind not in _told:
         _told.add(message_kind)

@@ -140,7 +140,7 @@ class FieldPair(Generic[T]):
     def __setitem__(self, direction: int, value: T) -> None:
         self.array[..., direction] = value  # type: ignore[call-overload] # the same
 
-    def of(self, direction: IntArray) -> IntArray:
+    def in_direction(self, direction: IntArray) -> IntArray:
         """Returns for each record the integer of its direction."""
         return np.take_along_axis(self.array, direction.reshape(-1, 1), axis=1)[:, 0]
 
@@ -177,7 +177,7 @@ class Struct(Generic[T]):
         return _ctype(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
 
     @classmethod
-    def one(cls) -> Self:
+    def single(cls) -> Self:
         """Returns a new record with memory of its own, reset."""
         record: Any = cls.ctype()()
         cls.resetter()(record)
@@ -185,7 +185,7 @@ class Struct(Generic[T]):
 
     @classmethod
     def as_bytes(cls, record: Self) -> bytes:
-        """Returns a record made by ``one`` as bytes, to travel."""
+        """Returns a record made by ``single`` as bytes, to travel."""
         return bytes(record)  # type: ignore[call-overload, no-any-return] # it is a structure
 
     @classmethod

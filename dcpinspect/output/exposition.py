@@ -435,7 +435,7 @@ class Metrics:
         ):
             _add(self._messages, distinct_key, numbers)
         rtt = batch.rtt_ns
-        answered = np.flatnonzero(decoded.is_response & rtt.known)
+        answered = np.flatnonzero(decoded.is_response & rtt.is_known)
         if len(answered):
             self._add_answers(key[answered], rtt.values[answered].astype(np.int64))
         noops = np.flatnonzero(
@@ -490,7 +490,10 @@ class Metrics:
     def _pairs_of(self, links: Mapping[int, Link]) -> dict[int, Pair]:
         """Returns the pair of each connection; the pair has totals from now on."""
         tracker = self._tracker
-        sight, sessions = Visibility(tracker.state.known, links), tracker.conversation.sessions
+        sight, sessions = (
+            Visibility(tracker.state.known_tables, links),
+            tracker.conversation.sessions,
+        )
         for totals in self._pairs.values():
             totals.is_open = False
         pairs: dict[int, Pair] = {}
@@ -565,7 +568,7 @@ class Metrics:
         Tables count less once streams have left memory, or a gap turned out to have another cause.
         """
         state = self._tracker.state
-        streams, size = state.known.streams, len(state.connections)
+        streams, size = state.known_tables.streams, len(state.connections)
         owner = streams.connection
         rollbacks = np.bincount(owner[streams.answer == w.A_ROLLBACK], minlength=size)
         causes = np.zeros((size, len(w.CAUSES)), dtype=np.int64)
@@ -652,7 +655,7 @@ class Metrics:
     def _of_streams(
         self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
     ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
-        streams = self._tracker.state.known.streams
+        streams = self._tracker.state.known_tables.streams
         order = number_streams(streams)
         if order is not None:  # as in the table
             streams = streams[order]
@@ -721,7 +724,7 @@ class Metrics:
             )
         }
         sight, sessions = (
-            Visibility(self._tracker.state.known, links),
+            Visibility(self._tracker.state.known_tables, links),
             self._tracker.conversation.sessions,
         )
         clients = {
@@ -810,8 +813,8 @@ def _by_vbucket(
             by_labels[labels].append((position, lag, is_stuck))
     for labels, values in by_labels.items():
         last, behind = (
-            _known(position for position, _, _ in values),
-            _known(lag for _, lag, _ in values),
+            _known_values(position for position, _, _ in values),
+            _known_values(lag for _, lag, _ in values),
         )
         if last:
             yield "dcpinspect_vbucket_last_seqno", labels, min(last)
@@ -820,7 +823,7 @@ def _by_vbucket(
         yield "dcpinspect_vbucket_stuck", labels, int(any(is_stuck for _, _, is_stuck in values))
 
 
-def _known(values: Iterable[int | None]) -> list[int]:
+def _known_values(values: Iterable[int | None]) -> list[int]:
     return [value for value in values if value is not None]
 
 

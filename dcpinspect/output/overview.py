@@ -128,7 +128,7 @@ def _servers(links: Sequence[Link], sessions: Mapping[int, Session]) -> list[dic
 
 def _bytes(coverage: Coverage) -> dict[str, Any]:
     """Returns what became of the bytes of the connections that count."""
-    totals = coverage.own
+    totals = coverage.own_protocol
     unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
     tls = [direction for direction in unread if direction.connection and direction.protocol == TLS]
     encrypted, encrypted_bytes = (

@@ -191,7 +191,7 @@ def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
     for name, count in coverage.packets.items():
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
-    totals = coverage.own
+    totals = coverage.own_protocol
     names = {"not_decodable": "not decodable", "tls": "TLS", "cut": "cut off"}
     for name in (
         "captured",

@@ -106,7 +106,7 @@ class _Annotator(Annotation):
                 f"header ends {HEADER_SIZE - len(self.data)} bytes early",
             )
             return self._done()
-        if self.take(0, _LENGTHS_END) is None:
+        if self.captured_bytes(0, _LENGTHS_END) is None:
             self._header_fields()
             self.problem(
                 "truncated",
@@ -240,7 +240,7 @@ class _Annotator(Annotation):
         end = HEADER_SIZE + size
         if end > len(self.data) or self.data[end : end + 1] not in (b"", *_MAGICS):
             return ""  # no message begins after such a body
-        extras = self.take(HEADER_SIZE + header.framing_size, header.extras_size)
+        extras = self.captured_bytes(HEADER_SIZE + header.framing_size, header.extras_size)
         choice = choose(dataclasses.replace(header, body_size=size), extras, 0)
         if choice.layout is None or choice.rule:
             return ""
@@ -275,7 +275,7 @@ class _Annotator(Annotation):
             self._framing(header, offset, framing_size)
         offset += framing_size
         value_size = header.value_size + header.framing_size - framing_size
-        choice = choose(header, self.take(offset, header.extras_size), value_size)
+        choice = choose(header, self.captured_bytes(offset, header.extras_size), value_size)
         message.layout = choice.layout
         message.generation = choice.generation
         self._choice_problem(choice, offset, header)
@@ -315,7 +315,7 @@ class _Annotator(Annotation):
             "framing_extras", 0, FieldKind.BYTES, "elements before the extras", "Framing extras"
         )
         framing_field = self._raw(spec, at, size, 0, None)
-        raw = self.take(at, size)
+        raw = self.captured_bytes(at, size)
         if raw is not None:
             frames, used = decode_frames(raw)
             inner = []
@@ -407,7 +407,7 @@ class _Annotator(Annotation):
         self, spec: Field, at: int, size: int, depth: int, path: str
     ) -> tuple[FieldValue, bytes | None, int | None]:
         """Returns (field, key without collection id, collection id) of a document key."""
-        raw, state = self.take(at, size), self.context.collections
+        raw, state = self.captured_bytes(at, size), self.context.collections
         has_prefix = spec.kind is FieldKind.KEY and state in ("on", "inferred")
         decoded = decode_leb128(self.held(at, size)) if has_prefix else None
         if decoded is not None and is_refused_in_key(*decoded, size):
@@ -551,7 +551,7 @@ class _Annotator(Annotation):
                     )
                     offset = end
                     break
-            field = self._one(
+            field = self._field(
                 item,
                 offset,
                 width,
@@ -660,7 +660,7 @@ class _Annotator(Annotation):
         size = 0
         for field in spec.fields:
             if field.kind.size:
-                raw = self.take(at + size, min(field.kind.size, end - at - size))
+                raw = self.captured_bytes(at + size, min(field.kind.size, end - at - size))
                 if raw is not None:
                     sizes[field.name] = int.from_bytes(raw, "big")
                 size += field.kind.size
@@ -672,7 +672,7 @@ class _Annotator(Annotation):
                 return end - at
         return size
 
-    def _one(
+    def _field(
         self,
         spec: Field,
         at: int,
@@ -691,7 +691,7 @@ class _Annotator(Annotation):
         top = is_whole_section and path.startswith("value.")
         if spec.kind is FieldKind.SECRET:
             return self.hidden(spec, at, size, depth - top, is_value=top)
-        raw = self.take(at, size)
+        raw = self.captured_bytes(at, size)
         if raw is None:
             self._set_value(top, Value("missing", size))
             return self._raw(
@@ -712,7 +712,7 @@ class _Annotator(Annotation):
             self.message.value = value
 
     def _raw(self, spec: Field, at: int, size: int, depth: int, meaning: str | None) -> FieldValue:
-        raw = self.take(at, size)
+        raw = self.captured_bytes(at, size)
         held = raw if raw is not None else self.held(at, size)
         if self._hides(spec, held):
             return self.hidden(spec, at, size, depth, is_value=spec.name == "value")
@@ -750,7 +750,7 @@ class _Annotator(Annotation):
 
     def _scalar(self, spec: Field, at: int, depth: int) -> FieldValue:
         size = spec.kind.size
-        raw = self.take(at, size)
+        raw = self.captured_bytes(at, size)
         if raw is None or len(raw) < size:
             return FieldValue(
                 spec.name,

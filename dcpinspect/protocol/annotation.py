@@ -53,7 +53,9 @@ class Annotation:
         """
         if is_value:
             self.message.value = Value("hidden", size)
-        shown_members = json_members(self.take(at, size) or b"", spec.told) if spec.told else ""
+        shown_members = (
+            json_members(self.captured_bytes(at, size) or b"", spec.told) if spec.told else ""
+        )
         if len(shown_members) > _MOST_TOLD:
             shown_members = shown_members[:_MOST_TOLD] + "…"
         meaning = f"hidden, {size} bytes" + (
@@ -69,7 +71,7 @@ class Annotation:
         """
         return self.secrecy is not Secrecy.OPEN and names_credentials(text, self.message.key)
 
-    def take(self, start: int, size: int) -> bytes | None:
+    def captured_bytes(self, start: int, size: int) -> bytes | None:
         """Returns the bytes [start, start + size) if the capture has all of them, else None."""
         end = start + size
         if any(start < gap_end and gap_start < end for gap_start, gap_end in self.missing):

@@ -24,11 +24,11 @@ class NumberColumn:
     """False where the column has no value; None: it has a value everywhere."""
 
     @property
-    def known(self) -> BoolArray:
+    def is_known(self) -> BoolArray:
         """True where the column has a value."""
         return np.ones(len(self.values), dtype=np.bool_) if self.valid is None else self.valid
 
-    def at(self, row: int) -> int | None:
+    def value_at(self, row: int) -> int | None:
         """Returns the value of one row, or None."""
         return None if self.valid is not None and not self.valid[row] else int(self.values[row])
 
@@ -71,7 +71,7 @@ class HoleRanges:
     end: RowNumbers
 
     @classmethod
-    def of(cls, start: RowNumbers, end: RowNumbers) -> Self:
+    def from_ranges(cls, start: RowNumbers, end: RowNumbers) -> Self:
         """Returns holes from ranges in any order; no two have a byte in common."""
         order = np.argsort(start, kind="stable")
         return cls(start[order], end[order])

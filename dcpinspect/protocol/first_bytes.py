@@ -199,7 +199,7 @@ class BriefDirections:
         self._bytes: ByteArray = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
-    def take(
+    def feed(
         self, first: FirstBytes, is_doubted: BoolArray, has_handshake: BoolArray
     ) -> TakenDirections | None:
         """Returns what first bytes tell; None if no direction is taken.

@@ -192,7 +192,7 @@ class Accounts:
         self.left = (FramingAccount(), FramingAccount())
         """By direction, the sums of accounts that have left."""
 
-    def put(self, number: int, account: FramingAccount) -> None:
+    def keep(self, number: int, account: FramingAccount) -> None:
         """Keeps a copy of an account."""
         if number >= len(self._rows):
             self._rows = grown(self._rows, number + 1)

@@ -152,7 +152,7 @@ class Framer:
         if chunk.holes and chunk.holes[0][0] < chunk.offset and self._foreign_end is None:
             self._step_over(chunk, walks)
             chunk = replace(chunk, holes=chunk.holes[1:])
-        self._take(chunk, walks, final=chunk.is_end)
+        self._follow_chunk(chunk, walks, final=chunk.is_end)
         if chunk.is_end:
             self._end()
         return self._framed(walks)
@@ -188,7 +188,7 @@ class Framer:
         self._end()
         return self._framed(walks)
 
-    def _take(self, chunk: StreamChunk, walks: list[Walk], *, final: bool) -> None:
+    def _follow_chunk(self, chunk: StreamChunk, walks: list[Walk], *, final: bool) -> None:
         if self._foreign_end is not None:
             self._pass_over(
                 chunk.offset,
@@ -222,7 +222,7 @@ class Framer:
             segments = chunk.segments.only(slice(0, 1))
             segments.offset[0] = offset
             zeros = np.zeros(size, np.uint8)
-            self._take(
+            self._follow_chunk(
                 StreamChunk(
                     chunk.connection,
                     chunk.direction,
@@ -269,7 +269,9 @@ class Framer:
             self._look_at_beginning(walk)
         while True:
             if self._trial is not None:
-                verdict = self._trial.look(headers, walk.release_at, final=final, settle=settle)
+                verdict = self._trial.continue_with(
+                    headers, walk.release_at, final=final, settle=settle
+                )
                 if self._is_foreign(verdict.decided if verdict else stretch.end):
                     self._pass_over(offset, stretch.end, walk.holes)
                     return
@@ -295,7 +297,7 @@ class Framer:
         if final:
             self._held = None
         elif offset > stretch.offset or self._held is not stretch:
-            self._held = stretch.rest(offset)
+            self._held = stretch.bytes_from(offset)
 
     def _look_at_beginning(self, walk: Walk) -> None:
         """Takes the beginning for no message if a stream that may be of any protocol does not begin
@@ -316,7 +318,7 @@ class Framer:
         self._lost_captured += captured(at, keep, walk.holes)
         if final:
             self._name_foreign()
-            self._found(keep)
+            self._end_search(keep)
         return keep
 
     def _believe(self, walk: Walk, at: int, verdict: Verdict, stretch: Stretch) -> int:
@@ -328,7 +330,7 @@ class Framer:
         )
         if verdict.start - self._lost_at < MIN_STREAM_REQUEST:
             self._known.no_doubt(self._floor)
-        self._found(verdict.start)
+        self._end_search(verdict.start)
         return verdict.start
 
     def _stumble(self, walk: Walk, at: int, reason: str) -> int:
@@ -419,7 +421,7 @@ class Framer:
         self._known.doubt(release)
         self._trial = self._new_trial(at)
 
-    def _found(self, at: int) -> None:
+    def _end_search(self, at: int) -> None:
         """Ends the search at stream offset ``at``."""
         self._trial = None
         self.account.skip(self._lost_captured, self._reason)
@@ -436,10 +438,10 @@ class Framer:
     def _end(self) -> None:
         self._ended = True
         if self._foreign_end is not None:
-            self._found(self._foreign_end)
+            self._end_search(self._foreign_end)
         elif self._trial is not None:
             self._name_foreign()
-            self._found(self._trial.keep)
+            self._end_search(self._trial.keep)
         self._recogniser = self._held = None
         self._memo = NO_NUMBERS
 

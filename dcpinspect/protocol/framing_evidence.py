@@ -250,7 +250,7 @@ class ConnectionEvidence:
         """Returns whether a connection in doubt has not proven to be of this protocol."""
         return self.is_doubted(connection) and self._known[connection].is_proven <= 0
 
-    def others(self, connections: RowNumbers) -> BoolArray:
+    def are_unproven(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether it was in doubt and has not proven to be
         of this protocol.
         """

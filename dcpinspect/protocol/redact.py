@@ -55,7 +55,7 @@ class Redactor:
         """Returns the replacement of a name."""
         return self.replacement(name.encode(errors="surrogateescape")).decode()
 
-    def told(self, spec: Field, text: bytes, key: bytes = b"") -> bytes:
+    def field_text(self, spec: Field, text: bytes, key: bytes = b"") -> bytes:
         """Returns the text of a field with what is private in it replaced; ``key``: of the
         message.
         """
@@ -186,7 +186,7 @@ class Redactor:
             if isinstance(field.value, str)
             else field.raw
         )
-        public_text = self.told(spec, text, key)
+        public_text = self.field_text(spec, text, key)
         if public_text == text:
             return field
         _overwrite(field, data)
@@ -215,7 +215,7 @@ class Redactor:
         body = (
             self.replacement(value.body)
             if spec is None or spec.shown is None
-            else self.told(spec, value.body, key)
+            else self.field_text(spec, value.body, key)
         )
         if value.encoding == "json" and not body.startswith(b"{"):
             body = b'"' + body + b'"'

@@ -389,8 +389,8 @@ def _no_release(_: int) -> int:
 
 
 class Trial:
-    """One search, from stream offset ``start`` on. Call ``look`` with more bytes until it returns a
-    verdict.
+    """One search, from stream offset ``start`` on. Call ``continue_with`` with more bytes until it
+    returns a verdict.
     """
 
     __slots__ = (
@@ -419,7 +419,7 @@ class Trial:
         self._cursors = _NO_CURSORS  # heap of the keys of _waiting
         self._release_at: Callable[[int], int] = _no_release
 
-    def look(
+    def continue_with(
         self,
         headers: Headers,
         release_at: Callable[[int], int],
@@ -435,13 +435,13 @@ class Trial:
         suffice.
         """
         self._release_at = release_at
-        verdict = self._look(headers, final=final, settle=settle)
+        verdict = self._verdict_after(headers, final=final, settle=settle)
         self._release_at = _no_release  # it would keep the data alive
         if not self._chains:
             self._chains, self._waiting, self._cursors = _NO_CHAINS, _NONE_WAITING, _NO_CURSORS
         return verdict
 
-    def _look(self, headers: Headers, *, final: bool, settle: bool) -> Verdict | None:
+    def _verdict_after(self, headers: Headers, *, final: bool, settle: bool) -> Verdict | None:
         end, holes = headers.end, headers.holes
         while self._scanned + HEADER <= end:
             plausible, stop = headers.since(self._scanned)

@@ -121,29 +121,31 @@ class Sessions:
         """Begins connections, of which some may be known: they are seen from their handshake or
         from the middle.
         """
-        new = self._of(connections, _STATE) < 0
+        new = self._values_of(connections, _STATE) < 0
         self._connections[connections[new]] = np.where(
             has_handshake[new, None], _FROM_HANDSHAKE, _FROM_MIDDLE
         )
 
     def unknown(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether its collections are still unknown."""
-        return self._of(connections, _STATE) <= CollectionsState.UNKNOWN
+        return self._values_of(connections, _STATE) <= CollectionsState.UNKNOWN
 
     def may_be_first(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether nothing has shown that it is later than
         the first generation.
         """
-        return np.asarray(self._of(connections, _GENERATION) != LATER, dtype=np.bool_)
+        return np.asarray(self._values_of(connections, _GENERATION) != LATER, dtype=np.bool_)
 
     def apply(self, connections: RowNumbers, facts: list[Fact]) -> Held:
         """Returns what holds at each row of a batch, whose facts come in row order.
 
         A fact holds from its own row on. Cost: rows x log(facts).
         """
-        state = np.maximum(self._of(connections, _STATE), np.int8(CollectionsState.UNKNOWN))
-        underlying = self._of(connections, _UNDERLYING) > 0
-        generation = np.maximum(self._of(connections, _GENERATION), np.int8(GENERATION_UNKNOWN))
+        state = np.maximum(self._values_of(connections, _STATE), np.int8(CollectionsState.UNKNOWN))
+        underlying = self._values_of(connections, _UNDERLYING) > 0
+        generation = np.maximum(
+            self._values_of(connections, _GENERATION), np.int8(GENERATION_UNKNOWN)
+        )
         if not facts:
             return state, underlying, generation
         fact_places: list[tuple[int, int]] = []
@@ -188,7 +190,7 @@ class Sessions:
         row: npt.NDArray[np.int8] = self._connections[connection]
         return row
 
-    def _of(self, connections: RowNumbers, column: int) -> npt.NDArray[np.int8]:
+    def _values_of(self, connections: RowNumbers, column: int) -> npt.NDArray[np.int8]:
         self._row(int(connections.max(initial=0)))
         values: npt.NDArray[np.int8] = self._connections[:, column][connections]
         return values

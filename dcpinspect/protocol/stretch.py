@@ -110,7 +110,7 @@ class Stretch:
         needed_segments.release[:] = np.maximum.accumulate(needed_segments.release)
         self._segments = (needed_segments,)
 
-    def rest(self, start: int) -> Stretch | None:
+    def bytes_from(self, start: int) -> Stretch | None:
         """Returns a copy of the bytes from stream offset ``start`` on; ``None`` if there are
         none.
         """

@@ -105,7 +105,9 @@ class Decoding:
         losses = _losses(framed_parts, order)
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
-        holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
+        holes = HoleRanges.from_ranges(
+            start[missing.row] + missing.start, start[missing.row] + missing.end
+        )
         decoded = Decoded(
             framed.data, start, connections, incomplete, self._sessions, after_loss, holes
         )

@@ -16,7 +16,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, ByteArray, grown, only
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.coverage import Coverage, Directions, left
+from dcpinspect.coverage import Coverage, Directions, left_directions
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import FEW, MAGICS, BriefDirections, BriefMessages
 from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes
@@ -178,9 +178,9 @@ class Engine:
             packets = self.clock.steady(packets)
         if self._origin_ns is None and len(packets):
             self._origin_ns = int(packets.time_ns[0])
-        chunks = self._kept(packets, self.transport.feed(packets))
+        chunks = self._chunks_for_framing(packets, self.transport.feed(packets))
         self._meet_connections()
-        return self._found(self._framed(chunks))
+        return self._frames(self._framed(chunks))
 
     def frame_overdue(self, time_ns: int) -> Frames:
         """Does the first half of ``pass_time``."""
@@ -188,16 +188,18 @@ class Engine:
         waited = chain.from_iterable(
             self._left_to_framers(connection) for connection in self._brief.due(time_ns)
         )
-        return self._found(
+        return self._frames(
             self._settled(
-                self._kept(None, chain(waited, self.transport.pass_time(time_ns))), time_ns
+                self._chunks_for_framing(None, chain(waited, self.transport.pass_time(time_ns))),
+                time_ns,
             )
         )
 
     def frame_rest(self) -> Frames:
         """Does the first half of ``finish``."""
-        return self._found(
-            self._framed(self._kept(None, self.transport.finish(), is_last=True)), is_last=True
+        return self._frames(
+            self._framed(self._chunks_for_framing(None, self.transport.finish(), is_last=True)),
+            is_last=True,
         )
 
     def frame_reset(self, before_ns: int) -> Frames:
@@ -205,7 +207,9 @@ class Engine:
         says nothing more, not even its end.
         """
         before_ns -= self.clock.ahead_ns
-        return self._found(self._framed(self._kept(None, self.transport.end_reset(before_ns))))
+        return self._frames(
+            self._framed(self._chunks_for_framing(None, self.transport.end_reset(before_ns)))
+        )
 
     def decode(self, found: Frames) -> MessageBatch | None:
         """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for
@@ -221,12 +225,12 @@ class Engine:
         packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
         there = self.there
         left_behind = (
-            left(self.transport.left(there), self._accounts.left, self.tls.left)
+            left_directions(self.transport.left_accounts(there), self._accounts.left, self.tls.left)
             if len(there) < self.transport.count
             else ()
         )
         self._find_mismatches()
-        unopened = counted(self.transport.tables, self._mine, self.transport.time_ns)
+        unopened = counted(self.transport.tables, self._own_connections, self.transport.time_ns)
         directions = self._directions(self.transport.with_bytes(there))
         return Coverage(
             packets, directions, left_behind, self.tls.connections, self.tls.has_keys, unopened
@@ -307,7 +311,7 @@ class Engine:
         closed, is_over = self.transport.closed_at(there)
         over = there[is_over]
         order = np.argsort(closed[is_over], kind="stable")
-        order = order[~self._evidence.others(over[order])]
+        order = order[~self._evidence.are_unproven(over[order])]
         return over[order], int(np.searchsorted(closed[is_over][order], before_ns))
 
     def let_go(self, connections: Collection[int]) -> None:
@@ -325,7 +329,7 @@ class Engine:
         for number in numbers:
             framer = self._framers.pop(number, None)
             if framer is not None:
-                self._accounts.put(number, framer.account)
+                self._accounts.keep(number, framer.account)
         self._brief.forget(np.array(numbers, dtype=np.int64))
         self._lost = only(self._lost, np.setdiff1d(np.flatnonzero(self._lost.any(axis=1)), numbers))
         self._accounts.leave(numbers)
@@ -350,17 +354,17 @@ class Engine:
         return connections[says]
 
     @property
-    def _mine(self) -> RowNumbers:
+    def _own_connections(self) -> RowNumbers:
         """Connections that have not left and carry the protocol, or may carry it."""
         there = self.there
-        return there[~self._evidence.others(there)] if self._evidence.is_needed else there
+        return there[~self._evidence.are_unproven(there)] if self._evidence.is_needed else there
 
     @property
     def unlisted(self) -> int:
         """Number of connections that carried no messages but noops, and little else, and are not
         among ``links``.
         """
-        numbers = self._mine
+        numbers = self._own_connections
         return len(numbers) - len(self._listed(numbers))
 
     @property
@@ -371,7 +375,7 @@ class Engine:
         Of connections that said next to nothing the first ``MOST_SILENT`` are included: a scan or a
         flood has millions.
         """
-        listed = self._listed(self._mine)
+        listed = self._listed(self._own_connections)
         slices = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
         return [link for numbers in slices for link in self._links_of(numbers)]
 
@@ -435,11 +439,15 @@ class Engine:
                 ),
             )
 
-    def _kept(
+    def _chunks_for_framing(
         self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False
     ) -> Iterable[StreamChunk]:
         """Returns the chunks that framing sees; without a keeper there is only one at a time."""
-        there = (chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection))
+        there = (
+            chunk
+            for chunk in self._after_first_bytes(chunks)
+            if not self._has_left(chunk.connection)
+        )
         chunks = self.tls.plain(self._proxies.strip(there), is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
@@ -455,7 +463,7 @@ class Engine:
         self._meet_connections()
         connection = (first.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
-        brief_messages = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
+        brief_messages = self._brief.feed(first, self._evidence.doubted(connection), has_handshake)
         if brief_messages is None:
             return None
         lacking = first.number[
@@ -472,7 +480,7 @@ class Engine:
                 self._begin(messages.connection)
         return brief_messages.is_taken
 
-    def _opened(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
+    def _after_first_bytes(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
         """Yields the chunks, each after what its connection said before it was left to framers."""
         for chunk in chunks:
             yield from self._left_to_framers(chunk.connection)
@@ -520,9 +528,9 @@ class Engine:
                 and self._endpoints.has_handshake[chunk.connection - 1]
             ):
                 self._lose(number, (0, 0))  # nobody knows how much came before
-            yield from self._parts(number, framer.feed(chunk))
+            yield from self._direction_messages(number, framer.feed(chunk))
             if chunk.is_end:
-                self._accounts.put(number, framer.account)
+                self._accounts.keep(number, framer.account)
                 del self._framers[number]
                 if chunk.direction == S2C:
                     self._asked.pop(chunk.connection, None)
@@ -544,16 +552,18 @@ class Engine:
         for number in sorted(
             number for number, framer in self._framers.items() if framer.is_on_trial
         ):
-            yield from self._parts(number, self._framers[number].pass_time(time_ns))
+            yield from self._direction_messages(number, self._framers[number].pass_time(time_ns))
 
-    def _parts(self, number: int, framed: Framed | None) -> Iterator[DirectionMessages]:
+    def _direction_messages(
+        self, number: int, framed: Framed | None
+    ) -> Iterator[DirectionMessages]:
         """Yields the messages of a direction, if there are any, with what was lost before them."""
         if framed is not None:
             lost = self._lost_before(number, framed)
             if len(framed.start):
                 yield DirectionMessages(number // 2 + 1, number % 2, framed, lost)
 
-    def _found(self, parts: Iterable[DirectionMessages], *, is_last: bool = False) -> Frames:
+    def _frames(self, parts: Iterable[DirectionMessages], *, is_last: bool = False) -> Frames:
         messages = list(self._believed(parts, final=is_last))
         begun = np.concatenate(self._begun) if self._begun else NO_NUMBERS
         first_messages, self._told, self._begun = self._told, [], []

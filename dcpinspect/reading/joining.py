@@ -88,7 +88,7 @@ class Part:
     """As in ``Coverage``."""
 
     @staticmethod
-    def of(reading: Reading) -> Part:
+    def from_reading(reading: Reading) -> Part:
         """Returns the part of a reading with ``is_part`` that has come to its end. Raises
         ValueError unless the reading tracks streams.
         """
@@ -174,7 +174,7 @@ class Merged:
         """
 
         def judged(numbers: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
-            index = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
+            index = np.full(len(self.tracker.state.known_tables.streams), -1, dtype=np.int64)
             index[numbers] = np.arange(len(numbers))
             return judge([index[thing.streams] for thing in self._things], streams, branches)
 
@@ -189,7 +189,7 @@ class Merged:
         """
         counted, own_links = self.tracker.counted(self.links)
         tables, state = counted.tables(own_links), self.tracker.state
-        streams, lacks_history = state.known.streams, self.tracker.lacks_history()
+        streams, lacks_history = state.known_tables.streams, self.tracker.lacks_history()
         sessions, links = (
             self.tracker.conversation.sessions,
             {link.number: link for link in self.links},
@@ -260,8 +260,8 @@ class Merged:
     ) -> None:
         """Compares streams by events that are read a second time, before the tables are asked for.
 
-        ``look`` finds the events wanted: each part by ``shown``, whose results are then joined. It
-        is not called if nothing is in dispute. ``differ``: as in ``Histories.compare``.
+        ``look`` finds the events wanted: each part by ``find_events``, whose results are then
+        joined. It is not called if nothing is in dispute. ``differ``: as in ``Histories.compare``.
         """
         self.tracker.compare(look, differ)
 
@@ -359,7 +359,9 @@ def judged(
     return in_dispute(gaps, cause, streams, branches)
 
 
-def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: IntArray) -> FoundEvents:
+def find_events(
+    batches: Iterable[MessageBatch], wanted: EventQuery, numbers: IntArray
+) -> FoundEvents:
     """Returns the wanted events of one part, found in its messages, which are read again;
     ``numbers``: new numbers of its connections.
     """

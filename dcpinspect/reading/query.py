@@ -129,11 +129,11 @@ class QueriedCaptures:
         from dcpinspect.findings.within import Within
         from dcpinspect.tables.record_rows import RecordSelection
 
-        time = Within.of(
+        time = Within.from_bounds(
             self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links
         )
         selected = {
-            name: RecordSelection(bounds=time.bounds).of(table)
+            name: RecordSelection(bounds=time.bounds).matching(table)
             for name, table in tables.items()
             if name != "findings"
         }

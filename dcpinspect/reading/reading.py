@@ -401,7 +401,7 @@ class Reading:
                 if self.tracker is not None:
                     self.tracker.feed(batch.redacted(self.redactor))
                 if self.checker is not None:
-                    self.checker.take(looked_at, looks)
+                    self.checker.feed(looked_at, looks)
                 yield batch
                 if self._is_endless and self.checker is not None:
                     self._let_go(self.checker)
@@ -418,7 +418,7 @@ class Reading:
                     yield (
                         batch,
                         looked_at,
-                        self.checker.look(looked_at)
+                        self.checker.check_alone(looked_at)
                         if self.checker is not None and self.is_looking
                         else (),
                     )

@@ -57,7 +57,7 @@ def put_aside(reading: Reading) -> bytes:
     if not engine.tls.is_plain or tracker is None or reading.checker is None:
         msg = "keys of TLS are not kept, and neither are readings that do not check"
         raise NotKeptError(msg)
-    tracker.state.take(*NOTHING)  # the latest batch has been looked at
+    tracker.state.feed(*NOTHING)  # the latest batch has been looked at
     state = {
         "format": _FORMAT,
         "reading": {name: getattr(reading, name) for name in _OF_READING},

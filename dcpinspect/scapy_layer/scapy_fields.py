@@ -233,7 +233,7 @@ def section_fields(
                     item.name,
                     [],
                     record_class(item),
-                    length_from=_rest(room, fields),
+                    length_from=_remaining_length(room, fields),
                     max_count=MAX_RECORDS,
                 )
             )
@@ -249,7 +249,12 @@ def section_fields(
             fields.append(StrFixedLenField(name_of(item), b"", length=item.size))
         else:
             fields.append(
-                _text_field(item, _rest(room, fields) if item.size is None else _given(item.size))
+                _text_field(
+                    item,
+                    _remaining_length(room, fields)
+                    if item.size is None
+                    else _field_length(item.size),
+                )
             )
     return fields
 
@@ -262,17 +267,17 @@ def _text_field(spec: Field, length: Length) -> Any:
     )
 
 
-def _given(name: str) -> Length:
+def _field_length(name: str) -> Length:
     return lambda packet: packet.getfieldval(name) or 0
 
 
-def _rest(room: Length | None, before: Sequence[Any]) -> Length:
+def _remaining_length(room: Length | None, before: Sequence[Any]) -> Length:
     """Returns a function for the number of bytes that the fields ``before`` leave of the
     section.
     """
     earlier = tuple(before)
 
-    def rest(packet: Any) -> int:
+    def remaining(packet: Any) -> int:
         assert room is not None
         return max(
             0,
@@ -283,7 +288,7 @@ def _rest(room: Length | None, before: Sequence[Any]) -> Length:
             ),
         )
 
-    return rest
+    return remaining
 
 
 def camel(text: str) -> str:

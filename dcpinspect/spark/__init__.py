@@ -70,7 +70,7 @@ def run(
     from dcpinspect.spark import pipeline
     from dcpinspect.spark.tasks import SparkTasks
 
-    options = pipeline.asked(
+    options = pipeline.checked_options(
         captures, out, capture_point, ports, find_ports, keylog, on_error, redact, salt_file
     )
     return pipeline.run(options, lambda: nullcontext(SparkTasks(spark)))

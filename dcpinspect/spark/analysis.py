@@ -22,7 +22,7 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.registry import RULES
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import Part, shown
+from dcpinspect.reading.joining import Part, find_events
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
@@ -299,7 +299,7 @@ class _TaskReading:
                     self._answers.feed(batch)
                 redacted, packets = batch.redacted(self._redactor), reading.capture.packets
                 if self._keys:
-                    self._keys[-1].take(redacted, ())
+                    self._keys[-1].feed(redacted, ())
                 if work.messages and (work.follows or packets <= end) and packets > start:
                     (self._ending if self._is_ended else self._messages).add(
                         redacted, ids(reading)[batch.connection]
@@ -311,7 +311,7 @@ class _TaskReading:
         self._messages.close()
         self._ending.close()
         paths = (*self._messages.paths, *self._ending.paths)
-        written = tuple(map(Written.of, (*paths, *filter(None, [self._state]))))
+        written = tuple(map(Written.from_file, (*paths, *filter(None, [self._state]))))
         return Analysed("", paths, written, self._messages.rows + self._ending.rows)
 
     def with_looks(self, done: Analysed) -> Analysed:
@@ -323,14 +323,14 @@ class _TaskReading:
             _write_gathered(part_path, self._looks.gathered, salt),
             _write_gathered(f"{part_path}-end", at_end, salt),
         )
-        written = (*done.written, *map(Written.of, filter(None, (looks, ending_looks))))
+        written = (*done.written, *map(Written.from_file, filter(None, (looks, ending_looks))))
         return replace(
             done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state
         )
 
     def with_part(self, done: Analysed, reading: Reading) -> Analysed:
         """Writes the part, and what stands beside it."""
-        work, part_path, merged_part = self._work, f"{self._stem}.part", Part.of(reading)
+        work, part_path, merged_part = self._work, f"{self._stem}.part", Part.from_reading(reading)
         files.write(part_path, merged_part.to_bytes(), work.salt)
         paths = [
             part_path,
@@ -352,7 +352,7 @@ class _TaskReading:
         return replace(
             done,
             part=part_path,
-            written=(*done.written, *map(Written.of, paths)),
+            written=(*done.written, *map(Written.from_file, paths)),
             closed=tuple(closed[:MOST_CLOSED]),
             state=self._state,
             folded=mark_of(work.all_bundles),
@@ -381,7 +381,7 @@ def _begin(reading: Reading, work: Work) -> bool:
             return False
         try:
             tracker.contents = Contents.joined(
-                [tracker.contents, *earlier_contents], tracker.state.known.streams, share
+                [tracker.contents, *earlier_contents], tracker.state.known_tables.streams, share
             )
         except ValueError:
             return False
@@ -410,7 +410,7 @@ def nothing(files: Sequence[str]) -> Part:
         reading.check(RULES)
         for _ in reading:
             pass
-    return Part.of(reading)
+    return Part.from_reading(reading)
 
 
 def ids(reading: Reading) -> IntArray:
@@ -430,7 +430,7 @@ class EventLook:
     """Number of each connection in the whole, by its number in the part."""
 
 
-def look(event_look: EventLook) -> FoundEvents:
+def events_looked_for(event_look: EventLook) -> FoundEvents:
     """Returns the wanted events of a part."""
     with event_look.work.reading() as reading:
-        return shown(reading, event_look.wanted, event_look.numbers)
+        return find_events(reading, event_look.wanted, event_look.numbers)

@@ -58,7 +58,7 @@ class Written:
     """For a Parquet file: the statistics that the log of its table stores."""
 
     @classmethod
-    def of(cls, path: str, *, tells: bool = True) -> Self:
+    def from_file(cls, path: str, *, tells: bool = True) -> Self:
         """Describes a file as it is now. Raises OSError, or an exception of Arrow, if the end of
         the file cannot be read.
 
@@ -81,7 +81,7 @@ def verify(written: Iterable[Written]) -> None:
     """Raises OutputError if a file is not as its writer left it, or cannot be seen from here."""
     for expected in written:
         try:
-            now = Written.of(expected.path, tells=False)
+            now = Written.from_file(expected.path, tells=False)
         except (OSError, pa.ArrowException) as error:
             raise _changed(expected.path, str(error)) from error
         if now != expected:

@@ -137,7 +137,7 @@ class BundleWriter:
         marks = [
             ()
             if group_number in marked or marked.add(group_number)  # type: ignore[func-returns-value]
-            else self.marker.of(group_number)
+            else self.marker.marks_of(group_number)
             for group_number in group
         ]
         return pa.table([bundle, window, key, group, packets, size, marks], schema=INDEX)
@@ -164,7 +164,7 @@ class BundleWriter:
 
 def read_index(path: str, salt: Salt | None = None) -> Any:
     """Reads the index of the bundles in a file. Raises UsageError if it is missing or damaged."""
-    with files.known(f"{path}.index"), files.source(f"{path}.index", salt) as source:
+    with files.reading_known_file(f"{path}.index"), files.source(f"{path}.index", salt) as source:
         return pa.ipc.open_file(source).read_all()
 
 
@@ -199,7 +199,7 @@ def write_keys(part: str, keys: Sequence[bytes]) -> str:
 
 def read_keys(part: str) -> list[bytes]:
     """Reads the keys of the groups in a part. Raises UsageError if they are missing or damaged."""
-    with files.known(f"{part}.keys"), files.source(f"{part}.keys") as source:
+    with files.reading_known_file(f"{part}.keys"), files.source(f"{part}.keys") as source:
         keys: list[bytes] = pa.ipc.open_file(source).read_all()["key"].to_pylist()
     return keys
 
@@ -225,9 +225,9 @@ class Bundled:
     @property
     def packets(self) -> int:
         """Number of packets in the groups."""
-        return int(pc.sum(self._chosen()["packets"]).as_py() or 0)
+        return int(pc.sum(self._index_rows()["packets"]).as_py() or 0)
 
-    def _chosen(self) -> Any:
+    def _index_rows(self) -> Any:
         """Returns the rows of the index about the wanted groups."""
         index = read_index(self.path, self.salt)
         return index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
@@ -236,10 +236,10 @@ class Bundled:
         """Yields the packets of the groups in order, one window at a time. Raises UsageError if the
         file is missing or damaged.
         """
-        index_rows = self._chosen()
+        index_rows = self._index_rows()
         groups = np.unique(index_rows["group"].to_numpy())
         window, bundle = index_rows["window"].to_numpy(), index_rows["bundle"].to_numpy()
-        with files.known(self.path), files.source(self.path, self.salt) as source:
+        with files.reading_known_file(self.path), files.source(self.path, self.salt) as source:
             file = pa.ipc.open_file(source)
             for number in np.unique(window).tolist():
                 bundles = [

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dcpinspect.kernels.library import tell
+from dcpinspect.kernels.library import warn_once
 from dcpinspect.ownership import check_above, check_around, check_own
 from dcpinspect.temporary import forget, remember
 
@@ -73,7 +73,7 @@ class SharedClasses:
             self.options += f' -XX:ArchiveClassesAtExit="{made}" {_QUIET}'
 
     @contextmanager
-    def kept(self, end: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
+    def session_context(self, end: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
         """Surrounds a session. After its end, waits for the file if Java makes one. ``end``: tells
         Java to end.
         """
@@ -88,7 +88,7 @@ class SharedClasses:
             with contextlib.suppress(
                 Exception
             ):  # also exceptions of Spark's gateway; then no file is kept
-                self._put(end(), self._file, made, is_wanted=is_done)
+                self._install(end(), self._file, made, is_wanted=is_done)
             made.unlink(missing_ok=True)
             forget(made)
             self.release()
@@ -102,13 +102,13 @@ class SharedClasses:
             self._lock = None
 
     @staticmethod
-    def _put(java: subprocess.Popen[bytes], file: Path, made: Path, *, is_wanted: bool) -> None:
+    def _install(java: subprocess.Popen[bytes], file: Path, made: Path, *, is_wanted: bool) -> None:
         """Moves the finished file to its place. Removes files that were not used for long, because
         they are of old versions.
         """
         try:
             if is_wanted:
-                tell(
+                warn_once(
                     "classes",
                     (
                         f"Java's classes are kept in {file.parent}, once, so that Spark starts "

@@ -80,9 +80,11 @@ class Marker:
             candidates := candidates[spread[candidates] < self._limit[owner[candidates]]]
         ):  # after each batch of places, fewer of the others count
             batch_rows, candidates = candidates[:_BATCH], candidates[_BATCH:]
-            self._look(data, owner[batch_rows], offset[batch_rows], spread[batch_rows])
+            self._mark_words(data, owner[batch_rows], offset[batch_rows], spread[batch_rows])
 
-    def _look(self, data: ByteArray, groups: IntArray, offset: IntArray, place: IntArray) -> None:
+    def _mark_words(
+        self, data: ByteArray, groups: IntArray, offset: IntArray, place: IntArray
+    ) -> None:
         octets = data[offset[:, None] + np.arange(_BYTES)]
         ordered = np.sort(octets, axis=1)
         varied = np.flatnonzero((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1 >= _VARIED)
@@ -103,7 +105,7 @@ class Marker:
             if len(group_marks) == MOST:
                 self._limit[group] = int(group_marks[-1] >> np.uint64(32)) + 1
 
-    def of(self, group: int) -> GroupMarks:
+    def marks_of(self, group: int) -> GroupMarks:
         """Returns the marks of a group, the lowest first."""
         return self._marks.get(group, np.empty(0, np.uint64))
 

@@ -21,7 +21,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from dcpinspect.spark.pushdown import pushed
-from dcpinspect.spark.source_options import CaptureSlice, SourceOptions, asked, wants_pushdown
+from dcpinspect.spark.source_options import (
+    CaptureSlice,
+    SourceOptions,
+    read_options,
+    wants_pushdown,
+)
 from dcpinspect.spark.source_rows import record_batches
 from dcpinspect.spark.spark_schema import ddl
 from dcpinspect.tables.filter_rows import FilterRows
@@ -44,13 +49,13 @@ class DcpSource(DataSource):
 
     def schema(self) -> str:
         """Returns the columns, if the user gave no schema. Raises UsageError for wrong options."""
-        return ddl(asked(self.options).schema)
+        return ddl(read_options(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a
         wrong schema.
         """
-        source_options = self._asked(schema)
+        source_options = self._source_options(schema)
         return (
             PushdownReader(source_options)
             if wants_pushdown(self.options)
@@ -63,10 +68,12 @@ class DcpSource(DataSource):
             StreamReader,
         )  # deferred: that module needs this one
 
-        return StreamReader(self._asked(schema))
+        return StreamReader(self._source_options(schema))
 
-    def _asked(self, schema: StructType) -> SourceOptions:
-        return asked(self.options, {field.name: field.dataType.simpleString() for field in schema})
+    def _source_options(self, schema: StructType) -> SourceOptions:
+        return read_options(
+            self.options, {field.name: field.dataType.simpleString() for field in schema}
+        )
 
 
 class Reader(DataSourceReader):
@@ -78,7 +85,7 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Returns one task for the files of each capture point, or for each file."""
-        return [Task(capture_slice) for capture_slice in self.asked.parts()]
+        return [Task(capture_slice) for capture_slice in self.asked.task_parts()]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Returns the rows of one task."""

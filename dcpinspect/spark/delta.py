@@ -39,7 +39,7 @@ _MILLISECOND = 1000
 """Microseconds in a millisecond: statistics of times have no finer resolution."""
 
 
-def opened(folder: str, version: int | None = None) -> DeltaTable:
+def open_table(folder: str, version: int | None = None) -> DeltaTable:
     """Opens the newest or an earlier version of a table. Raises UsageError if there is no table, or
     not this version any more.
     """
@@ -53,7 +53,7 @@ def opened(folder: str, version: int | None = None) -> DeltaTable:
     except (DeltaError, OSError) as error:
         version_name = "as it is now" if version is None else f"in version {version}"
         raise UsageError(
-            f"{escape(folder)}: is no Delta table that can be read {version_name} ({said(error)})"
+            f"{escape(folder)}: is no Delta table that can be read {version_name} ({error_text(error)})"
         ) from error
     return table
 
@@ -71,7 +71,7 @@ def exists(folder: str) -> bool:
         return False
     except DeltaError as error:
         raise UsageError(
-            f"{escape(folder)}: is no Delta table that can be read ({said(error)})"
+            f"{escape(folder)}: is no Delta table that can be read ({error_text(error)})"
         ) from error
     return True
 
@@ -82,12 +82,12 @@ def settled(folder: str, version: int, newest: DeltaTable | None = None) -> Delt
 
     ``newest``: the newest version of the table, if it is open already.
     """
-    table = opened(folder) if newest is None else newest
+    table = open_table(folder) if newest is None else newest
     while table.version() > version and any(
         RUN in entry for entry in table.history(table.version() - version)
     ):
-        table = opened(folder, table.version() - 1)
-    return table if table.version() >= version else opened(folder, version)
+        table = open_table(folder, table.version() - 1)
+    return table if table.version() >= version else open_table(folder, version)
 
 
 class TableForm(NamedTuple):
@@ -142,7 +142,7 @@ def commit(
                 commit_properties=properties,
             )
             return 0
-        table = opened(folder, base)
+        table = open_table(folder, base)
         actions: list[Any] = list(added)
         if gone:
             now = int(time.time() * 1000)
@@ -164,7 +164,7 @@ def commit(
             f"{escape(folder)}: another run has written here since; run it again"
         ) from error
     except (DeltaError, OSError) as error:
-        raise OutputError(f"{escape(folder)}: cannot be committed ({said(error)})") from error
+        raise OutputError(f"{escape(folder)}: cannot be committed ({error_text(error)})") from error
     return base + 1 if actions or gone is None else base
 
 
@@ -174,7 +174,7 @@ def without(folder: str, base: int, condition: str, run: int) -> int:
     """
     from deltalake.transaction import CommitProperties
 
-    table = opened(folder, base)
+    table = open_table(folder, base)
     table.delete(
         condition,
         commit_properties=CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0),
@@ -194,7 +194,9 @@ def restore(folder: str, version: int, run: int) -> None:
     """Restores an earlier version of a table as a new version."""
     from deltalake.transaction import CommitProperties
 
-    opened(folder).restore(version, commit_properties=CommitProperties(custom_metadata={RUN: run}))
+    open_table(folder).restore(
+        version, commit_properties=CommitProperties(custom_metadata={RUN: run})
+    )
 
 
 def sweep(table: DeltaTable) -> None:
@@ -271,9 +273,11 @@ def statistics_of(metadata: pq.FileMetaData) -> str:
     return json.dumps(
         {
             "numRecords": metadata.num_rows,
-            "minValues": {name: _told(value) for name, value in low.items() if name not in unknown},
+            "minValues": {
+                name: _log_value(value) for name, value in low.items() if name not in unknown
+            },
             "maxValues": {
-                name: _told(value, is_high=True)
+                name: _log_value(value, is_high=True)
                 for name, value in high.items()
                 if name not in unknown
             },
@@ -291,7 +295,7 @@ def _is_told(low: Any, high: Any) -> bool:
     )
 
 
-def _told(value: Any, *, is_high: bool = False) -> Any:
+def _log_value(value: Any, *, is_high: bool = False) -> Any:
     """Returns a value in the form of the log; the greatest time is rounded up."""
     if isinstance(value, datetime):
         up = timedelta(microseconds=-value.microsecond % _MILLISECOND if is_high else 0)
@@ -312,7 +316,7 @@ def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | Non
     }
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Returns the text of an error on one line."""
     text = re.sub(r"\x1b\[[\d;]*m|↳", "", str(error))
     return clip(escape(" ".join(text.split()) or type(error).__name__), 200)

@@ -55,7 +55,7 @@ class TableQuery(DuckQuery):
         )
 
     def _explained(self, text: str, error: Exception) -> UsageError:
-        _, is_ours, reason = self._parts(error)[0].partition(_OF_TABLES)
+        _, is_ours, reason = self._text_and_position(error)[0].partition(_OF_TABLES)
         return not_read(self._out, reason) if is_ours else super()._explained(text, error)
 
     def _stored(self, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
@@ -88,7 +88,7 @@ class _Duck(Dialect):
             "END AS UBIGINT)"
         )
 
-    def each(self, values: str, item: str, made: str) -> str:
+    def list_of(self, values: str, item: str, made: str) -> str:
         return f"list_transform({values}, lambda {item}: {made})"
 
     def record(self, fields: Mapping[str, str]) -> str:

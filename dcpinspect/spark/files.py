@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dcpinspect.capture.remote import info, opened
-from dcpinspect.capture.stores import is_uri, place, told
+from dcpinspect.capture.remote import info, open_remote
+from dcpinspect.capture.stores import file_system_of, is_uri, one_line_errors
 from dcpinspect.errors import UsageError
 from dcpinspect.text import clip, escape
 
@@ -32,7 +32,7 @@ def system(path: str) -> tuple[FileSystem, str]:
     system is not available.
     """
     if is_uri(path):
-        return place(path)
+        return file_system_of(path)
     from pyarrow.fs import LocalFileSystem
 
     return LocalFileSystem(), path
@@ -47,7 +47,7 @@ def created(path: str, salt: Salt | None = None) -> Any:
     filesystem, inner = system(path)
     if not is_uri(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    with told():
+    with one_line_errors():
         stream = filesystem.open_output_stream(
             inner, compression=None
         )  # otherwise the ending of the name would choose a compression
@@ -62,15 +62,15 @@ def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
     if not is_uri(path):
         file = pa.memory_map(path)
     else:
-        filesystem, inner = place(path)
-        with told():
+        filesystem, inner = file_system_of(path)
+        with one_line_errors():
             file = filesystem.open_input_file(inner)
     with file:
         yield file if salt is None else salt.opening(file)
 
 
 @contextmanager
-def known(path: str) -> Iterator[None]:
+def reading_known_file(path: str) -> Iterator[None]:
     """Reads a file that an earlier run wrote, within this context. Raises UsageError if it is
     missing or damaged.
     """
@@ -93,7 +93,7 @@ def content(path: str, salt: Salt | None = None) -> bytes:
     if salt is not None:
         with source(path, salt) as sealed:
             return bytes(sealed.read())
-    with opened(path) as file:
+    with open_remote(path) as file:
         return file.read()
 
 
@@ -130,7 +130,7 @@ def names_in(folder: str) -> list[str]:
 
     filesystem, inner = system(folder)
     is_deep = filesystem.type_name == "gcs"  # gcs lists folders only by the files in them
-    with told():
+    with one_line_errors():
         entries = filesystem.get_file_info(
             FileSelector(inner, allow_not_found=True, recursive=is_deep)
         )
@@ -146,7 +146,7 @@ def below(folder: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
     filesystem, inner = system(folder)
-    with told():
+    with one_line_errors():
         entries = filesystem.get_file_info(
             FileSelector(inner, allow_not_found=True, recursive=True)
         )
@@ -156,7 +156,7 @@ def below(folder: str) -> list[str]:
 def remove(path: str) -> None:
     """Removes a file, if it exists."""
     filesystem, inner = system(path)
-    with suppress(FileNotFoundError), told():
+    with suppress(FileNotFoundError), one_line_errors():
         filesystem.delete_file(inner)
 
 
@@ -166,6 +166,6 @@ def remove_folder(path: str) -> None:
         filesystem, inner = system(path)
         with (
             suppress(FileNotFoundError),
-            told(),
+            one_line_errors(),
         ):  # a folder in storage may vanish with its last file
             filesystem.delete_dir(inner)

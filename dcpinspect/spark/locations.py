@@ -16,7 +16,7 @@ _QUERY = re.compile(r"[?&][^/]*=")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def place(name: str, what: str) -> str:
+def path_or_uri(name: str, what: str) -> str:
     """Returns a path as it was written, or that of a ``file:`` URI, or another URI, in which S3 has
     only one scheme. ``what``: what is there, in words.
 
@@ -34,11 +34,11 @@ def place(name: str, what: str) -> str:
 
 
 def reached(name: str, what: str) -> str:
-    """Returns the place as ``place`` does, and checks that requests reach it.
+    """Returns the place as ``path_or_uri`` does, and checks that requests reach it.
 
     Raises UsageError also if storage does not answer, or has no such bucket.
     """
-    location = place(name, what)
+    location = path_or_uri(name, what)
     if is_uri(location):
         try:
             reach(location)

@@ -29,7 +29,7 @@ from dcpinspect.reading.joining import Part
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
-from dcpinspect.spark.locations import place, reached
+from dcpinspect.spark.locations import path_or_uri, reached
 from dcpinspect.spark.part_disputes import ENDING as GAPS
 from dcpinspect.spark.pieces import TABLES, ManifestPiece, divided
 from dcpinspect.spark.pieces import read as read_pieces
@@ -205,7 +205,7 @@ class Manifest:
     """
 
     @classmethod
-    def at(cls, out: str | os.PathLike[str]) -> Self:
+    def read_newest(cls, out: str | os.PathLike[str]) -> Self:
         """Reads the newest state of a directory; its number is 0 if no run has ended yet.
 
         Raises UsageError if the directory is not the output of a pipeline, or of another version.
@@ -250,7 +250,7 @@ class Manifest:
                 )
         except OSError as error:
             raise UsageError(
-                f"{escape(os.fspath(out))}: cannot be looked at ({delta.said(error)})"
+                f"{escape(os.fspath(out))}: cannot be looked at ({delta.error_text(error)})"
             ) from error
         return cls(folder)
 
@@ -259,10 +259,10 @@ class Manifest:
         """Reads the newest state of a directory that a pipeline has written. Raises UsageError if
         there is none.
         """
-        folder = files.absolute(place(os.fspath(out), "tables are read"))
+        folder = files.absolute(path_or_uri(os.fspath(out), "tables are read"))
         if (
             not (is_uri(folder) or os.path.isdir(f"{folder}/{FOLDER}"))
-            or not (manifest := cls.at(folder)).number
+            or not (manifest := cls.read_newest(folder)).number
         ):
             raise UsageError(
                 f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline "
@@ -335,7 +335,7 @@ class Manifest:
                     f"--salt-file {escape(path)}: {escape(self.out)} is not redacted; leave it out"
                 )
             return self
-        salt = Salt.of(self.out, path)
+        salt = Salt.read_or_make(self.out, path)
         if salt.mark != self.options["redacted"]:
             raise UsageError(
                 f"{escape(salt.path)}: is not the salt that {escape(self.out)} was redacted "
@@ -413,11 +413,11 @@ class Manifest:
         open_tables = {}
         for name, last in self.tables.items():
             folder = self.path(name)
-            newest = delta.opened(folder)
+            newest = delta.open_table(folder)
             table = delta.settled(folder, last, newest)
             if table.version() < newest.version():
                 delta.restore(folder, table.version(), self.number)
-                table = delta.opened(folder)
+                table = delta.open_table(folder)
             delta.sweep(table)
             open_tables[name, table.version()] = table
         versions = dict(open_tables.keys())
@@ -496,7 +496,7 @@ class Manifest:
         these parts.
         """
         folder = self.path("messages")
-        there = set(delta.paths(delta.opened(folder, base)))
+        there = set(delta.paths(delta.open_table(folder, base)))
         message_files = {
             manifest_part.file: [path.removeprefix("messages/") for path in manifest_part.messages]
             for manifest_part in gone
@@ -517,7 +517,7 @@ class Manifest:
             base = delta.without(
                 folder, base, f"connection_id in ({', '.join(map(str, ids))})", self.number + 1
             )
-            there = set(delta.paths(delta.opened(folder, base)))
+            there = set(delta.paths(delta.open_table(folder, base)))
         return base, [
             name
             for manifest_part in gone
@@ -649,7 +649,7 @@ class Manifest:
                 (name,), table_files, since=self.number if table_files or name in self.tables else 0
             )
         if self.tables and not since:
-            delta.sweep(delta.opened(self.path(runs.TABLE)))
+            delta.sweep(delta.open_table(self.path(runs.TABLE)))
             states = {self.state, *(piece.state for piece in (*self.pieces, *self.part_pieces))}
             for name in files.names_in(self.path(FOLDER)):
                 if name[:1].isdecimal() and name not in states:
@@ -688,7 +688,7 @@ class Manifest:
             if self.out in _commits:  # what counts is not known just now, or it is this run
                 return
             with suppress(DcpInspectError, OSError):
-                self.at(self.out).take_back()
+                self.read_newest(self.out).take_back()
             if new:
                 lock.unlink()
             for new_folder in new:
@@ -724,7 +724,7 @@ class Manifest:
 
 def after_signal(out: str) -> str:
     """Returns what a run that a signal ended has made of an output."""
-    has_run = _commits.get(files.absolute(place(out, "tables are written")))
+    has_run = _commits.get(files.absolute(path_or_uri(out, "tables are written")))
     if has_run is None:
         return f"{escape(out)} is as it was before this run"
     return (

@@ -46,11 +46,11 @@ def nested(
         inner = partial(
             _tried, work=work, processors=tasks.processors, found=results, stem=stem, salt=salt
         )
-        (ended,) = tasks.each(what, inner, [stored_item], [0])
+        (ended,) = tasks.map(what, inner, [stored_item], [0])
         if isinstance(ended, _Wanted):
             results += ended.done
             results.append(
-                tasks.each(
+                tasks.map(
                     ended.what, partial(_done, stem=stem, salt=salt), ended.items, ended.sizes
                 )
             )
@@ -131,7 +131,7 @@ class _Inner:
         self._stem = stem
         self._salt = salt
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
         """As ``Tasks`` has it. A little work is done here and now."""

@@ -21,11 +21,11 @@ class Latest:
     """
 
     def __init__(self, found_in: RunResults) -> None:
-        self.take(found_in)
+        self.set_results(found_in)
         self.files: Sequence[CaptureFile] = ()
         """Empty, because packets that were lost before captures were written are not recorded."""
 
-    def take(self, found_in: RunResults) -> None:
+    def set_results(self, found_in: RunResults) -> None:
         """Takes the results of a run that has ended."""
         self._found = found_in.merged
         units = [

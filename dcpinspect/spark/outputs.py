@@ -24,7 +24,7 @@ from dcpinspect.spark.capture_points import read_paths
 from dcpinspect.spark.manifest import BATCH, Manifest, ManifestPart, Read, last_of
 from dcpinspect.spark.record_files import WrittenAnew, pieces, written_anew, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
-from dcpinspect.spark.spark_schema import kept
+from dcpinspect.spark.spark_schema import spark_table
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
 from dcpinspect.spark.whole_output import RunResults
 from dcpinspect.streams.tables import NAMES
@@ -95,7 +95,7 @@ def _connections(table: Any, found_in: RunResults) -> Any:
     which have no number.
     """
     rows = _placed(table, found_in.merged, list(zip(found_in.kept, found_in.begun, strict=True)))
-    copies = kept(
+    copies = spark_table(
         "connections",
         found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files)
         .by_name["connections"]

@@ -83,7 +83,7 @@ def judge(
         items.append(_DisputeShare(of_parts, streams[share_rows], branches[share_rows], salt))
         judged_rows.append(share_rows)
     for share_rows, mask in zip(
-        judged_rows, tasks.each("comparing gaps", _judged, items, sizes), strict=True
+        judged_rows, tasks.map("comparing gaps", _judged, items, sizes), strict=True
     ):
         is_disputed[share_rows] = mask
     return is_disputed

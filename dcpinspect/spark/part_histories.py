@@ -14,7 +14,7 @@ import numpy as np
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
-from dcpinspect.spark.analysis import EventLook, look
+from dcpinspect.spark.analysis import EventLook, events_looked_for
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
@@ -58,7 +58,7 @@ def compare(
     """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
     looks = found.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
-    change_files = tasks.each(
+    change_files = tasks.map(
         "comparing streams",
         _written,
         [_Sought(event_look, shares, stem) for event_look in looks],
@@ -75,14 +75,14 @@ def compare(
                 _HistoryShare([path for path, _ in changes], share_pairs, found.manifest.salt)
             )
             sizes.append(sum(size for _, size in changes))
-    return list(chain(*tasks.each("comparing streams", _differing, items, sizes))), behind
+    return list(chain(*tasks.map("comparing streams", _differing, items, sizes))), behind
 
 
 def _written(sought: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
     """Returns, for each share, the file with its changes and how many bytes they have; and the
     first vbucket whose changes did not fit into memory.
     """
-    found_events, attempt_name = look(sought.look), attempt()
+    found_events, attempt_name = events_looked_for(sought.look), attempt()
     written = {}
     for share, changes in enumerate(found_events.divided(sought.shares)):
         if changes:

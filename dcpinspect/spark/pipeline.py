@@ -108,7 +108,7 @@ class Summary:
         return {"schema": SUMMARY, **asdict(self)}
 
 
-def asked(
+def checked_options(
     captures: Path | Sequence[Path],
     out: Path,
     capture_point: str | None,
@@ -156,10 +156,10 @@ def run(
     there was nothing new. This process then puts the results together, and has all streams;
     otherwise a task does.
     """
-    manifest = Manifest.at(options.out)
+    manifest = Manifest.read_newest(options.out)
     paths = files_of(options.captures, without=manifest.out)
     with as_private_as([*paths, manifest.path(FOLDER)], manifest.out), manifest.locked():
-        manifest = _with_options(Manifest.at(options.out).settled(), options)
+        manifest = _with_options(Manifest.read_newest(options.out).settled(), options)
         manifest.clean()
         going = _PipelineRun(manifest, options, has_whole=then is not None)
         summary = going.run(paths, tasks_of)
@@ -214,7 +214,7 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
         )
         if not options.redacts:
             return manifest.with_salt(options.salt_file)
-        salt = Salt.of(manifest.out, options.salt_file, makes=True)
+        salt = Salt.read_or_make(manifest.out, options.salt_file, makes=True)
         return replace(manifest, options={**manifest.options, "redacted": salt.mark}, salt=salt)
     for name, value in run_options.items():
         if value is not None and value != manifest.options[name]:
@@ -261,7 +261,7 @@ class _PipelineRun:
                 else self._new([digested(unit) if not unit.head else unit for unit in units])
             )
             is_stale = bool(manifest.number) and manifest.program != program()
-            opened_parts = _opened(manifest, self.options.secrets)
+            opened_parts = _newly_readable(manifest, self.options.secrets)
             if not (new or is_many or is_stale or opened_parts) and manifest.number:
                 return self._as_before()
             start = time.monotonic()
@@ -309,7 +309,7 @@ class _PipelineRun:
         with self._timed("whole"), tasks_of() as tasks:
             is_stale, opened_parts = (
                 manifest.program != program(),
-                _opened(manifest, self.options.secrets),
+                _newly_readable(manifest, self.options.secrets),
             )
             opened_parts |= {
                 manifest_part.file
@@ -352,8 +352,8 @@ class _PipelineRun:
         with self._timed("stitch"):
             manifest, is_renumbered = plan.numbered(manifest, read)
             if any(report.report.secrets for report in read):
-                opened_files = {*opened_files, *_opened(manifest, secrets)}
-            stay, works = plan.parts(
+                opened_files = {*opened_files, *_newly_readable(manifest, secrets)}
+            stay, works = plan.divide(
                 manifest,
                 tasks.processors,
                 anew=is_stale or is_renumbered,
@@ -365,10 +365,13 @@ class _PipelineRun:
         with self._timed("merge"):
             manifest_parts = [
                 *stay,
-                *(self._kept(work, report) for work, report in zip(works, analysed, strict=True)),
+                *(
+                    self._manifest_part(work, report)
+                    for work, report in zip(works, analysed, strict=True)
+                ),
             ]
             manifest = replace(manifest, parts=manifest_parts)
-            joining = Joining.of(manifest, self.batch, secrets)
+            joining = Joining.from_manifest(manifest, self.batch, secrets)
             if self.has_whole:
                 self.found, together = put_together(joining, tasks)
             else:
@@ -445,7 +448,7 @@ class _PipelineRun:
                 items.append((unit.path, stem, stretch, skip))
                 sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
         scanned = iter(
-            tasks.each(
+            tasks.map(
                 "reading captures",
                 partial(_scan, salt=self.manifest.salt, **ports(self.manifest)),
                 items,
@@ -465,7 +468,7 @@ class _PipelineRun:
             reports_and_pieces.append((joined(reports) if len(reports) > 1 else reports[0], pieces))
         return reports_and_pieces
 
-    def _kept(self, work: Work, shares: Sequence[Analysed]) -> ManifestPart:
+    def _manifest_part(self, work: Work, shares: Sequence[Analysed]) -> ManifestPart:
         """Returns a part. ``shares``: the results of its tasks; the last one followed the
         connections.
         """
@@ -519,7 +522,7 @@ class _PipelineRun:
             for name in SET_APART
         ]
         # each table is a task, since a large connection is one part
-        written = tasks.each(
+        written = tasks.map(
             "writing tables",
             write_part_rows,
             works,
@@ -586,7 +589,7 @@ def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[lis
             for share in range(done[number].shares)
         ]
         result = iter(
-            tasks.each(
+            tasks.map(
                 "following streams",
                 analyse,
                 shares,
@@ -637,7 +640,7 @@ def _scan(
     target = f"{stem}.{attempt()}.arrow"
     report = scan(path, target, stretch=stretch, skipped=skipped, **ports)
     return report, () if report.error is not None else tuple(
-        map(Written.of, (target, f"{target}.index"))
+        map(Written.from_file, (target, f"{target}.index"))
     )
 
 
@@ -645,14 +648,14 @@ def _digested(tasks: Tasks, units: Sequence[Unit]) -> list[Unit]:
     """Returns the units, all with digests; tasks examine the bytes of units without digests."""
     unknown = [unit for unit in units if not unit.head]
     looked_at = iter(
-        tasks.each(
+        tasks.map(
             "looking at captures", digested, unknown, [min(unit.size, 2 * END) for unit in unknown]
         )
     )
     return [unit if unit.head else next(looked_at) for unit in units]
 
 
-def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
+def _newly_readable(manifest: Manifest, secrets: Secrets) -> set[str]:
     """Returns the files of the parts with connections that could not be decrypted before, but
     perhaps can be now.
     """

@@ -73,14 +73,14 @@ def of_pipeline(found_in: RunResults) -> Source:
         title=title_of(everything.files),
         facts=_facts(manifest),
         files=everything.files,
-        looked=LookedAt.of(everything, ORDINARY, damage=damage(manifest)),
+        looked=LookedAt.from_reading(everything, ORDINARY, damage=damage(manifest)),
         findings=findings,
         tables=tables,
         by_name=by_name,
         charts=_charts(messages),
         coverage=everything.coverage,
         events_of=partial(_events_of, messages, _numbers(manifest)),
-        messages=partial(_shown, messages),
+        messages=partial(_message_facts, messages),
         is_redacted=manifest.is_redacted,
         lacks=(LACKS,),
     )
@@ -155,7 +155,7 @@ def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> Vbuck
         connection = np.array(
             [numbers.get(connection_id, 0) for connection_id in ids.tolist()], np.int64
         )
-        items.take(
+        items.add_messages(
             Own(
                 request_kinds(opcode),
                 connection,
@@ -173,7 +173,9 @@ def _nullable(column: Any) -> NumberColumn:
     return NumberColumn(values, column.is_valid().to_numpy())
 
 
-def _shown(messages: Any, rows: Mapping[int, Sequence[str]], most: Limits) -> Iterator[Shown]:
+def _message_facts(
+    messages: Any, rows: Mapping[int, Sequence[str]], most: Limits
+) -> Iterator[Shown]:
     """Yields the facts about these messages from the table of messages."""
     if not rows:
         return

@@ -189,7 +189,7 @@ def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
     return list(merge(*ordered.values(), key=lambda one: one.report.first_ns or 0))
 
 
-def parts(
+def divide(
     manifest: Manifest,
     processors: int,
     *,

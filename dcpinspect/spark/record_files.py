@@ -22,7 +22,7 @@ from dcpinspect.reading.joining import Part, from_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.spark_schema import kept
+from dcpinspect.spark.spark_schema import spark_table
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.record_tables import Records
 
@@ -75,7 +75,9 @@ def pieces(name: str, records: Records) -> Iterator[Any]:
     records.
     """
     for start in range(0, max(1, len(records)), ROWS):
-        yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
+        yield spark_table(
+            name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow()
+        )
 
 
 class WrittenAnew(NamedTuple):
@@ -129,4 +131,4 @@ def written_rows(path: str, tables: Iterator[Any]) -> Written:
     with files.created(path) as stream, pq.ParquetWriter(stream, first.schema, **settings) as file:
         for piece in chain([first], tables):
             file.write_table(piece)
-    return Written.of(path)
+    return Written.from_file(path)

@@ -55,7 +55,7 @@ def newest(out: str) -> PipelineRun | None:
     folder = f"{out}/{TABLE}"
     if not delta.exists(folder):
         return None
-    last = max(_rows(folder, delta.opened(folder)), key=lambda row: int(row["run"]))
+    last = max(_rows(folder, delta.open_table(folder)), key=lambda row: int(row["run"]))
     return PipelineRun(last["run"], last["program"], dict(last["tables"]), last["state"])
 
 
@@ -65,7 +65,7 @@ def commit(out: str, run: PipelineRun) -> None:
     now = time.time_ns() // 1000
     base, before = None, []
     if delta.exists(folder):
-        table = delta.opened(folder)
+        table = delta.open_table(folder)
         base, before = table.version(), _rows(folder, table)
     if before and max(row["run"] for row in before) != run.number - 1:
         raise UsageError(f"{escape(out)}: another run has written here since; run it again")
@@ -83,7 +83,7 @@ def commit(out: str, run: PipelineRun) -> None:
     path = f"{folder}/{name}"
     with files.created(path) as stream:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), stream, store_schema=False)
-    written = Written.of(path)
+    written = Written.from_file(path)
     delta.commit(
         folder,
         delta.TableForm(SCHEMA),
@@ -94,6 +94,6 @@ def commit(out: str, run: PipelineRun) -> None:
 
 
 def _rows(folder: str, table: DeltaTable) -> list[dict[str, Any]]:
-    with files.known(folder):
+    with files.reading_known_file(folder):
         rows: list[dict[str, Any]] = delta.dataset(table, SCHEMA).to_table().to_pylist()
     return rows

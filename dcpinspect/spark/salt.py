@@ -35,7 +35,7 @@ class Salt:
     path: str
 
     @classmethod
-    def of(cls, out: str, path: str | None, *, makes: bool = False) -> Salt:
+    def read_or_make(cls, out: str, path: str | None, *, makes: bool = False) -> Salt:
         """Returns the salt of an output: at ``path``, else in the file beside the output with the
         same name and ``.salt``.
 

@@ -35,7 +35,7 @@ class Secrets:
     point: str | None = None
     """Capture point whose key logs are read; None: the key logs of all points."""
 
-    def of(self, point: str) -> Secrets:
+    def of_point(self, point: str) -> Secrets:
         """Returns the secrets of one capture point."""
         return replace(self, point=point)
 
@@ -120,7 +120,8 @@ def opens(keys: KeyLog, closed: str) -> bool:
     if _NO_KEY_LOG in tried and keys:
         return True
     return any(
-        _digest(secret) not in tried for secret in keys.of(bytes.fromhex(random), ()).values()
+        _digest(secret) not in tried
+        for secret in keys.secrets_of(bytes.fromhex(random), ()).values()
     )
 
 
@@ -133,7 +134,9 @@ NO_MARK = ""
 def mark_of(keys: KeyLog) -> str:
     """Returns a text that tells key logs with different secrets apart, and reveals none."""
     digests = sorted(
-        _digest(random + secret) for random, secrets in keys.each() for secret in secrets.values()
+        _digest(random + secret)
+        for random, secrets in keys.all_secrets()
+        for secret in secrets.values()
     )
     return _digest("".join(digests).encode()) if digests else NO_MARK
 

@@ -17,7 +17,7 @@ from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.spark.locations import local_path, place
+from dcpinspect.spark.locations import local_path, path_or_uri
 from dcpinspect.spark.spark_schema import ddl, table_schema
 from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of
 from dcpinspect.tables import select
@@ -136,7 +136,7 @@ class SourceOptions:
             ]
         )
 
-    def parts(self, *, may_be_empty: bool = False) -> list[CaptureSlice]:
+    def task_parts(self, *, may_be_empty: bool = False) -> list[CaptureSlice]:
         """Returns what the tasks are to read, in the order of the paths. Raises UsageError for
         missing paths, unless ``may_be_empty``.
         """
@@ -176,7 +176,9 @@ class SourceOptions:
         )
 
 
-def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -> SourceOptions:
+def read_options(
+    options: Mapping[str, str], schema: Mapping[str, str] | None = None
+) -> SourceOptions:
     """Returns what the options ask for. ``schema``: names and Spark types of the columns, if the
     user or Spark has given them.
 
@@ -206,7 +208,7 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
         _time(values, "until"),
         extra_ports,
         find_ports,
-        _told("capture_point", check_rule, values.get("capture_point", BY_DIRECTORY)),
+        _option_value("capture_point", check_rule, values.get("capture_point", BY_DIRECTORY)),
         _one_of(values, "unit", ("point", "file"), "point") == "file",
         on_error,
         values.get("path_glob_filter", "*"),
@@ -295,7 +297,7 @@ def _check_types(schema: Mapping[str, str]) -> None:
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     several = json.loads(given.get("paths") or "[]")
     paths = tuple(
-        place(path, "captures are read")
+        path_or_uri(path, "captures are read")
         for path in (*([given["path"]] if given.get("path") else []), *several)
     )
     if not paths:
@@ -332,27 +334,27 @@ def _most_files(text: str | None) -> int | None:
 
 
 def _selection(given: Mapping[str, str]) -> select.Selection:
-    def of(name: str, read: Callable[[str], Any], none: Any = ()) -> Any:
-        return _told(name, read, given[name]) if name in given else none
+    def option_of(name: str, read: Callable[[str], Any], none: Any = ()) -> Any:
+        return _option_value(name, read, given[name]) if name in given else none
 
     return select.Selection(
-        vbuckets=of(
+        vbuckets=option_of(
             "vbuckets", lambda text: select.number_ranges(text, "option vbuckets", most=0xFFFF)
         ),
-        commands=of("opcodes", select.commands, None),
-        connections=of(
+        commands=option_of("opcodes", select.commands, None),
+        connections=option_of(
             "connections",
             lambda text: select.number_ranges(text, "option connections", most=(1 << 31) - 1),
         ),
-        keys=of("keys", select.key_pattern, None),
-        statuses=of("statuses", select.statuses),
-        filter=of(
+        keys=option_of("keys", select.key_pattern, None),
+        statuses=option_of("statuses", select.statuses),
+        filter=option_of(
             "filter", lambda text: FilterRows(parse_filter(text, name="option filter")), None
         ),
     )
 
 
-def _told(name: str, read: Callable[[str], Any], text: str) -> Any:
+def _option_value(name: str, read: Callable[[str], Any], text: str) -> Any:
     """Returns what ``read`` makes from the value of an option; its errors name the option."""
     try:
         return read(text)

@@ -48,7 +48,9 @@ def record_batches(
     before, _ = _tried(part.before)
     readable = before + readable
     seen = 0
-    keys = Secrets(tuple(map(of_point, asked.keylogs)), asked.tls_search).of(part.point).read()
+    keys = (
+        Secrets(tuple(map(of_point, asked.keylogs)), asked.tls_search).of_point(part.point).read()
+    )
     try:
         with Reading(
             readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports, keys=keys

@@ -69,7 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now_ns = time.time_ns()
         times_ns = (
             _changed_ns(path)
-            for capture_slice in self.asked.parts(may_be_empty=True)
+            for capture_slice in self.asked.task_parts(may_be_empty=True)
             for path in capture_slice.files
         )
         return [
@@ -83,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         them, in which messages may begin.
         """
         tasks: list[InputPartition] = []
-        for capture_slice in self.asked.parts(may_be_empty=True):
+        for capture_slice in self.asked.task_parts(may_be_empty=True):
             times = sorted(
                 (time_ns, path)
                 for path in capture_slice.files

@@ -152,7 +152,7 @@ def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, An
 
 def _plain(array: Any, name: str) -> Any:
     """Returns a column of messages as Spark keeps it, from its short form."""
-    return _kept(
+    return _spark_array(
         array if BY_NAME[name].kind == "hex64" else plain(array, name),
         table_schema("messages").field(name).type,
     )
@@ -165,14 +165,14 @@ def _small(array: Any) -> Any:
     return array.cast(WORD)
 
 
-def kept(name: str, table: Any) -> Any:
+def spark_table(name: str, table: Any) -> Any:
     """Returns the Arrow table ``name`` of the engine in the form that Spark keeps; missing columns
     are null.
     """
     schema = table_schema(name)
     columns = [
         pa.chunked_array(
-            [_kept(chunk, field.type) for chunk in table[field.name].chunks], field.type
+            [_spark_array(chunk, field.type) for chunk in table[field.name].chunks], field.type
         )
         if field.name in table.column_names
         else pa.nulls(len(table), field.type)
@@ -195,7 +195,7 @@ def _kept_type(kind: Any) -> Any:
     return _WIDER.get(kind, kind)
 
 
-def _kept(array: Any, kind: Any) -> Any:
+def _spark_array(array: Any, kind: Any) -> Any:
     """Returns an array with the type that Spark keeps."""
     if array.type == kind:
         return array

@@ -34,7 +34,7 @@ from dcpinspect.text import clip, escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Returned = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 OLDEST_JAVA = 17
 """Oldest release of Java that PySpark 4 runs on."""
@@ -218,7 +218,7 @@ def session(
         builder = builder.config(
             "spark.sql.warehouse.dir", folder
         )  # otherwise Spark makes this folder in the current directory
-    with classes.kept(_end_java):
+    with classes.session_context(_end_java):
         with _Java(folder) as java:
             try:
                 spark_session = aside(builder.config(map={**conf}).getOrCreate, java.end)

@@ -87,13 +87,13 @@ class SparkQuery:
                     len(text) - len(start),
                 )
             # in parentheses only a query is allowed, and none that writes data
-            with self._told(text, before=_WITHIN):
+            with self._own_errors(text, before=_WITHIN):
                 self._spark.sql(f"{_WITHIN}{text}\n)")
-        with self._told(text):
+        with self._own_errors(text):
             return _plain(self._spark.sql(text).toArrow())
 
     @contextmanager
-    def _told(self, text: str, *, before: str = "") -> Iterator[None]:
+    def _own_errors(self, text: str, *, before: str = "") -> Iterator[None]:
         """Turns exceptions of Spark into our own. ``before``: text that Spark was given before the
         user's text.
         """
@@ -104,10 +104,10 @@ class SparkQuery:
         try:
             yield
         except PySparkException as error:
-            reason = _what(error, self._names)
+            reason = _error_text(error, self._names)
             if error.getCondition() is None and not isinstance(error, _theirs()):
                 raise SparkFailedError(f"the query failed in Spark: {reason}") from error
-            offset = _place(error, before + text)
+            offset = _error_position(error, before + text)
             if offset is None or not len(before) <= offset <= len(before) + len(text):
                 raise UsageError(f"query: {reason}") from error
             raise PlacedError("query", reason, text, offset - len(before)) from error
@@ -172,7 +172,7 @@ def _theirs() -> tuple[type[Exception], ...]:
     return (AnalysisException, ParseException)
 
 
-def _what(error: Any, names: Sequence[str]) -> str:
+def _error_text(error: Any, names: Sequence[str]) -> str:
     """Returns the text of an error of Spark on one line."""
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
@@ -197,7 +197,7 @@ def _what(error: Any, names: Sequence[str]) -> str:
     )
 
 
-def _place(error: Any, text: str) -> int | None:
+def _error_position(error: Any, text: str) -> int | None:
     """Returns the character of the text that an error of Spark is about, if the error says so."""
     for context in error.getQueryContext() or ():
         if context.fragment() and context.startIndex() >= 0:

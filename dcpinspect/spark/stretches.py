@@ -23,7 +23,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
-from dcpinspect.capture.remote import opened
+from dcpinspect.capture.remote import open_remote
 from dcpinspect.errors import CaptureError
 
 BYTES = 32 << 20
@@ -46,7 +46,7 @@ def stretches(path: str, size: int, count: int) -> list[Stretch]:
     count = min(count, size // BYTES)
     if count > 1:
         try:
-            with opened(path) as file:
+            with open_remote(path) as file:
                 Pcap(file.read(FILE_HEADER))
         except (OSError, ValueError):
             count = 1
@@ -71,18 +71,18 @@ class StretchPackets:
         self.files = [CaptureFile(path, format=Pcap.name, storage="plain")]
         self.packets = 0
         self._end, self._batch_bytes = stretch[1], batch_bytes
-        self._file = opened(path)
+        self._file = open_remote(path)
         header = self._file.read(FILE_HEADER)
         self._format = _begun(header)
         self.files[0].unread = self._format.unread
         self.begin = self.position = (
-            FILE_HEADER if stretch[0] < FILE_HEADER else self._found(header, stretch[0])
+            FILE_HEADER if stretch[0] < FILE_HEADER else self._next_record(header, stretch[0])
         )
         """``begin``: offset of the first record. ``position``: offset up to which the file was
         read.
         """
 
-    def _found(self, header: bytes, start: int) -> int:
+    def _next_record(self, header: bytes, start: int) -> int:
         data, is_end = self._read(start, SEARCHED)
         chained = 1 if is_end else CHAINED
         state = np.zeros(2, np.int64)

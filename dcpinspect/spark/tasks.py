@@ -62,7 +62,7 @@ class Tasks(Protocol):
     def processors(self) -> int:
         """Number of items that can be worked on at the same time."""
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
         """Calls ``work`` with every item, in any order, and returns the results in the order of the
@@ -80,7 +80,7 @@ class OwnTasks:
     def __init__(self, show: Show = lambda *_: None) -> None:
         self._show = show
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
         """Calls ``work`` with every item; see ``Tasks``."""
@@ -110,7 +110,7 @@ class SparkTasks:
         self._shipped: tempfile.TemporaryDirectory[str] | None = None
         self.processors = sessions.processors(spark)
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
         """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack
@@ -122,7 +122,7 @@ class SparkTasks:
             return []
         while True:
             try:
-                return self._each(what, work, items, sizes)
+                return self._map(what, work, items, sizes)
             except sessions.SparkFailedError as error:
                 missing = missing_module(str(error))
                 if missing is None:
@@ -141,7 +141,7 @@ class SparkTasks:
             remember(self._shipped.name)
             ship(self._spark, self._shipped.name)
 
-    def _each(
+    def _map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
         from pyspark import cloudpickle

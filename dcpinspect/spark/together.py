@@ -11,7 +11,7 @@ from functools import partial
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.reading.joining import SET_APART, to_bytes
 from dcpinspect.spark import files, part_histories
-from dcpinspect.spark.analysis import look
+from dcpinspect.spark.analysis import events_looked_for
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest
 from dcpinspect.spark.nested import nested
@@ -19,7 +19,7 @@ from dcpinspect.spark.outputs import write_tables
 from dcpinspect.spark.record_files import WrittenAnew, mark_of
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.whole_output import RunResults, whole
+from dcpinspect.spark.whole_output import RunResults, read_results
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.tables import NAMES
 
@@ -36,7 +36,7 @@ class Joining:
     """The files of each table so far, as paths in its folder."""
 
     @classmethod
-    def of(cls, manifest: Manifest, batch: int, secrets: Secrets) -> Joining:
+    def from_manifest(cls, manifest: Manifest, batch: int, secrets: Secrets) -> Joining:
         """Returns what a task needs of a run."""
         there = {name: manifest.paths(name) for name in (*NAMES, "findings", "paths")}
         return cls(replace(manifest, opened={}, kept=None), batch, secrets, there)
@@ -76,9 +76,9 @@ def put_together(joining: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
 
     ``tasks``: compare streams.
     """
-    results = whole(joining.manifest, few=tasks)
+    results = read_results(joining.manifest, few=tasks)
     results.merged.compare(
-        lambda wanted: _look(tasks, results, wanted, joining.secrets),
+        lambda wanted: _find_events(tasks, results, wanted, joining.secrets),
         partial(part_histories.compare, tasks, results, joining.secrets, joining.stem),
     )
     rows = _new_rows(joining, results)
@@ -103,13 +103,18 @@ def _apart(joining: Joining, tasks: Tasks) -> Together:
     return put_together(joining, tasks)[1]
 
 
-def _look(tasks: Tasks, results: RunResults, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
+def _find_events(
+    tasks: Tasks, results: RunResults, wanted: EventQuery, secrets: Secrets
+) -> FoundEvents:
     """Reads the wanted events again, to compare streams."""
     looks = results.looks(wanted, secrets)
     return FoundEvents.joined(
         wanted,
-        tasks.each(
-            "comparing streams", look, looks, [event_look.work.size for event_look in looks]
+        tasks.map(
+            "comparing streams",
+            events_looked_for,
+            looks,
+            [event_look.work.size for event_look in looks],
         ),
     )
 

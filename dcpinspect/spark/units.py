@@ -90,7 +90,7 @@ def digests(path: str, size: int) -> tuple[str, str]:
     """Returns digests of the first and of the last 64 KiB of the first ``size`` bytes of a file.
     Raises OSError.
     """
-    with remote.opened(path) as file:
+    with remote.open_remote(path) as file:
         first = file.read(min(END, size))
         file.seek(max(0, size - END))
         last = file.read(min(END, size))

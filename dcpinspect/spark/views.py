@@ -42,7 +42,7 @@ class Dialect:
             f"ELSE {bits} END AS {kind})"
         )
 
-    def each(self, values: str, item: str, made: str) -> str:
+    def list_of(self, values: str, item: str, made: str) -> str:
         """Returns a list with ``made`` for each item of another list."""
         return f"transform({values}, {item} -> {made})"
 
@@ -108,7 +108,7 @@ class _Shown:
             return value
         if pa.types.is_list(kind):
             item = next(variables)
-            return self.dialect.each(value, item, self._number(item, kind.value_type, variables))
+            return self.dialect.list_of(value, item, self._number(item, kind.value_type, variables))
         fields = {
             field.name: self._number(self.dialect.field(value, field.name), field.type, variables)
             for field in kind

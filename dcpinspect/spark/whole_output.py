@@ -15,7 +15,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.reading.joining import Merged, Part, merged, merged_apart
 from dcpinspect.spark import files
-from dcpinspect.spark.analysis import EventLook, Work, look, nothing
+from dcpinspect.spark.analysis import EventLook, Work, events_looked_for, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.looks import include_looks
 from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, Read
@@ -58,7 +58,7 @@ def names_of(units: Sequence[Read]) -> list[str]:
     return [escape(unit_read.unit.name) for unit_read in units]
 
 
-def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
+def read_results(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
     """Puts all parts together, without comparing their streams. Raises UsageError for parts that
     are missing or damaged.
 
@@ -143,11 +143,12 @@ def compared(
     manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False
 ) -> RunResults:
     """Puts all parts together, and compares their streams in this process."""
-    results = whole(manifest, few=OwnTasks() if few else None)
+    results = read_results(manifest, few=OwnTasks() if few else None)
     known_secrets = secrets or Secrets()
     results.merged.compare(
         lambda wanted: FoundEvents.joined(
-            wanted, [look(event_look) for event_look in results.looks(wanted, known_secrets)]
+            wanted,
+            [events_looked_for(event_look) for event_look in results.looks(wanted, known_secrets)],
         )
     )
     return results
@@ -161,7 +162,7 @@ def with_embedded(manifest: Manifest, secrets: Secrets, point: str) -> Secrets:
         if unit_read.unit.point == point and unit_read.report.secrets
     ]
     return replace(
-        secrets.of(point),
+        secrets.of_point(point),
         captures=[(unit_read.unit.path, unit_read.report.secrets) for unit_read in with_secrets],
     )
 

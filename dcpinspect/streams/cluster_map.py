@@ -64,7 +64,7 @@ class ClusterMaps:
         if node_of is None:
             node_of = active_nodes(text)
             if redactor is not None:
-                shown_node = {node: _shown(node, redactor) for node in set(node_of.values())}
+                shown_node = {node: _shown_node(node, redactor) for node in set(node_of.values())}
                 node_of = {vbucket: shown_node[node] for vbucket, node in node_of.items()}
         if len(text) <= _LONGEST:
             self._kept[text] = node_of
@@ -73,7 +73,7 @@ class ClusterMaps:
         return node_of
 
 
-def _shown(node: str, redactor: Redactor) -> str:
+def _shown_node(node: str, redactor: Redactor) -> str:
     """Returns a node with the replacement for the name of its host; addresses are no names, so they
     stay.
     """

@@ -74,11 +74,11 @@ class NameTeller:
         if change.names_scope:
             self.names.tell_scope(row, connection, change.scope, change.name)
         elif change.names_collection and change.collection is not None:
-            self.names.tell(row, connection, change.collection, change.scope, change.name)
+            self.names.add(row, connection, change.collection, change.scope, change.name)
 
     def _answer(self, batch: MessageBatch, index: int, opcode: int) -> None:
         row, connection = int(batch.row[index]), int(batch.connection[index])
-        request = batch.request_row.at(index)
+        request = batch.request_row.value_at(index)
         asked_name = self._asked.pop(request, b"") if request is not None else b""
         if batch.decoded.specific[index] != Status.SUCCESS:
             return
@@ -97,7 +97,7 @@ class NameTeller:
                 self.names.tell_scope(row, connection, scope, name)
                 for number, collection in collections:
                     if collection.name is not None and number <= _MOST_ID:
-                        self.names.tell(row, connection, number, scope, collection.name)
+                        self.names.add(row, connection, number, scope, collection.name)
         elif opcode == Opcode.COLLECTIONS_GET_SCOPE_ID and asked_name:
             scope_id = batch.annotate(index).field("scope_id")
             if scope_id is not None and isinstance(scope_id.value, int):
@@ -106,10 +106,10 @@ class NameTeller:
                 )
         elif opcode == Opcode.COLLECTIONS_GET_ID and asked_name:
             collection_id, (scope_name, dot, name) = (
-                batch.decoded.collection_id.at(index),
+                batch.decoded.collection_id.value_at(index),
                 text(asked_name).partition("."),
             )
             if collection_id is not None and dot:
-                self.names.tell(
+                self.names.add(
                     row, connection, collection_id, scope_name or DEFAULT, name or DEFAULT
                 )

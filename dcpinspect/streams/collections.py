@@ -15,7 +15,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.fields import Field, LayoutItem
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.layouts import LAYOUTS
-from dcpinspect.tables.collection_names import DEFAULT, shown, unnamed, with_id
+from dcpinspect.tables.collection_names import DEFAULT, shown_name, unnamed, with_id
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class Manifest:
         """
         self.uid = max(self.uid, hex_uid(manifest.get("uid")) or 0)
         for scope, name, collections in scopes_of(manifest):
-            self._add_scope(scope, shown(name, redactor))
+            self._add_scope(scope, shown_name(name, redactor))
             for number, collection in collections:
-                named = None if collection.name is None else shown(collection.name, redactor)
+                named = None if collection.name is None else shown_name(collection.name, redactor)
                 self._add(number, replace(collection, name=named))
 
     def _add(self, number: int, collection: Collection) -> None:
@@ -231,7 +231,7 @@ class KnownNames:
                 if collection.name is not None:
                     shared.collections.setdefault(number, collection)
 
-    def asked(self, connection: int, filter_: Mapping[str, Any] | None) -> str | None:
+    def requested_names(self, connection: int, filter_: Mapping[str, Any] | None) -> str | None:
         """Returns the collections or the scope that a stream request names, as text; None if it
         names none.
         """
@@ -246,14 +246,14 @@ class KnownNames:
             unnamed(number) if name is None else with_id(name, number) for name, number in labels
         )
 
-    def _told(self, connection: int) -> list[Manifest]:
+    def _manifests(self, connection: int) -> list[Manifest]:
         manifests = (self._own.get(connection), self._shared.get(self._buckets.get(connection)))
         return [manifest for manifest in manifests if manifest is not None]
 
     def _collection(self, connection: int, number: int) -> str | None:
         if number == 0:
             return f"{DEFAULT}.{DEFAULT}"
-        collections = (manifest.collections.get(number) for manifest in self._told(connection))
+        collections = (manifest.collections.get(number) for manifest in self._manifests(connection))
         collection = next(
             (
                 collection
@@ -274,7 +274,7 @@ class KnownNames:
         return next(
             (
                 manifest.scopes[number]
-                for manifest in self._told(connection)
+                for manifest in self._manifests(connection)
                 if number in manifest.scopes
             ),
             None,

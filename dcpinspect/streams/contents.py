@@ -69,7 +69,7 @@ class Contents(Portable):
         self._tables = tables = event_keys.KeyTables()
         tables.entries = event_keys.KeyRows.zeros(min(_FIRST, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
-        tables.marks = event_keys.KeyFill.one()
+        tables.marks = event_keys.KeyFill.single()
         tables.events, tables.messages, tables.streams = (
             event_keys.KeyEvents.zeros(0),
             Messages.zeros(0),
@@ -78,7 +78,7 @@ class Contents(Portable):
         tables.snapshots, tables.anomalies, tables.counts = (
             Snapshots.zeros(0),
             Anomalies.zeros(0),
-            RowCounts.one(),
+            RowCounts.single(),
         )
         tables.seed = secrets.randbits(31)
         self._secrets = (
@@ -238,7 +238,7 @@ def _events(
     events.prepared[:] = biased(batch.column("prepared_seqno").values[rows])
     events.event[:] = batch.column("event").values[rows]
     uid = batch.column("manifest_uid").take(rows)
-    events.uid[:], events.has_uid[:] = biased(uid.values), uid.known
+    events.uid[:], events.has_uid[:] = biased(uid.values), uid.is_known
     events.is_outside[:] = _is_outside(
         messages.standing[event_rows], messages.stream[event_rows], collection, streams, filters
     )

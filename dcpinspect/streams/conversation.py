@@ -71,7 +71,7 @@ class Conversation(Portable):
             for number, session in self.sessions.items()
             if session.reports
         }
-        return Reports.joined([self._told, Reports.of(reported, self.log_of)])
+        return Reports.joined([self._told, Reports.from_sessions(reported, self.log_of)])
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns raw values of stream requests, since their parsed form may be deeply nested, and
@@ -131,7 +131,7 @@ class Conversation(Portable):
         )
         return conversation, filter_numbers, log_numbers
 
-    def of(self, connection: int) -> Session:
+    def session_of(self, connection: int) -> Session:
         """Returns the session of a connection, a new one if it has none."""
         return self.sessions.setdefault(connection, Session())
 
@@ -161,16 +161,16 @@ class Conversation(Portable):
             (row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()
         ]  # nobody knows what it sets
         for row in np.flatnonzero(is_said & ~is_readable).tolist():
-            opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.at(row)
+            opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.value_at(row)
             if opcode in _ASKS:
-                self.of(int(batch.connection[row])).is_cut = True
+                self.session_of(int(batch.connection[row])).is_cut = True
             is_log = (
                 opcode in FAILOVER_LOGS
                 and decoded.is_response[row]
                 and decoded.specific[row] == Status.SUCCESS
             )
             if is_log and vbucket is not None:
-                self.of(int(batch.connection[row])).reports.setdefault(
+                self.session_of(int(batch.connection[row])).reports.setdefault(
                     int(vbucket), ServerReport()
                 ).miss_log(place_of(batch, row))
         facts: list[Fact] = []
@@ -180,7 +180,7 @@ class Conversation(Portable):
         ]
         for row in rows.tolist():
             opcode, connection = int(decoded.opcode[row]), int(batch.connection[row])
-            session = self.of(connection)
+            session = self.session_of(connection)
             if (
                 opcode == Opcode.DCP_CONTROL
                 and session.consumer == int(batch.direction[row] ^ decoded.is_response[row]) ^ 1
@@ -192,7 +192,7 @@ class Conversation(Portable):
                 status = message.specific
                 message.asked = (
                     session.waiting.pop(message.request_row, None)
-                    if batch.request_row.at(row) is not None
+                    if batch.request_row.value_at(row) is not None
                     else None
                 )
                 read_answer(message)
@@ -213,7 +213,7 @@ class Conversation(Portable):
         """Number among ``filters`` of a stream request's value. ``redactor``: what it replaces is
         not remembered.
         """
-        value = value if redactor is None else redactor.told(STREAM_OPTIONS, value)
+        value = value if redactor is None else redactor.field_text(STREAM_OPTIONS, value)
         number = self._filter_numbers.get(value)
         if number is None:
             number = self._filter_numbers[value] = len(self.filters)

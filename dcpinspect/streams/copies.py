@@ -336,7 +336,7 @@ class _SampleNumbers:
         self.compared[pair] = of_pair
         return of_pair[1]
 
-    def of(self, connection: int, direction: int) -> Samples:
+    def in_direction(self, connection: int, direction: int) -> Samples:
         """Returns the samples of a direction that its headers tell apart, in order of their
         hashes.
         """
@@ -551,7 +551,7 @@ def _same(
     """Returns the messages that both connections have in a direction; None if their messages are
     not the same for as long as both go on.
     """
-    both = [seen.of(link.number, direction) for link in links]
+    both = [seen.in_direction(link.number, direction) for link in links]
     level = max(int(seen.levels[2 * link.number + direction]) for link in links)
     both = [
         samples if (is_kept := _is_kept(samples.hash, level)).all() else samples[is_kept]

@@ -177,7 +177,7 @@ class Disputes:
         """The streams that have these gaps."""
         return {int(self._gaps.stream[gap]) for gap, _ in self.pairs}
 
-    def wanted(self) -> EventQuery:
+    def event_query(self) -> EventQuery:
         """Returns a query for the events that settle the gaps."""
         intervals: dict[int, list[Interval]] = {}
         for gap, other_stream in self.pairs:
@@ -233,7 +233,7 @@ class Disputes:
                 continue
             for number in (stream, other_stream):
                 if number not in events:
-                    events[number] = StreamEvents(found_events.of(number))
+                    events[number] = StreamEvents(found_events.stream_events(number))
             comparison = self._judged(
                 gap, other_stream, events[stream], events[other_stream], subscriptions[stream]
             )
@@ -257,7 +257,7 @@ class Disputes:
             return None
         missing = self._missing(gap, other_stream, inside, own_events, other_events, subscription)
         if missing:
-            comparison = self._shown(w.UNEXPLAINED, other_stream, inside[missing[0]])
+            comparison = self._comparison(w.UNEXPLAINED, other_stream, inside[missing[0]])
             return replace(comparison, seqnos=tuple(inside.seqno[missing].tolist()))
         reasons = self._reasons(gap, inside, own_events, other_events, subscription)
         explained = np.flatnonzero(reasons >= 0)
@@ -276,7 +276,7 @@ class Disputes:
         first = int(explained[np.argmin(reasons[explained])])
         is_all &= len(unique(reasons)) == 1
         return replace(
-            self._shown(cause, other_stream, inside[first]),
+            self._comparison(cause, other_stream, inside[first]),
             reason=int(reasons[first]),
             is_all=is_all,
         )
@@ -330,7 +330,7 @@ class Disputes:
                 reasons[index] = COMPLETED if is_completed else -1
         return reasons
 
-    def _shown(self, cause: int, other_stream: int, event: ChangeEvent) -> Comparison:
+    def _comparison(self, cause: int, other_stream: int, event: ChangeEvent) -> Comparison:
         return Comparison(
             cause,
             other_stream,

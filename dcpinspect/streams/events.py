@@ -144,7 +144,7 @@ def events_of(
         is_event &= seqnos.valid
     rows = np.flatnonzero(is_event)
     connection = batch.connection if connections is None else connections[batch.connection]
-    sid = np.where(decoded.sid.known[rows], decoded.sid.values[rows].astype(np.int64), -1)
+    sid = np.where(decoded.sid.is_known[rows], decoded.sid.values[rows].astype(np.int64), -1)
     if keys is not None and len(rows):
         is_wanted = np.isin(
             stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys
@@ -225,7 +225,7 @@ class Intervals(NamedTuple):
     high: IntArray
 
     @classmethod
-    def of(cls, intervals: Mapping[int, Sequence[Interval]]) -> Self:
+    def from_streams(cls, intervals: Mapping[int, Sequence[Interval]]) -> Self:
         """Returns the columns of intervals that are given by number of the stream."""
         rows = [
             (number, low, high)
@@ -293,7 +293,7 @@ class EventQuery(Portable):
         other uses the same numbers.
         """
         self._intervals = (
-            intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)
+            intervals if isinstance(intervals, Intervals) else Intervals.from_streams(intervals)
         ).merged()
         self._numbers = unique(self._intervals.stream)
         numbers = self._numbers
@@ -337,7 +337,7 @@ class EventQuery(Portable):
         query._intervals = Intervals(*(column[has_stream] for column in self._intervals))
         return query
 
-    def place(self, stream: int) -> tuple[int, int]:
+    def key_and_row(self, stream: int) -> tuple[int, int]:
         """Returns (key, row that it is behind) of a stream."""
         index = int(np.searchsorted(self._numbers, stream))
         return int(self.keys[index]), int(self._first[index])
@@ -347,7 +347,7 @@ class EventQuery(Portable):
         numbers: IntArray = vbucket_of(self.keys[np.searchsorted(self._numbers, streams)])
         return numbers
 
-    def of(self, events: Events) -> list[tuple[int, Events]]:
+    def events_by_stream(self, events: Events) -> list[tuple[int, Events]]:
         """Returns (stream, its wanted events) for each stream that has some among ``events``."""
         if not len(events):
             return []
@@ -399,9 +399,9 @@ class FoundEvents(Portable):
         """By stream; ``_changes`` is filled if the query is brief, else ``_events``."""
         self._counts: IntArray = np.zeros(VBUCKETS, dtype=np.int64)
 
-    def take(self, events: Events) -> None:
+    def add(self, events: Events) -> None:
         """Takes the wanted events among ``events``."""
-        for number, stream_events in self.wanted.of(events):
+        for number, stream_events in self.wanted.events_by_stream(events):
             vbucket = int(stream_events.vbucket[0])
             self._counts[vbucket] += len(stream_events)
             if vbucket < self.vbuckets and self.wanted.is_brief:
@@ -419,7 +419,7 @@ class FoundEvents(Portable):
         if self._counts[: self.vbuckets].sum() > most:
             self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), most, side="right"))
             for number in [*self._events, *self._changes]:
-                if vbucket_of(self.wanted.place(number)[0]) >= self.vbuckets:
+                if vbucket_of(self.wanted.key_and_row(number)[0]) >= self.vbuckets:
                     self._events.pop(number, None)
                     self._changes.pop(number, None)
 
@@ -427,7 +427,7 @@ class FoundEvents(Portable):
         """Takes the wanted events of a batch that is read again; ``connections``: the numbers that
         the query has for the batch's connections.
         """
-        self.take(
+        self.add(
             events_of(
                 batch,
                 self.wanted.keys,
@@ -443,7 +443,7 @@ class FoundEvents(Portable):
         """
         shares_of_changes: list[dict[int, Changes]] = [{} for _ in range(shares)]
         for number in self._changes:
-            shares_of_changes[vbucket_of(self.wanted.place(number)[0]) % shares][number] = (
+            shares_of_changes[vbucket_of(self.wanted.key_and_row(number)[0]) % shares][number] = (
                 self.changes(number)
             )
         return shares_of_changes
@@ -459,7 +459,7 @@ class FoundEvents(Portable):
             joined_events._limit()
         return joined_events
 
-    def of(self, stream: int) -> Events:
+    def stream_events(self, stream: int) -> Events:
         """Returns the events of a stream in order of seqno."""
         events = Events.joined(self._events.get(stream, ()))
         return events[np.argsort(events.seqno, kind="stable")]
@@ -473,7 +473,7 @@ class FoundEvents(Portable):
         """Returns whether every captured event of a stream above a (biased) seqno is still
         there.
         """
-        key, first_row = self.wanted.place(stream)
+        key, first_row = self.wanted.key_and_row(stream)
         row, seqno = self._forgotten.get(key, (-1, LEAST))
         return vbucket_of(key) < self.vbuckets and (row < first_row or seqno <= after)
 
@@ -534,8 +534,8 @@ class RecentEvents:
         """Row of the newest event that is remembered; 0 without events."""
         return int(self._latest.rows.place.row.max()) if len(self) else 0
 
-    def shown(self, query: EventQuery) -> FoundEvents:
+    def remembered_events(self, query: EventQuery) -> FoundEvents:
         """Returns the wanted events that are remembered."""
         found_events = FoundEvents(query, self._forgotten)
-        found_events.take(self._latest.rows)
+        found_events.add(self._latest.rows)
         return found_events

@@ -47,7 +47,7 @@ class Examples(Generic[T]):
         self.last = example
         self.count += 1
 
-    def chosen(self, many: IntArray) -> list[int]:
+    def kept_of(self, many: IntArray) -> list[int]:
         """Returns those of ``many``, in order, that would be kept: the caller need not look at
         others.
         """
@@ -74,25 +74,25 @@ class Examples(Generic[T]):
     @property
     def rows(self) -> RowNumbers:
         """The rows that were kept, in rising order."""
-        return self._kept[:, 0]
+        return self._kept_rows[:, 0]
 
     @property
     def times(self) -> RowNumbers:
         """The time of each of ``rows``."""
-        return self._kept[:, 1]
+        return self._kept_rows[:, 1]
 
     @property
-    def shown(self) -> RowNumbers:
+    def shown_ns(self) -> RowNumbers:
         """The time when something showed each of ``rows``; 0 where nothing did."""
-        return self._kept[:, 2]
+        return self._kept_rows[:, 2]
 
     @property
-    def _kept(self) -> RowNumbers:
+    def _kept_rows(self) -> RowNumbers:
         return np.array(NO_ROWS if self._rows is None else self._rows, np.int64).reshape(-1, 3)
 
     def renamed(self, change: Callable[[T], T]) -> Examples[T]:
         """Returns these examples with each occurrence changed."""
-        new = {id(example): change(example) for example in self.told}
+        new = {id(example): change(example) for example in self.occurrences}
         last, greatest = (
             None if example is None else new[id(example)] for example in (self.last, self.greatest)
         )
@@ -101,7 +101,7 @@ class Examples(Generic[T]):
         )
 
     @property
-    def told(self) -> list[T]:
+    def occurrences(self) -> list[T]:
         """The occurrences that were kept, the greatest first, each once."""
         examples: list[T] = []
         for example in (self.greatest, *self.first, self.last):

@@ -29,7 +29,7 @@ class Branches:
     """Seqno of each entry, biased."""
 
     @classmethod
-    def of(cls, logs: Sequence[bytes]) -> Self:
+    def from_logs(cls, logs: Sequence[bytes]) -> Self:
         """Reads failover logs as they stand in answers; bytes behind the last whole entry do not
         count.
         """

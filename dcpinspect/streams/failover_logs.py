@@ -105,7 +105,7 @@ class LogsInOrder(Sequence[KnownLog]):
         """How many logs before each place, and in all, are not whole in the capture."""
         return np.concatenate(([0], np.cumsum(self._logs.are_unread[self._rows])))
 
-    def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
+    def count_before(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
         """Returns how many logs were told before a message; "right": those in the message count
         too.
         """
@@ -190,7 +190,7 @@ class FailoverLogs:
     def log(self, number: int) -> KnownLog:
         """Returns the log at this place of ``told``."""
         row = self.told[number]
-        return KnownLog(self.entries(int(row.log)), int(row.connection), At.of(row.place))
+        return KnownLog(self.entries(int(row.log)), int(row.connection), At.from_record(row.place))
 
     def everything(self) -> Iterator[tuple[int, KnownLog]]:
         """Yields every log, with its vbucket first."""
@@ -234,7 +234,7 @@ class FailoverLogs:
         """Returns whether a log that came after the answer of a stream, of its vbucket and on its
         server, has a branch.
         """
-        logs = self.of(stream)
+        logs = self.stream_logs(stream)
         if not logs:
             return False
         first = logs.first
@@ -245,7 +245,7 @@ class FailoverLogs:
             }
         return self._latest[first].get(uuid, -1) >= self._place_after(logs, stream)
 
-    def of(self, stream: int) -> LogsInOrder:
+    def stream_logs(self, stream: int) -> LogsInOrder:
         """Returns the logs of a stream's vbucket on its server, in the order in which they were
         told.
         """
@@ -270,14 +270,14 @@ class FailoverLogs:
         """Returns the log that tells most about a stream's answer: the next one told, else the last
         one before.
         """
-        logs = self.of(stream)
+        logs = self.stream_logs(stream)
         return logs[min(self._place_after(logs, stream), len(logs) - 1)] if logs else None
 
     def after(self, stream: int) -> LogsInOrder:
         """Returns the logs that came after the answer of a stream."""
-        logs = self.of(stream)
+        logs = self.stream_logs(stream)
         return logs[self._place_after(logs, stream) :]
 
     def _place_after(self, logs: LogsInOrder, stream: int) -> int:
         answer_place = self._streams[stream].answered
-        return logs.place(answer_place.time, answer_place.row)
+        return logs.count_before(answer_place.time, answer_place.row)

@@ -78,10 +78,15 @@ class Pressure(NamedTuple):
     ack: At
 
     @classmethod
-    def of(cls, event: FlowEvent) -> Pressure:
+    def from_event(cls, event: FlowEvent) -> Pressure:
         """Returns the stall or overrun of an event."""
         return cls(
-            event.time, event.used, event.window, event.since_ack, At.of(event.at), At.of(event.ack)
+            event.time,
+            event.used,
+            event.window,
+            event.since_ack,
+            At.from_record(event.at),
+            At.from_record(event.ack),
         )
 
 
@@ -91,7 +96,7 @@ class Watched(Portable):
     travels = ("window", "ways", "stalls", "overruns", "is_limited")
 
     def __init__(self) -> None:
-        self.window, self.ways = Window.one(), Ways.zeros(len(WAYS))
+        self.window, self.ways = Window.single(), Ways.zeros(len(WAYS))
         self.waiting = WaitingMessages.zeros(0)
         self.stalls: Examples[Pressure] = Examples()
         self.overruns: Examples[Pressure] = Examples()
@@ -140,7 +145,7 @@ class Watched(Portable):
         for event in events:
             if event.code != EXCESS:
                 (self.stalls if event.code == STALL else self.overruns).add(
-                    Pressure.of(event), event.time or event.used
+                    Pressure.from_event(event), event.time or event.used
                 )
         if keeps_rows:
             for code, examples in (
@@ -230,7 +235,7 @@ class FlowControl(Follower):
         )
         if len(rows):
             rtt = batch.rtt_ns
-            rows = rows[rtt.known[rows]]
+            rows = rows[rtt.is_known[rows]]
             np.maximum.at(self._slowest, batch.connection[rows], rtt.values[rows].astype(np.int64))
 
     def _take_unasked(self, numbers: RowNumbers, state: ReadingState) -> None:
@@ -239,7 +244,10 @@ class FlowControl(Follower):
             unasked = numbers[connection == number]
             examples = self.unasked.setdefault(number, Examples())
             examples.add_chosen(
-                [At.of(state.messages[index].place) for index in examples.chosen(unasked)],
+                [
+                    At.from_record(state.messages[index].place)
+                    for index in examples.kept_of(unasked)
+                ],
                 len(unasked),
             )
             if self.keeps_rows:
@@ -254,7 +262,7 @@ class FlowControl(Follower):
         """
         messages = state.messages[indices]
         index = batch.index_of(messages.place.row)
-        other_messages, other_kind = self._others(batch, index, state)
+        other_messages, other_kind = self._unread_answers(batch, index, state)
         rows = np.concatenate((index, other_messages))
         flow_messages = FlowMessages.zeros(len(rows))
         acknowledged = slice(0, len(index))
@@ -273,7 +281,7 @@ class FlowControl(Follower):
         flow_messages.given[is_ack] = state.extras.ack_bytes[messages.detail[is_ack]]
         answers = ((kind != ACK) & (kind < END)) | (kind > UNREADABLE)
         rtt = batch.rtt_ns
-        is_timed = answers & rtt.known[rows]
+        is_timed = answers & rtt.is_known[rows]
         flow_messages.rtt = np.where(is_timed, rtt.values[rows], 0)
         uncounted = answers & (kind != FACT)
         flow_messages.size[uncounted] = batch.length[rows[uncounted]]
@@ -287,7 +295,7 @@ class FlowControl(Follower):
         order = np.lexsort((rows, connections))
         return flow_messages[order], connections[order]
 
-    def _others(
+    def _unread_answers(
         self, batch: MessageBatch, index: RowNumbers, state: ReadingState
     ) -> tuple[RowNumbers, RowNumbers]:
         """Returns (rows, kinds) of answers that the kernel of streams does not read."""

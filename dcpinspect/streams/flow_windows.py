@@ -342,7 +342,7 @@ def begin_way(way_row: Way) -> None:
 
 
 @inline
-def tell(tables: FlowTables, code: int, used: int) -> int:
+def add_event(tables: FlowTables, code: int, used: int) -> int:
     """Adds an event of the window and returns its number; the caller fills in the rest."""
     window, number = tables.window, tables.window.events
     window.events = number + 1
@@ -366,7 +366,7 @@ def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
         if overrun.before < window.size:
             overrun.before = 0
         return
-    event = tables.events[tell(tables, OVERRUN, overrun.peak)]
+    event = tables.events[add_event(tables, OVERRUN, overrun.peak)]
     event.at = overrun.at
     event.ack = window.latest_ack
     overrun.before = 0
@@ -378,7 +378,7 @@ def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
     window, time_ns = tables.window, message.place.time
     if window.balance < window.size or time_ns - window.quiet_since < SHORTEST_NS:
         return
-    event = tables.events[tell(tables, STALL, window.balance)]
+    event = tables.events[add_event(tables, STALL, window.balance)]
     event.time = time_ns - window.quiet_since
     event.since_ack = time_ns - window.latest_ack.time if window.acks > 0 else -1
     event.at = window.latest
@@ -423,7 +423,7 @@ def on_counted(tables: FlowTables, message: FlowMessage) -> None:
     known_count = excess.count
     settle_excess(message.place.time, window)
     if excess.count > known_count:
-        event = tables.events[tell(tables, EXCESS, excess.counted)]
+        event = tables.events[add_event(tables, EXCESS, excess.counted)]
         event.at = excess.last
     window.counted += message.size
     if excess.needed and window.counted >= excess.needed:

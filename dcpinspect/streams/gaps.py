@@ -118,7 +118,7 @@ seqnos may exceed 64 bits.
 """
 
 
-def whole(seqnos: npt.NDArray[np.float64]) -> IntArray:
+def as_integers(seqnos: npt.NDArray[np.float64]) -> IntArray:
     """Returns numbers of seqnos as integers for a table; greater numbers become 2**62."""
     return np.minimum(seqnos, float(1 << 62)).astype(np.int64)
 

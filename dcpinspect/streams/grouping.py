@@ -77,14 +77,14 @@ class Groups:
 
     def before(self, row: int, most: int) -> list[int]:
         """Returns the rows before a row in its group, at most so many, the nearest first."""
-        position = int(self._places[row])
+        position = int(self._positions[row])
         earlier_rows: list[int] = self.rows[
             max(int(self.begins[self.of[row]]), position - most) : position
         ][::-1].tolist()
         return earlier_rows
 
     @cached_property
-    def _places(self) -> IntArray:
+    def _positions(self) -> IntArray:
         """Where each row of the table stands in ``rows``."""
         positions = np.full(len(self.of), -1, dtype=np.int64)
         positions[self.rows] = np.arange(len(self.rows))

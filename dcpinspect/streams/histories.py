@@ -229,7 +229,7 @@ class Histories:
         self.keeps_rows = False
         """Whether somebody wants the rows of all messages that differ."""
 
-    def found(self) -> Iterable[Contradiction]:
+    def contradictions(self) -> Iterable[Contradiction]:
         """Returns the contradictions in order of streams and cause."""
         return [self._found[key] for key in sorted(self._found)]
 
@@ -322,7 +322,7 @@ class Histories:
     def _keep_events(self, found_events: FoundEvents) -> None:
         for contradiction in self._found.values():
             first_events, second_events = (
-                {event.seqno: event for event in found_events.of(stream)}
+                {event.seqno: event for event in found_events.stream_events(stream)}
                 for stream in contradiction.streams
             )
             events = {
@@ -399,7 +399,7 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Stream
     if not len(numbers):
         return StreamPairs.zeros(0)
     reports = conversation.reports
-    branches = Branches.of(conversation.logs)
+    branches = Branches.from_logs(conversation.logs)
     log_reports = reports[(reports.kind == LOG) & (reports.log >= 0)]
     answers = streams.log >= 0
     logs = np.concatenate(

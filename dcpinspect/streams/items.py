@@ -77,7 +77,7 @@ class VbucketItems:
         """Takes the next messages of the reading. Returns the places of the vbucket's messages in
         the batch.
         """
-        is_own: BoolArray = (batch.vbucket.values == self._vbucket) & batch.vbucket.known
+        is_own: BoolArray = (batch.vbucket.values == self._vbucket) & batch.vbucket.is_known
         if self._connections:
             is_own &= np.any(
                 [
@@ -100,10 +100,10 @@ class VbucketItems:
                 seqno.take(own_rows),
                 batch.time_ns[own_rows],
             )
-            self.take(Own(*own_columns))
+            self.add_messages(Own(*own_columns))
         return own_rows
 
-    def take(self, messages: Own) -> None:
+    def add_messages(self, messages: Own) -> None:
         """Takes the next messages of the vbucket."""
         kind = messages.kind
         for connection in unique(messages.connection).tolist():

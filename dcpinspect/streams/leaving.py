@@ -98,7 +98,7 @@ class Left(Portable):
         """Returns how many snapshots of each stream have left, for so many streams."""
         return _padded(self._snapshots, streams)
 
-    def take(self, streams: int, snapshots: Snapshots, gaps: Gaps, cause: IntArray) -> None:
+    def count(self, streams: int, snapshots: Snapshots, gaps: Gaps, cause: IntArray) -> None:
         """Counts snapshots and gaps that leave; ``cause``: the cause of each gap."""
         self._snapshots = _padded(self._snapshots, streams) + np.bincount(
             snapshots.stream, minlength=streams

@@ -143,7 +143,7 @@ class MessageColumns:
         for row in np.flatnonzero(
             is_asked & ((kind == 0) | (kind == k.UNREADABLE_REQUEST))
         ).tolist():
-            session = self._conversation.of(int(batch.connection[row]))
+            session = self._conversation.session_of(int(batch.connection[row]))
             session.unread_requests.append((int(decoded.specific[row]), int(batch.time_ns[row])))
 
     def _fill(
@@ -158,8 +158,8 @@ class MessageColumns:
         vbucket = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[
             rows
         ].astype(np.int64)
-        vbucket[decoded.is_response[rows] & ~batch.vbucket.known[rows]] = -1
-        sid = np.where(decoded.sid.known, decoded.sid.values.astype(np.int64), -1)[rows]
+        vbucket[decoded.is_response[rows] & ~batch.vbucket.is_known[rows]] = -1
+        sid = np.where(decoded.sid.is_known, decoded.sid.values.astype(np.int64), -1)[rows]
         prepared = decoded.opcode[rows] == Opcode.DCP_PREPARE
         seqno = biased(batch.column("by_seqno").values)[rows]
         acknowledged = kind == k.SEQNO_ACK
@@ -200,7 +200,7 @@ class MessageColumns:
 
     def _requests(self, stream_messages: StreamMessages, messages: r.Messages) -> r.Requests:
         """Returns what the stream requests ask for."""
-        indices, request_rows = stream_messages.of(k.REQUEST, k.UNREADABLE_REQUEST)
+        indices, request_rows = stream_messages.of_kinds(k.REQUEST, k.UNREADABLE_REQUEST)
         table = r.Requests.zeros(len(indices))
         messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
         if len(indices):
@@ -219,7 +219,7 @@ class MessageColumns:
 
     def _answers(self, stream_messages: StreamMessages, messages: r.Messages) -> r.StreamAnswers:
         """Returns the answers to stream requests."""
-        indices, answered = stream_messages.of(k.ANSWER)
+        indices, answered = stream_messages.of_kinds(k.ANSWER)
         table = r.StreamAnswers.zeros(len(indices))
         messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
         if len(indices):
@@ -227,7 +227,9 @@ class MessageColumns:
             status = batch.decoded.specific[answered].astype(np.int64)
             table.status = status
             rollback = batch.column("rollback_seqno").take(answered)
-            has_rollback = (status == Status.ROLLBACK) & readable(batch)[answered] & rollback.known
+            has_rollback = (
+                (status == Status.ROLLBACK) & readable(batch)[answered] & rollback.is_known
+            )
             table.rollback = np.where(has_rollback, biased(rollback.values), r.UNREAD_SEQNO)
             table.request = batch.request_row.values[answered]
             table.rtt = np.where(
@@ -242,7 +244,7 @@ class MessageColumns:
         self, stream_messages: StreamMessages, messages: r.Messages, facts: list[Fact]
     ) -> r.Extras:
         """Returns what messages of other kinds carry."""
-        indices, rows = stream_messages.of(*_WITH_EXTRAS)
+        indices, rows = stream_messages.of_kinds(*_WITH_EXTRAS)
         table = r.Extras.zeros(len(indices))
         messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
         if not len(indices):
@@ -276,7 +278,7 @@ class StreamMessages:
     at: RowNumbers
     """Numbers of the messages in the kernel's table, which has holes between them."""
 
-    def of(self, *kinds: int) -> tuple[RowNumbers, RowNumbers]:
+    def of_kinds(self, *kinds: int) -> tuple[RowNumbers, RowNumbers]:
         """Returns (places of the messages of these kinds, their rows in the batch)."""
         indices = np.flatnonzero(
             _among(*kinds)[self.kind] if len(kinds) > 1 else self.kind == kinds[0]
@@ -300,13 +302,13 @@ def kinds(batch: MessageBatch) -> tuple[RowNumbers, RowNumbers]:
     kind[decoded.is_server | ~decoded.has_magic] = 0
     for name, kinds in _NEEDED.items():
         is_wanted = _among(*kinds)[kind]
-        lacks = is_wanted & ~batch.column(name).known
+        lacks = is_wanted & ~batch.column(name).is_known
         if lacks.any():
             kind[lacks] = _UNREADABLE[kind[lacks]]
     markers = (kind == k.MARKER) & ~decoded.extras_fit
     markers |= (
         (kind == k.MARKER)
-        & ~batch.column("start_seqno").known
+        & ~batch.column("start_seqno").is_known
         & (_MARKER_LAYOUTS[decoded.layout] != k.UPR_LAYOUT)
     )
     kind[markers] = k.UNREADABLE
@@ -389,12 +391,12 @@ def _greatest_cached(batch: MessageBatch, row: int) -> int:
 def _reasons(batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
     """Returns why streams end, for each row; -1 if unknown."""
     reason = batch.column("end_reason").take(rows)
-    return np.where(reason.known, reason.values.astype(np.int64), -1)
+    return np.where(reason.is_known, reason.values.astype(np.int64), -1)
 
 
 def _markers(stream_messages: StreamMessages, messages: r.Messages) -> r.Markers:
     """Returns what the snapshot markers say."""
-    indices, marked = stream_messages.of(k.MARKER)
+    indices, marked = stream_messages.of_kinds(k.MARKER)
     table = r.Markers.zeros(len(indices))
     messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
     if len(indices):
@@ -407,9 +409,9 @@ def _markers(stream_messages: StreamMessages, messages: r.Messages) -> r.Markers
         columns = (seqnos.max_visible, seqnos.high_completed, seqnos.purge, seqnos.high_prepared)
         for bit, (name, values) in enumerate(zip(_MARKER_SEQNOS, columns, strict=True)):
             column = batch.column(name).take(marked)
-            if column.known.any():
+            if column.is_known.any():
                 values[:] = biased(column.values)
-                seqnos.present |= column.known.astype(np.int64) << bit
+                seqnos.present |= column.is_known.astype(np.int64) << bit
     return table
 
 

@@ -110,7 +110,9 @@ class NoopTables(Tables):
 
 
 @inline
-def tell(tables: NoopTables, code: int, message: NoopMessage, about: Heard, waited: int) -> int:
+def add_event(
+    tables: NoopTables, code: int, message: NoopMessage, about: Heard, waited: int
+) -> int:
     """Adds an event about an earlier message, with ``message`` as the other one, and returns its
     number.
     """
@@ -145,7 +147,9 @@ def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Reports an answer with another opaque as that of the older noop, which never got its own
     answer.
     """
-    e = tell(tables, OPAQUE, message, peer.older, peer.undecided.place.time - peer.older.place.time)
+    e = add_event(
+        tables, OPAQUE, message, peer.older, peer.undecided.place.time - peer.older.place.time
+    )
     tables.events[e].other = peer.undecided
     peer.undecided.place.row = 0
 
@@ -157,7 +161,7 @@ def leave_older(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     if waited > patience(peer) and peer.undecided.place.row:
         tell_vague(tables, message, peer)
     elif waited > patience(peer):
-        e = tell(tables, UNANSWERED, message, peer.older, waited)
+        e = add_event(tables, UNANSWERED, message, peer.older, waited)
         clear(tables.events[e].other.place)
     else:
         peer.unseen += 1  # its answer may still come, but the noop is forgotten
@@ -201,9 +205,9 @@ def take_answer(
     waited = time_ns - noop.place.time
     peer.is_waiting = 1 if is_wrong else 0
     if is_wrong:
-        tell(tables, OPAQUE, message, noop, waited)
+        add_event(tables, OPAQUE, message, noop, waited)
     elif waited > patience(peer):
-        tell(tables, UNANSWERED, message, noop, waited)
+        add_event(tables, UNANSWERED, message, noop, waited)
     peer.undecided.place.row = 0
     peer.answer_time = max(peer.answer_time, time_ns)
     peer.slowest = max(peer.slowest, waited)
@@ -263,7 +267,7 @@ def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     # the producer may be waiting for the answer to a noop that was not captured
     is_waiting = peer.open.place.row != 0 or peer.unseen != 0 or peer.is_waiting != 0
     if is_timed and silent > peer.silence and not is_waiting:
-        tell(tables, SILENT, message, peer.latest, silent)
+        add_event(tables, SILENT, message, peer.latest, silent)
     peer.latest = message.arrival
     if message.code == NOOP:
         on_noop(tables, message, peer)
@@ -274,7 +278,7 @@ def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """Handles a message of the consumer."""
     time_ns = message.arrival.place.time
     if peer.is_double and peer.open.place.row and time_ns > peer.excused_until:
-        e = tell(tables, OVERLAP, message, peer.open, 0)
+        e = add_event(tables, OVERLAP, message, peer.open, 0)
         tables.events[e].other = peer.older
         peer.is_double = 0
     peer.consumer_time = max(peer.consumer_time, time_ns)

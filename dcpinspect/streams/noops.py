@@ -58,15 +58,15 @@ class Noticed(NamedTuple):
     other: At
 
     @classmethod
-    def of(cls, event: NoopEvent) -> Noticed:
+    def from_event(cls, event: NoopEvent) -> Noticed:
         """Returns the plain values of an event."""
         message, other_message = event.message, event.other
         return cls(
             event.time,
             message.opaque,
             other_message.opaque,
-            At.of(message.place),
-            At.of(other_message.place),
+            At.from_record(message.place),
+            At.from_record(other_message.place),
         )
 
 
@@ -113,7 +113,7 @@ class Noops(Follower):
         self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)))
         tables = NoopTables()
         tables.messages, tables.peers = _messages(batch, state), self.peers
-        tables.events, tables.counts = NoopEvents.zeros(_EVENTS), NoopCounts.one()
+        tables.events, tables.counts = NoopEvents.zeros(_EVENTS), NoopCounts.single()
         start, end = 0, len(tables.messages)
         while start < end:
             start = follow_noops(start, tables)
@@ -146,7 +146,8 @@ class Noops(Follower):
                 examples_of_connection.silences,
             )[code]
             examples.add_chosen(
-                [Noticed.of(events[index]) for index in examples.chosen(indices)], len(indices)
+                [Noticed.from_event(events[index]) for index in examples.kept_of(indices)],
+                len(indices),
             )
             if self.keeps_rows:
                 message, other_messages = (
@@ -199,7 +200,7 @@ def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
     table.is_producers[indices] = batch.direction == state.producers(batch.connection, batch.row)
     table.is_long[indices] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
     rtt = batch.rtt_ns
-    table.rtt[indices] = np.where(rtt.known, rtt.values, 0)
+    table.rtt[indices] = np.where(rtt.is_known, rtt.values, 0)
     table.arrival.opaque[indices] = decoded.opaque
     put_places(table.arrival.place, batch, slice(None), indices)
     lost = losses.before + np.arange(len(losses))

@@ -33,7 +33,7 @@ class OutOfOrder(Portable):
         self._fresh: dict[int, list[IntArray]] = {}
         self._sizes: dict[int, int] = {}
 
-    def take(self, seqnos: OsoSeqnos, snapshots: Snapshots) -> None:
+    def feed(self, seqnos: OsoSeqnos, snapshots: Snapshots) -> None:
         """Takes seqnos as the kernel wrote them, in order of arrival; call with every batch."""
         if len(seqnos):
             order = np.argsort(seqnos.snapshot, kind="stable")
@@ -77,15 +77,15 @@ class OutOfOrder(Portable):
         for those that left.
         """
 
-        def of(table: str, number: int) -> int:
+        def new_number(table: str, number: int) -> int:
             return int(numbers[table][number]) if table in numbers and number >= 0 else number
 
         moved = (
             replace(
                 gap,
-                stream=of("streams", gap.stream),
-                snapshot=of("snapshots", gap.snapshot),
-                loss=of("losses", gap.loss),
+                stream=new_number("streams", gap.stream),
+                snapshot=new_number("snapshots", gap.snapshot),
+                loss=new_number("losses", gap.loss),
             )
             for gap in self.gaps
         )

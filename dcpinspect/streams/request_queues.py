@@ -155,7 +155,7 @@ def remove(tables: PairTables, slot_index: int) -> None:
 
 
 @inline
-def take(tables: PairTables) -> int:
+def new_row(tables: PairTables) -> int:
     """Returns a free row, which becomes the newest. There must be one."""
     counts, w = tables.counts, tables.counts.unused
     if w >= 0:
@@ -219,7 +219,7 @@ def on_request(tables: PairTables, i: int) -> None:
         oldest = tables.waiting[tables.counts.oldest]
         pop(tables, find(tables, oldest.key, oldest.opaque))
         slot_index = find(tables, key, opaque)
-    w = take(tables)
+    w = new_row(tables)
     request = tables.waiting[w]
     request.key = key
     request.opaque = opaque

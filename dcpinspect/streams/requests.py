@@ -80,7 +80,7 @@ class Requests:
         tables.slots = Slots.mapped(2 * WAITING)
         tables.waiting = WaitingRequests.mapped(WAITING)
         tables.times, tables.lost = np.zeros(64, np.int64), np.zeros(64, np.int64)
-        tables.counts = WaitingCounts.one()
+        tables.counts = WaitingCounts.single()
         tables.seed = int.from_bytes(os.urandom(4))
 
     def begin(self, connections: RowNumbers, are_known: BoolArray) -> None:

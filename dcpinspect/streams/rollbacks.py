@@ -66,7 +66,7 @@ class Rollbacks:
         self._keys = logs.key(streams.connection, streams.vbucket)
         self._purge: dict[int, int] = {}
         self._greatest: dict[tuple[int, int], int] = {}
-        self._look(is_wanted & (self._keys >= 0))
+        self._collect_branches(is_wanted & (self._keys >= 0))
         names = NameNumbers(clients, 1 + max([int(streams.connection.max(initial=0)), *clients]))
         client = names.of[streams.connection]
         wanted_streams = np.flatnonzero(is_wanted & (client >= 0))
@@ -77,7 +77,7 @@ class Rollbacks:
             for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()
         }
 
-    def of(self, stream: int) -> Rollback:
+    def stream_rollback(self, stream: int) -> Rollback:
         """Returns the rollback that answered a stream request. Raises KeyError for other
         streams.
         """
@@ -89,7 +89,7 @@ class Rollbacks:
 
     def _explain(self, number: int) -> Rollback:
         row = self._streams[number]
-        request = _asked(row)
+        request = _requested_range(row)
         to = _plain(row.rollback) if row.rollback != UNREAD_SEQNO else None
         log = self._logs.nearest(number)
         if log is not None and not log.entries:
@@ -99,7 +99,7 @@ class Rollbacks:
         snapshot = None if to is None else self._resumable(number, to, explanation.resume_uuid, log)
         return Rollback(request, to, explanation, log, seen, snapshot)
 
-    def _look(self, is_wanted: BoolArray) -> None:
+    def _collect_branches(self, is_wanted: BoolArray) -> None:
         """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each
         branch goes. ``is_wanted``: by stream.
         """
@@ -220,7 +220,7 @@ class Rollbacks:
         return Records(ROLLBACKS, columns, len(rollbacks), file=rows.opened.frame >> FILE_SHIFT)
 
 
-def _asked(row: Stream) -> RequestedRange | None:
+def _requested_range(row: Stream) -> RequestedRange | None:
     """Returns what a stream request asked for; None if it was not captured."""
     if not row.request.form:
         return None

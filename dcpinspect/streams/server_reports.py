@@ -38,7 +38,7 @@ class At(NamedTuple):
     time_ns: int
 
     @classmethod
-    def of(cls, message: MessageRow) -> At:
+    def from_record(cls, message: MessageRow) -> At:
         """Returns the place as plain numbers."""
         return cls(message.row, message.offset, message.frame, message.time)
 
@@ -174,7 +174,7 @@ class Reports(ReportRow[IntArray], StructRows[ReportRow]):
     """Everything that servers said of vbuckets outside of streams, except for ``NotPersisted``."""
 
     @staticmethod
-    def of(
+    def from_sessions(
         sessions: Mapping[int, tuple[Mapping[int, ServerReport], Mapping[int, HighSeqno]]],
         log_of: Callable[[bytes], int],
     ) -> Reports:
@@ -184,12 +184,12 @@ class Reports(ReportRow[IntArray], StructRows[ReportRow]):
         report_rows = [
             row
             for number, (vbucket_reports, latest) in sessions.items()
-            for row in _told(number, vbucket_reports, latest, log_of)
+            for row in _report_rows(number, vbucket_reports, latest, log_of)
         ]
         return Reports.of_integers(np.array(report_rows, dtype=np.int64).reshape(-1, 9))
 
 
-def _told(
+def _report_rows(
     connection: int,
     vbucket_reports: Mapping[int, ServerReport],
     latest: Mapping[int, HighSeqno],

@@ -107,10 +107,10 @@ class SessionMessage:
     @property
     def vbucket(self) -> int | None:
         """The vbucket that it is about."""
-        return self.batch.vbucket.at(self.index)
+        return self.batch.vbucket.value_at(self.index)
 
     @property
-    def place(self) -> At:
+    def message_place(self) -> At:
         """Where it stands."""
         return place_of(self.batch, self.index)
 
@@ -215,7 +215,7 @@ def _system_event(message: SessionMessage) -> None:
 
 def _seqnos_asked(message: SessionMessage) -> None:
     session = message.session
-    session.high_seqnos_asked = session.high_seqnos_asked or message.place
+    session.high_seqnos_asked = session.high_seqnos_asked or message.message_place
     message.wait((message.number("state"), message.number("collection_id")))
 
 
@@ -248,7 +248,7 @@ def _redirected(message: SessionMessage) -> None:
     if not nodes:
         return
     session, vbucket = message.session, message.vbucket
-    session.cluster_map = Listing(nodes, message.place)
+    session.cluster_map = Listing(nodes, message.message_place)
     if vbucket is not None and (vbucket in session.redirects or len(session.redirects) < _MOST):
         session.redirects[vbucket] = nodes.get(vbucket)
 
@@ -260,7 +260,7 @@ def _stream_refused(message: SessionMessage) -> None:
         session.manifest_uids[vbucket] = uid
 
 
-def _opened(message: SessionMessage) -> None:
+def _on_opened(message: SessionMessage) -> None:
     if message.session.open_status != Status.SUCCESS:
         message.session.open_status = message.specific
 
@@ -300,7 +300,7 @@ def _control_answered(message: SessionMessage) -> None:
 
 ANSWERS: dict[int, Callable[[SessionMessage], None]] = {
     Opcode.DCP_STREAM_REQ: _stream_refused,
-    Opcode.DCP_OPEN: _opened,
+    Opcode.DCP_OPEN: _on_opened,
     Opcode.SELECT_BUCKET: _bucket_selected,
     Opcode.DCP_CONTROL: _control_answered,
 }
@@ -314,7 +314,7 @@ def _hello_answered(message: SessionMessage) -> None:
 def _version(message: SessionMessage) -> None:
     redactor, version = message.batch.redactor, message.value
     message.session.server_version = text(
-        version if redactor is None else redactor.told(SERVER_VERSION, version)
+        version if redactor is None else redactor.field_text(SERVER_VERSION, version)
     )
 
 
@@ -323,20 +323,20 @@ def _state_was_set(message: SessionMessage) -> None:
     if message.asked is not None and vbucket is not None:
         states[vbucket] = [
             *states.get(vbucket, ())[1 - MOST_STATES :],
-            StateSet(message.asked, message.place),
+            StateSet(message.asked, message.message_place),
         ]
 
 
 def _failover_log(message: SessionMessage) -> None:
     if (vbucket := message.vbucket) is not None:
         message.session.reports.setdefault(vbucket, ServerReport()).tell_log(
-            FailoverLog(message.value, message.place)
+            FailoverLog(message.value, message.message_place)
         )
 
 
 def _cluster_map(message: SessionMessage) -> None:
     if nodes := message.maps.nodes(message.document, message.batch.redactor):
-        message.session.cluster_map = Listing(nodes, message.place)
+        message.session.cluster_map = Listing(nodes, message.message_place)
 
 
 def _manifest(message: SessionMessage) -> None:
@@ -349,7 +349,7 @@ def _observed(message: SessionMessage) -> None:
     vbucket, seqno = message.number("observed_vbucket"), message.number("current_seqno")
     if vbucket is None or seqno is None:
         return
-    message_place = message.place
+    message_place = message.message_place
     _high_seqno(message.session, vbucket, HighSeqno(seqno, message_place))
     if (persisted := message.number("last_persisted_seqno")) is not None:
         message.session.reports[vbucket].tell_persisted(persisted, seqno, message_place)
@@ -358,7 +358,7 @@ def _observed(message: SessionMessage) -> None:
 def _all_seqnos(message: SessionMessage) -> None:
     if message.asked is None:
         return
-    session, value, message_place = message.session, message.value, message.place
+    session, value, message_place = message.session, message.value, message.message_place
     state, collection = message.asked
     listed = np.frombuffer(
         value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")])
@@ -432,7 +432,10 @@ def _control(message: SessionMessage) -> tuple[str, str]:
     """Returns key and value of a control, with replacements for what the protocol does not know."""
     key, value, redactor = message.key, message.value, message.batch.redactor
     if redactor is not None:
-        key, value = redactor.told(CONTROL_KEY, key), redactor.told(CONTROL_VALUE, value, key)
+        key, value = (
+            redactor.field_text(CONTROL_KEY, key),
+            redactor.field_text(CONTROL_VALUE, value, key),
+        )
     return text(key), text(value)
 
 

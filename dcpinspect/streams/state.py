@@ -36,7 +36,7 @@ from dcpinspect.streams.records import (
     Turns,
 )
 from dcpinspect.streams.renumbering import RecordRows, in_order, renumbered_rows
-from dcpinspect.temporary import room
+from dcpinspect.temporary import zeros
 
 ROOM = 8
 """Number of free rows in every table that is enough for any one message."""
@@ -111,8 +111,8 @@ class ReadingState(Tables, Portable):
     def __init__(self) -> None:
         for name, table in _GROWING.items():
             setattr(self, name, table.zeros(_FIRST_ROWS))
-        self.counts = RowCounts.one()
-        self.take(*NOTHING)
+        self.counts = RowCounts.single()
+        self.feed(*NOTHING)
         self.early_answers = EarlyAnswers.zeros(
             EARLY_ANSWERS
         )  # of connection 0, which does not exist: no memory until written
@@ -120,7 +120,7 @@ class ReadingState(Tables, Portable):
         self.slots = np.full(_FIRST_SLOTS, -1, np.int64)
         self.seed = secrets.randbits(31)
 
-    def take(self, messages: Messages, details: Details) -> None:
+    def feed(self, messages: Messages, details: Details) -> None:
         """Takes the next batch. From now on anomalies and turns are those of this batch."""
         self.counts.anomalies = self.counts.turns = 0
         self.messages = messages
@@ -239,7 +239,7 @@ class ReadingState(Tables, Portable):
         return table[: getattr(self.counts, name)]
 
     @property
-    def known(self) -> Known:
+    def known_tables(self) -> Known:
         """What is known so far."""
         return Known(
             self.connections,
@@ -251,7 +251,7 @@ class ReadingState(Tables, Portable):
 
     def __getstate__(self) -> dict[str, StructRows[Any]]:
         """Returns what is known, without what only the next messages would need."""
-        return self.known._asdict()
+        return self.known_tables._asdict()
 
     def __setstate__(self, saved_state: dict[str, StructRows[Any]]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
@@ -278,7 +278,7 @@ class ReadingState(Tables, Portable):
         Returns the whole, which must not be fed, and for each reading the new numbers of its
         records.
         """
-        known_tables = [reading.known for reading in readings]
+        known_tables = [reading.known_tables for reading in readings]
         # records are sorted by the row of the message that brought them
         orders = {
             "streams": in_order([reading.streams.begun_row for reading in known_tables]),
@@ -297,7 +297,7 @@ class ReadingState(Tables, Portable):
             (int(new_numbers.connections.max(initial=0)) for new_numbers in numbers), default=0
         )
         joined_tables: dict[str, Any] = {
-            name: _GROWING[name](room(sum(map(len, new_numbers)), _GROWING[name].dtype))
+            name: _GROWING[name](zeros(sum(map(len, new_numbers)), _GROWING[name].dtype))
             for name, new_numbers in orders.items()
         }
         joined_tables["connections"] = ConnectionRows.reset(total)

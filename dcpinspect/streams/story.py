@@ -173,11 +173,11 @@ def stories(
     """
     selection = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
     streams, snapshots, gaps = (
-        selection.of(table) for table in (tables.streams, tables.snapshots, tables.gaps)
+        selection.matching(table) for table in (tables.streams, tables.snapshots, tables.gaps)
     )
     rows = _plain_rows(streams)
     keys = _keys(streams)
-    shown_streams = frozenset(_keys(RecordSelection(filter=only, bounds=bounds).of(streams)))
+    shown_streams = frozenset(_keys(RecordSelection(filter=only, bounds=bounds).matching(streams)))
     snapshots_of, gaps_of = _by_stream(snapshots), _by_stream(gaps)
     entries = items.table
     stream_of_entry = _streams_of(entries, rows)
@@ -261,7 +261,7 @@ def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> IntArray:
 def _numbers(records: Records, name: str) -> tuple[Seqnos, BoolArray]:
     column = records.columns[name]
     assert isinstance(column, NumberColumn)
-    return column.values.astype(np.uint64), column.known
+    return column.values.astype(np.uint64), column.is_known
 
 
 def _codes(records: Records, name: str) -> IntArray:

@@ -216,13 +216,13 @@ class Tracker(Portable):
             self._recent.feed(batch, with_values=self.histories is not None)
         self._meet(batch)
         state = self.state
-        state.take(*self._columns.tables(batch))
+        state.feed(*self._columns.tables(batch))
         start, count = 0, len(state.messages)
         while start < count:
             if state.make_room():
                 refill_slots(state)
             start = follow_messages(start, state)
-            self._out_of_order.take(state.used(state.oso_seqnos), state.known.snapshots)
+            self._out_of_order.feed(state.used(state.oso_seqnos), state.known_tables.snapshots)
             state.counts.oso_seqnos = 0
         if self.contents is not None:
             self.contents.feed(batch, state, self.conversation.filters)
@@ -297,7 +297,7 @@ class Tracker(Portable):
         )
         duplicate.histories = copy.copy(self.histories)
         numbers = np.array(sorted(connections), dtype=np.int64)
-        stays = ~np.isin(duplicate.state.known.streams.connection, numbers)
+        stays = ~np.isin(duplicate.state.known_tables.streams.connection, numbers)
         duplicate._drop(stays, numbers)
         duplicate.kept = np.flatnonzero(stays)
         for follower in (duplicate.flow, duplicate.noops):
@@ -317,7 +317,7 @@ class Tracker(Portable):
         sessions, connections, tables = (
             self.conversation.sessions,
             self.state.connections,
-            self.state.known,
+            self.state.known_tables,
         )
         streams, snapshots = tables.streams, tables.snapshots
         in_order = number_streams(streams)
@@ -330,7 +330,9 @@ class Tracker(Portable):
         }
         owners = clients_of(links, sessions, sight)
         clients = {number: owner.name for number, owner in owners.items()}
-        ends = Ends.of(tables, by_number, {number: flow.is_full for number, flow in flows.items()})
+        ends = Ends.from_tables(
+            tables, by_number, {number: flow.is_full for number, flow in flows.items()}
+        )
         waits = Waits(tables, self._branches(streams), self.conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)
         resumed = (
@@ -404,7 +406,7 @@ class Tracker(Portable):
         """Returns all gaps with their causes; ``resumed``: those at the beginning of resumed
         streams.
         """
-        tables = self.state.known
+        tables = self.state.known_tables
         facts = self._facts(tables.streams, of_whole)
         cause, extras = (
             causes(tables.gaps, tables.snapshots, facts),
@@ -418,7 +420,7 @@ class Tracker(Portable):
                 all_gaps, cause, tables, self._branches(tables.streams), vbucket=self._compared
             )
             found_events = (
-                self._recent.shown(disputes.wanted())
+                self._recent.remembered_events(disputes.event_query())
                 if self._recent is not None and disputes.pairs
                 else None
             )
@@ -431,7 +433,7 @@ class Tracker(Portable):
         """Returns the snapshots of each stream, and its gaps by cause, with those that have
         left.
         """
-        tables = self.state.known
+        tables = self.state.known_tables
         count = len(tables.streams)
         by_cause, gap_seqnos = self._left.gaps(count)
         np.add.at(by_cause, (gaps.stream, gaps.cause), 1)
@@ -461,7 +463,7 @@ class Tracker(Portable):
             self.histories.begin()
             vbucket, before = 0, -1
             for _ in range(HISTORIES):
-                streams = self.state.known.streams
+                streams = self.state.known_tables.streams
                 before, vbucket = (
                     vbucket,
                     self.histories.compare(
@@ -476,7 +478,7 @@ class Tracker(Portable):
         self._is_over = True
         self.contents = None
         self._columns = MessageColumns(self.conversation)
-        self.state.take(*NOTHING)
+        self.state.feed(*NOTHING)
 
     def contradictions(self) -> Histories:
         """Returns where streams of one history contradict each other, as far as somebody asked for
@@ -484,15 +486,15 @@ class Tracker(Portable):
         """
         if self._recent is not None and self.histories is not None:
             self.histories.look_back(
-                self._recent.shown,
-                self.state.known.streams,
+                self._recent.remembered_events,
+                self.state.known_tables.streams,
                 self.conversation,
                 self._recent.last_row,
             )
         return self.histories or Histories()
 
     @property
-    def left(self) -> dict[str, int]:
+    def left_counts(self) -> dict[str, int]:
         """How many connections, streams, snapshots and gaps have left the tables so far, by
         name.
         """
@@ -525,7 +527,7 @@ class Tracker(Portable):
         once all messages were taken, on a tracker that will be ``joined``. ``but``: streams whose
         snapshots and gaps all stay.
         """
-        self._spans = spans_of(*self._every_gap(), len(self.state.known.streams))
+        self._spans = spans_of(*self._every_gap(), len(self.state.known_tables.streams))
         self._leave(_AFTER_ALL, _AFTER_ALL, but)
 
     @property
@@ -543,7 +545,7 @@ class Tracker(Portable):
         ``judge``: gets streams that may have gaps in dispute (their numbers, their rows, the branch
         of each), and returns a mask of those that do.
         """
-        streams = self.state.known.streams
+        streams = self.state.known_tables.streams
         branches = self._branches(streams)
         numbers = np.flatnonzero(disputable(self._spans, streams, branches))
         mask = np.zeros(len(streams), dtype=np.bool_)
@@ -559,7 +561,7 @@ class Tracker(Portable):
         """
         recent, state = self._recent, self.state
         before_row = recent.first_row if recent else row
-        _, streams, snapshots, gaps, losses = state.known
+        _, streams, snapshots, gaps, losses = state.known_tables
         stays = np.zeros(len(streams), dtype=np.bool_) if but is None else but
         every, cause = self._every_gap()
         names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(every) - len(gaps))))
@@ -578,7 +580,7 @@ class Tracker(Portable):
             )
             & ~stays[snapshots.stream]
         )
-        self._left.take(len(streams), snapshots[gone], every[go], cause[go])
+        self._left.count(len(streams), snapshots[gone], every[go], cause[go])
         staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses, most)}
         self._take_leave(staying, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
         self._stayed = self._bulk
@@ -588,7 +590,7 @@ class Tracker(Portable):
         """Returns all gaps, those inside OSO snapshots last, and for each the cause that its own
         stream shows; no other stream is asked.
         """
-        _, streams, snapshots, gaps, _ = self.state.known
+        _, streams, snapshots, gaps, _ = self.state.known_tables
         gap_causes = causes(gaps, snapshots, self._facts(streams))
         unordered = np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)
         return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate(
@@ -608,7 +610,7 @@ class Tracker(Portable):
         None) for each of these connections. Call this between two batches.
         """
         state = self.state
-        tables, numbers = state.known, np.array(sorted(connections), dtype=np.int64)
+        tables, numbers = state.known_tables, np.array(sorted(connections), dtype=np.int64)
         is_of = np.isin(tables.streams.connection, numbers)
         over = stale_streams(tables.streams, state.used(state.keys), self.most_streams)
         leaving = is_of | over
@@ -642,7 +644,7 @@ class Tracker(Portable):
 
         ``streams``: a mask of those that stay. ``other_masks``: masks of other things, by name.
         """
-        state, tables = self.state, self.state.known
+        state, tables = self.state, self.state.known_tables
         unordered = self._out_of_order.gaps
         gaps, keeps_unordered = (
             streams[tables.gaps.stream],
@@ -693,7 +695,7 @@ class Tracker(Portable):
 
     def _settle(self, recent: RecentEvents) -> None:
         """Keeps what events tell of gaps and histories before these events are forgotten."""
-        self._keep(recent.shown, first_row=recent.first_row)
+        self._keep(recent.remembered_events, first_row=recent.first_row)
         self.contradictions()
 
     def _keep(
@@ -702,20 +704,20 @@ class Tracker(Portable):
         """Keeps what other streams tell of gaps from ``first_row`` and ``vbucket`` on. Returns the
         events used; None where none tell anything.
         """
-        _, streams, snapshots, gaps, _ = self.state.known
+        _, streams, snapshots, gaps, _ = self.state.known_tables
         cause = causes(gaps, snapshots, self._facts(streams))
         all_gaps = gaps, self._out_of_order.rows(snapshots)
         disputes = Disputes(
             all_gaps,
             cause,
-            self.state.known,
+            self.state.known_tables,
             self._branches(streams),
             first_row=first_row,
             vbucket=vbucket,
         )
         if not disputes.pairs:
             return None
-        found_events = look(disputes.wanted())
+        found_events = look(disputes.event_query())
         comparisons = disputes.settled(found_events, self._subscriptions(disputes, streams))
         self._told = self._with_told(
             {gap: tale for gap, tale in comparisons.items() if tale.event is not None}
@@ -734,7 +736,7 @@ class Tracker(Portable):
 
     def _branches(self, streams: Streams) -> IntArray:
         """Returns the newest uuid that the server named for each stream; 0 where it named none."""
-        return Branches.of(self.conversation.logs).newest[streams.log]
+        return Branches.from_logs(self.conversation.logs).newest[streams.log]
 
     def _subscriptions(self, disputes: Disputes, streams: Streams) -> dict[int, Subscription]:
         subscriptions = {}
@@ -754,7 +756,7 @@ class Tracker(Portable):
             )
             is_asked = stream.request.form > 0 and stream.request.filter != CUT_VALUE
             subscriptions[number] = subscription(
-                self.conversation.of(connection),
+                self.conversation.session_of(connection),
                 filter_,
                 is_asked=bool(is_asked),
                 is_whole=is_whole,

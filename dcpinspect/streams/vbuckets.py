@@ -12,7 +12,7 @@ from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
-from dcpinspect.streams.gaps import Amounts, whole
+from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
 from dcpinspect.streams.records import FILE_SHIFT
 from dcpinspect.streams.server_reports import LATEST, Reports
@@ -55,7 +55,8 @@ def vbucket_records(
 
     def by_cause(counts: npt.NDArray[Any]) -> Made:
         return counted(
-            whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)), w.CAUSES
+            as_integers(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)),
+            w.CAUSES,
         )
 
     latest = NumberColumn(unbiased(streams.last[numbers[last]]), received)

@@ -17,7 +17,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.contracts import STREAMS
 from dcpinspect.streams.failover_branches import Branches
-from dcpinspect.streams.gaps import Amounts, whole
+from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known, unbiased
@@ -61,7 +61,7 @@ class Ends:
     """Time of the latest packet on the stream's connection."""
 
     @staticmethod
-    def of(tables: Known, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
+    def from_tables(tables: Known, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
         """Returns the ends of streams; ``starved``: whether the window of each connection is
         full.
         """
@@ -194,7 +194,7 @@ def _logs_array(logs: Sequence[bytes], numbers: IntArray) -> Any:
     from dcpinspect.tables.arrow_types import hex64
 
     used, code = np.unique(numbers, return_inverse=True)
-    branches = Branches.of([logs[log] if log >= 0 else b"" for log in used.tolist()])
+    branches = Branches.from_logs([logs[log] if log >= 0 else b"" for log in used.tolist()])
     entries = pa.StructArray.from_arrays(
         [hex64(NumberColumn(branches.uuid)), pa.array(unbiased(branches.seqno))], ["uuid", "seqno"]
     )
@@ -202,7 +202,7 @@ def _logs_array(logs: Sequence[bytes], numbers: IntArray) -> Any:
     return log_array.take(pa.array(code.reshape(-1), mask=numbers < 0))
 
 
-def _asked(streams: Streams, texts: StreamTexts) -> Worded:
+def _request_texts(streams: Streams, texts: StreamTexts) -> Worded:
     """Returns what requests name as collections or scope, one text for each different request: many
     vbuckets are asked for the same.
     """
@@ -216,7 +216,10 @@ def _asked(streams: Streams, texts: StreamTexts) -> Worded:
     numbers[has_filter] = inverse
     return Worded(
         numbers,
-        [texts.names.asked(pair // width, texts.filters[pair % width]) for pair in pairs.tolist()],
+        [
+            texts.names.requested_names(pair // width, texts.filters[pair % width])
+            for pair in pairs.tolist()
+        ],
     )
 
 
@@ -258,7 +261,7 @@ def stream_records(
             flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]
         ),
         "filter": Worded(np.maximum(streams.request.filter, -1), texts.filters),
-        "collections": _asked(streams, texts),
+        "collections": _request_texts(streams, texts),
         "answer": Worded(answer, w.ANSWERS),
         "status": Worded(
             np.where(status < 0, -1, status_number.reshape(-1)),
@@ -280,7 +283,7 @@ def stream_records(
         "last_seqno": NumberColumn(unbiased(streams.last), has_seqno),
         "snapshots": NumberColumn(snapshot_counts),
         "gaps": NumberColumn(gaps[0].sum(axis=1)),
-        "gap_seqnos": NumberColumn(whole(gaps[1].sum(axis=1))),
+        "gap_seqnos": NumberColumn(as_integers(gaps[1].sum(axis=1))),
         "open_row": NumberColumn(streams.opened.row),
         "end_row": NumberColumn(streams.finished.row, has_end),
         "first_time": NumberColumn(streams.opened.time),

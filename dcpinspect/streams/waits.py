@@ -54,7 +54,7 @@ class _Said(NamedTuple):
     frame: IntArray
     time: IntArray
 
-    def some(self, rows: IntArray) -> _Said:
+    def only(self, rows: IntArray) -> _Said:
         """Returns these rows of all columns."""
         return _Said(*(column[rows] for column in self))
 
@@ -108,7 +108,7 @@ class Waits:
         highs = reports[reports.kind != LOG]
         if not len(highs):
             return
-        self._said = _said(self._streams, branches, highs)
+        self._said = _server_reports(self._streams, branches, highs)
         deaf = _deaf_since(clients, self._connections, losses, links)
         self._deaf_ns, self._last_ns = (
             np.zeros(len(self._connections), dtype=np.int64) for _ in range(2)
@@ -174,7 +174,7 @@ class Waits:
         """Computes the waits of some streams; ``numbers``: the streams; ``listened``: rows of all
         that their clients may have been told.
         """
-        reports = self._said.some(listened)
+        reports = self._said.only(listened)
         order = np.lexsort(
             (
                 reports.row,
@@ -185,7 +185,7 @@ class Waits:
                 reports.vbucket,
             )
         )
-        listened, reports = listened[order], reports.some(order)
+        listened, reports = listened[order], reports.only(order)
         report_position = np.arange(len(order))
         vbuckets, begin, vbucket_index = np.unique(
             reports.vbucket, return_index=True, return_inverse=True
@@ -264,7 +264,7 @@ def _before(is_one: BoolArray, begin: IntArray) -> IntArray:
     return np.where(position >= begin, position, -1)
 
 
-def _said(streams: Streams, branches: IntArray, highs: Reports) -> _Said:
+def _server_reports(streams: Streams, branches: IntArray, highs: Reports) -> _Said:
     """Returns everything that servers said, sorted by connection."""
     rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO))
     branched = np.flatnonzero(branches != 0)
@@ -282,7 +282,7 @@ def _said(streams: Streams, branches: IntArray, highs: Reports) -> _Said:
     connection, vbucket, *place_columns = (
         np.concatenate((from_reports, from_answers[answers])) for from_reports, from_answers in both
     )
-    return _Said(connection, vbucket, kinds, values, *place_columns).some(
+    return _Said(connection, vbucket, kinds, values, *place_columns).only(
         np.argsort(connection, kind="stable")
     )
 

@@ -114,7 +114,7 @@ def _request_keys(batch: MessageBatch, rows: RowNumbers) -> Any:
     the few earlier ones one by one.
     """
     request = batch.request_row.take(rows)
-    valid = request.known
+    valid = request.is_known
     request_rows = np.where(valid, request.values.astype(np.int64), 0)
     batch_index = np.minimum(np.maximum(batch.index_of(request_rows), 0), max(0, len(batch) - 1))
     is_here = valid & (batch.row[batch_index] == request_rows) if len(batch) else valid

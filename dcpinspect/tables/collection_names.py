@@ -35,7 +35,7 @@ class _Values:
     rows: list[int] = field(default_factory=list)
     values: list[tuple[int | str, str]] = field(default_factory=list)
 
-    def at(self, row: int) -> tuple[int | str, str] | None:
+    def value_at(self, row: int) -> tuple[int | str, str] | None:
         index = bisect_right(self.rows, row)
         return self.values[index - 1] if index else None
 
@@ -97,14 +97,14 @@ class Names:
 
     def tell_scope(self, row: int, connection: int, number: int, name: str) -> None:
         """Records that a connection was told the name of a scope."""
-        for bucket in self._told(connection, row):
-            self._tell(row, bucket, bucket.scopes, number, (number, name))
+        for bucket in self._buckets_of(connection, row):
+            self._add_to(row, bucket, bucket.scopes, number, (number, name))
 
-    def tell(self, row: int, connection: int, number: int, scope: int | str, name: str) -> None:
+    def add(self, row: int, connection: int, number: int, scope: int | str, name: str) -> None:
         """Records that a connection was told the name of a collection, and its scope by id or by
         name.
         """
-        for bucket in self._told(connection, row):
+        for bucket in self._buckets_of(connection, row):
             earlier_values = bucket.collections.get(number)
             before = earlier_values.values[-1] if earlier_values is not None else None
             if (
@@ -113,16 +113,16 @@ class Names:
                 and before[1] == name
                 and isinstance(before[0], str)
             ):
-                self._tell(row, bucket, bucket.scopes, scope, (scope, before[0]))
-            self._tell(row, bucket, bucket.collections, number, (scope, name))
+                self._add_to(row, bucket, bucket.scopes, scope, (scope, before[0]))
+            self._add_to(row, bucket, bucket.collections, number, (scope, name))
 
-    def _told(self, connection: int, row: int) -> list[_Bucket]:
+    def _buckets_of(self, connection: int, row: int) -> list[_Bucket]:
         return [
             self._buckets.setdefault(key, _Bucket())
             for key in dict.fromkeys(self._owner(connection, row))
         ]
 
-    def _tell(
+    def _add_to(
         self,
         row: int,
         bucket: _Bucket,
@@ -162,35 +162,35 @@ class Names:
         that the connection itself was told.
         """
         if is_own:
-            return self._found(connection, number, row, is_own=True)
+            return self._name_at(connection, number, row, is_own=True)
         key = (connection, number, bisect_right(self._moments, row))
         try:
             return self._known[key]
         except KeyError:
-            name = self._found(connection, number, row, is_own=False)
+            name = self._name_at(connection, number, row, is_own=False)
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[key] = name
         return name
 
-    def _found(self, connection: int, number: int, row: int, *, is_own: bool) -> str | None:
+    def _name_at(self, connection: int, number: int, row: int, *, is_own: bool) -> str | None:
         if number == 0:
             return f"{DEFAULT}.{DEFAULT}"
         bucket = self._bucket(connection, row, is_own=is_own)
         collection_names = bucket.collections.get(number) if bucket is not None else None
-        scope_and_name = collection_names.at(row) if collection_names is not None else None
+        scope_and_name = collection_names.value_at(row) if collection_names is not None else None
         if scope_and_name is None:
             return None
         scope, name = scope_and_name
         named = (
-            self._shown(scope)
+            self._shown_name(scope)
             if isinstance(scope, str)
             else self.known_scope(connection, scope, row, is_own=is_own) or unnamed(scope)
         )
-        return f"{named}.{self._shown(name)}"
+        return f"{named}.{self._shown_name(name)}"
 
-    def _shown(self, name: str) -> str:
-        return name if self._redactor is None else shown(name, self._redactor)
+    def _shown_name(self, name: str) -> str:
+        return name if self._redactor is None else shown_name(name, self._redactor)
 
     def known_scope(
         self, connection: int, number: int, row: int, *, is_own: bool = False
@@ -200,8 +200,8 @@ class Names:
             return DEFAULT
         bucket = self._bucket(connection, row, is_own=is_own)
         scope_names = bucket.scopes.get(number) if bucket is not None else None
-        scope_name = scope_names.at(row) if scope_names is not None else None
-        return self._shown(scope_name[1]) if scope_name is not None else None
+        scope_name = scope_names.value_at(row) if scope_names is not None else None
+        return self._shown_name(scope_name[1]) if scope_name is not None else None
 
     def moments(self, first: int, last: int) -> RowNumbers:
         """Returns the rows after ``first`` up to ``last`` from which on a name is different from
@@ -244,7 +244,7 @@ class NamesAt(NamedTuple):
         return None if name is None else with_id(name, number)
 
 
-def shown(name: str, redactor: Redactor | None) -> str:
+def shown_name(name: str, redactor: Redactor | None) -> str:
     """Returns the text for the name of a scope or a collection; names of the default ones reveal
     nothing, and are not replaced.
     """

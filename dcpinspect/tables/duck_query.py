@@ -66,7 +66,9 @@ class DuckQuery:
                 "query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = "
                 "'\\xff'::blob"
             )
-        statements = self._told(self._text, lambda: self.database.extract_statements(self._text))
+        statements = self._own_errors(
+            self._text, lambda: self.database.extract_statements(self._text)
+        )
         if not statements:
             raise UsageError(
                 "the query is empty; write one, as in select name, count(*) from messages "
@@ -79,14 +81,14 @@ class DuckQuery:
             )
         *before, last = (statement.query for statement in statements)
         for text in before:
-            self._told(text, partial(self._done, text))
-        reader = self._told(last, lambda: self.database.sql(last).to_arrow_reader(SLICE))
-        return QueryRows(reader, lambda step: self._told(last, step))
+            self._own_errors(text, partial(self._done, text))
+        reader = self._own_errors(last, lambda: self.database.sql(last).to_arrow_reader(SLICE))
+        return QueryRows(reader, lambda step: self._own_errors(last, step))
 
     def _done(self, text: str) -> None:
         self.database.execute(text).fetchall()
 
-    def _told(self, text: str, step: Callable[[], Any]) -> Any:
+    def _own_errors(self, text: str, step: Callable[[], Any]) -> Any:
         """Returns the result of ``step``, or turns its failure into one of our exceptions."""
         try:
             return step()
@@ -109,13 +111,13 @@ class DuckQuery:
                 f"query: it needs more than {MEMORY} of memory at once, for a list or text "
                 "that cannot wait on disk; ask for less"
             )
-        reason, position = self._parts(error)
+        reason, position = self._text_and_position(error)
         if position is None and isinstance(error, duckdb.Error):
             prefix = "explain "
             try:  # errors of relations lack the place, but errors of explain have it
                 self.database.execute(prefix + text)
             except duckdb.Error as again:
-                same, again_at = self._parts(again)
+                same, again_at = self._text_and_position(again)
                 position = (
                     again_at - len(prefix) if same == reason and again_at is not None else None
                 )
@@ -125,7 +127,7 @@ class DuckQuery:
             "query", reason, text, len(text.encode()[:position].decode(errors="ignore"))
         )
 
-    def _parts(self, error: Exception) -> tuple[str, int | None]:
+    def _text_and_position(self, error: Exception) -> tuple[str, int | None]:
         """Returns the text of an error of DuckDB on one line, and the byte of the query that it is
         about, if the error says so.
         """

@@ -84,7 +84,7 @@ def parse_filter(
     )
     condition = _Parser(
         FilterSource(name, text), {**built_in, **(saved or {})}, (), columns=columns
-    ).whole()
+    ).condition()
     read = names(condition)
     return Filter(
         condition,
@@ -269,7 +269,7 @@ class _Parser:
         self._depth = depth
         self._columns = columns
 
-    def whole(self) -> Condition:
+    def condition(self) -> Condition:
         """Returns the condition that the whole text consists of."""
         if self._next.kind == "end":
             raise self._next.place.error(
@@ -297,7 +297,7 @@ class _Parser:
             raise token.place.error(token.text)
         return token
 
-    def _take(self) -> Token:
+    def _next_token(self) -> Token:
         token = self._next
         self._at += token.kind != "end"
         return token
@@ -305,7 +305,9 @@ class _Parser:
     def _accept(self, *texts: str) -> Token | None:
         """Takes the next token if it is one of these keywords or signs; otherwise returns None."""
         token = self._next
-        return self._take() if token.kind in ("word", "sign") and token.text in texts else None
+        return (
+            self._next_token() if token.kind in ("word", "sign") and token.text in texts else None
+        )
 
     def _expect(self, text: str, what: str) -> Token:
         token = self._accept(text)
@@ -350,7 +352,7 @@ class _Parser:
             self._expect(")", "a closing parenthesis is missing")
             self._depth -= 1
         elif token.kind == "saved":
-            condition = self._saved_condition(self._take())
+            condition = self._saved_condition(self._next_token())
         else:
             return self._about(self._operand())
         if self._next.text in _OPERATORS:
@@ -373,13 +375,13 @@ class _Parser:
         inside = (*self._inside, token.text)
         condition = _Parser(
             source, self._saved, inside, self._depth, columns=self._columns, called=self
-        ).whole()
+        ).condition()
         self._depth -= 1
         return condition
 
     def _about(self, left: ColumnName | Constant) -> Condition:
         """Parses what is said about an operand."""
-        token = self._take()
+        token = self._next_token()
         if token.text in _OPERATORS and token.kind == "sign":
             return comparison(_OPERATORS[token.text], left, self._operand(), token.place)
         if token.kind == "word" and token.text == "is":
@@ -389,7 +391,7 @@ class _Parser:
             return Not(IsNull(column)) if negation else IsNull(column)
         negation = token if token.kind == "word" and token.text == "not" else None
         if negation:
-            token = self._take()
+            token = self._next_token()
         condition = self._predicate(left, token)
         if condition is not None:
             return Not(condition) if negation else condition
@@ -469,10 +471,10 @@ class _Parser:
         return operand
 
     def _operand(self) -> ColumnName | Constant:
-        token = self._take()
+        token = self._next_token()
         token_position = token.place
         if token.text == "-" and token.kind == "sign" and self._next.kind == "number":
-            token = self._take()
+            token = self._next_token()
             return Constant(
                 -_number(token),
                 TextPosition(token_position.source, token_position.start, token.place.end),

@@ -47,7 +47,9 @@ class FilterRows:
         """Returns those of the rising numbers whose rows match. ``columns``: columns of the filter
         as Arrow arrays, chunked or not.
         """
-        matches: RowNumbers = _asked(self._query, self.filter.columns, columns, numbers)["place"]
+        matches: RowNumbers = _query_result(self._query, self.filter.columns, columns, numbers)[
+            "place"
+        ]
         return np.sort(matches)
 
 
@@ -71,12 +73,12 @@ class FirstTrue:
             from dcpinspect.tables.arrow import record_batch  # deferred, as above
 
             columns = record_batch(batch, rows, self._columns).columns
-            answer = _asked(self._query, self._columns, columns, np.arange(len(rows)))
+            answer = _query_result(self._query, self._columns, columns, np.arange(len(rows)))
             first_filter[answer["place"]] = answer["first"]
         return first_filter
 
 
-def _asked(
+def _query_result(
     query: str, names: Sequence[str], columns: Sequence[Any], numbers: RowNumbers
 ) -> dict[str, Any]:
     """Returns the result of a query over a table ``batch`` of these columns, with ``numbers`` as

@@ -83,7 +83,7 @@ def comparison(
                 else "a word (= 'x') or not (<> 'x')"
             )
             raise place.error(
-                f"{left_side.column.name} is {_what(left_side.column)}: it has {possible}, and no order"
+                f"{left_side.column.name} is {_family_text(left_side.column)}: it has {possible}, and no order"
             )
         return Holds(left_side, value) if operator == "=" else Not(Holds(left_side, value))
     if family(left_side.column) == "truth" and operator not in ("=", "<>"):
@@ -108,7 +108,9 @@ def likeness(
 ) -> Condition:
     """Returns the condition of ``like``. ``place``: of the operator. Raises PlacedError."""
     if family(column.column) not in ("text", "hex"):
-        raise place.error(f"like is for text, and {column.column.name} is {_what(column.column)}")
+        raise place.error(
+            f"like is for text, and {column.column.name} is {_family_text(column.column)}"
+        )
     if not isinstance(pattern.value, str):
         raise pattern.place.error("like takes a pattern in single quotes, as in 'user::%'")
     sign = None if escape_by is None else _sign(escape_by)
@@ -133,8 +135,8 @@ def _check_families(left: ColumnName, right: ColumnName) -> None:
     left_family, right_family = family(left.column), family(right.column)
     if left_family != right_family:
         raise right.place.error(
-            f"{right.column.name} is {_what(right.column)}, and {left.column.name} is "
-            f"{_what(left.column)}"
+            f"{right.column.name} is {_family_text(right.column)}, and {left.column.name} is "
+            f"{_family_text(left.column)}"
         )
     if left_family in ("list", "records"):
         raise right.place.error("lists cannot be compared with each other")
@@ -169,10 +171,10 @@ def _value(column: Column, given: Constant) -> int | str | bytes | bool:
             return value
         case "truth" if isinstance(value, bool):
             return value
-    raise error(f"{column.name} is {_what(column)}{_advice(column, value)}")
+    raise error(f"{column.name} is {_family_text(column)}{_advice(column, value)}")
 
 
-def _what(column: Column) -> str:
+def _family_text(column: Column) -> str:
     match family(column):
         case "number":
             return "a number"

@@ -131,7 +131,7 @@ class MessageStats:
         self._count_connections(batch.connection[rows], batch.length[rows])
         self._count_collections(batch, rows)
         rtt = batch.rtt_ns
-        answered = is_response & rtt.known[rows]
+        answered = is_response & rtt.is_known[rows]
         self.count(
             command,
             batch.time_ns[rows],
@@ -200,7 +200,7 @@ class MessageStats:
 
     def _count_collections(self, batch: MessageBatch, rows: RowNumbers) -> None:
         ids = batch.decoded.collection_id
-        rows_with_collection = rows[ids.known[rows]]
+        rows_with_collection = rows[ids.is_known[rows]]
         self._names, self._row = batch.names, int(batch.row[rows[-1]])
         if not len(rows_with_collection):
             return

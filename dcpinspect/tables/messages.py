@@ -74,7 +74,7 @@ class Missing:
     start: RowNumbers
     end: RowNumbers
 
-    def of(self, row: int) -> tuple[tuple[int, int], ...]:
+    def ranges_of(self, row: int) -> tuple[tuple[int, int], ...]:
         """Returns ranges [start, end) of one message, relative to its first byte."""
         low, high = np.searchsorted(self.row, (row, row + 1))
         return tuple(zip(self.start[low:high].tolist(), self.end[low:high].tolist(), strict=True))
@@ -187,7 +187,9 @@ class MessageBatch:
 
     def _annotated(self, index: int) -> Message:
         context = replace(self.context_of(index), names=self.names_at(index))
-        return annotate(self.bytes_of(index), context=context, missing=self.missing.of(index))
+        return annotate(
+            self.bytes_of(index), context=context, missing=self.missing.ranges_of(index)
+        )
 
     def names_at(self, index: int) -> NamesAt:
         """Returns the names of collections that are valid for one message."""
@@ -206,11 +208,11 @@ class MessageBatch:
 
     def vbucket_of(self, index: int) -> int | None:
         """Returns the vbucket that one message is about."""
-        return self.vbuckets_of(np.array([index])).at(0)
+        return self.vbuckets_of(np.array([index])).value_at(0)
 
     def collection_of(self, index: int) -> str | None:
         """Returns the name of the message's collection; None if it has none."""
-        number = self.decoded.collection_id.at(index)
+        number = self.decoded.collection_id.value_at(index)
         return (
             None
             if number is None
@@ -278,7 +280,7 @@ class MessageBatch:
         return (
             self.redactor.replacement(key)
             if layout is None or layout.key is None
-            else self.redactor.told(layout.key, key)
+            else self.redactor.field_text(layout.key, key)
         )
 
     def wire_key_of(self, index: int) -> bytes | None:
@@ -293,7 +295,7 @@ class MessageBatch:
             key_offset = start - int(self.start[index])
             if any(
                 low < key_offset + size and key_offset < high
-                for low, high in self.missing.of(index)
+                for low, high in self.missing.ranges_of(index)
             ):
                 return None
         return self.data[start : start + size].tobytes()
@@ -302,7 +304,7 @@ class MessageBatch:
         """Returns the key of the request that the message answers; None as ``key_of``, and if the
         message answers no request.
         """
-        row = self.request_row.at(index)
+        row = self.request_row.value_at(index)
         if row is None:
             return None
         request_index = int(self.index_of(np.array([row]))[0])
@@ -313,7 +315,7 @@ class MessageBatch:
     def number(self, name: str, index: int) -> int | None:
         """Returns a message-specific number of one message, or None."""
         column = self.decoded.numbers.get(name)
-        return None if column is None else column.at(index)
+        return None if column is None else column.value_at(index)
 
     def shown(self, name: str) -> NumberColumn | None:
         """Returns a column of numbers that some commands have, in the form in which it may be
@@ -324,12 +326,12 @@ class MessageBatch:
             return numbers
         if self._hidden is None:
             self._hidden = self._hide_numbers()
-        return NumberColumn(numbers.values, numbers.known & ~self._hidden)
+        return NumberColumn(numbers.values, numbers.is_known & ~self._hidden)
 
     def shown_number(self, name: str, index: int) -> int | None:
         """Returns the same of one message."""
         column = self.shown(name)
-        return None if column is None else column.at(index)
+        return None if column is None else column.value_at(index)
 
     def _hide_numbers(self) -> BoolArray:
         """Returns which messages have parts that do not fit into them, so that no number of their

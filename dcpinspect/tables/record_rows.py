@@ -59,7 +59,7 @@ class RecordSelection:
     is_reversed: bool = False
     """Whether the greatest values come first."""
 
-    def of(self, records: Records) -> Records:
+    def matching(self, records: Records) -> Records:
         """Returns the records that meet the conditions, sorted."""
         keep = np.ones(len(records), dtype=np.bool_)
         for name, ranges in (("vbucket", self.vbuckets), ("connection", self.connections)):
@@ -161,7 +161,7 @@ def _are_among(records: Records, column: str, ranges: Sequence[range]) -> BoolAr
             ],
             axis=0,
         )
-        return is_among & values.known
+        return is_among & values.is_known
     return np.array([_is_among(value, ranges) for value in records.values(column)], dtype=np.bool_)
 
 

@@ -27,7 +27,7 @@ class RoundTrips:
     def feed(self, batch: MessageBatch) -> None:
         """Measures the next messages of the reading."""
         rtt = batch.rtt_ns
-        is_answer = batch.decoded.is_response & rtt.known
+        is_answer = batch.decoded.is_response & rtt.is_known
         is_noop = np.isin(batch.decoded.opcode, _NOOPS)
         for series, is_measured in (
             (self.answers, is_answer & ~is_noop),

@@ -54,7 +54,7 @@ class Collections:
                 for text in column.texts
             ]
             keep |= np.array(is_named, dtype=np.bool_)[column.numbers]
-        return keep & ids.known
+        return keep & ids.is_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Selection:
             keep &= within(batch.row, self.numbers)
         if self.vbuckets:
             about = batch.vbuckets_of(np.arange(len(batch)))
-            keep &= within(about.values, self.vbuckets) & about.known
+            keep &= within(about.values, self.vbuckets) & about.is_known
         if self.commands is not None:
             client, server = np.zeros(256, dtype=np.bool_), np.zeros(256, dtype=np.bool_)
             client[list(self.commands.client)] = True

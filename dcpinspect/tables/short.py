@@ -122,7 +122,7 @@ def _worded(
         )
 
     # there are many numbers, but few different ones, even if only one row in twenty has any
-    has_value = numbers.known
+    has_value = numbers.is_known
     values, inverse = np.unique(numbers.values[has_value], return_inverse=True)
     pairs = np.zeros(len(rows), dtype=np.int64)
     pairs[has_value] = (layout[has_value] - NO_LAYOUT) * len(values) + inverse
@@ -155,7 +155,7 @@ def _names(batch: MessageBatch, rows: RowNumbers) -> ShortTexts:
 
 def _collections(batch: MessageBatch, rows: RowNumbers) -> ShortTexts | None:
     ids = batch.decoded.collection_id.take(rows)
-    has_value = ids.known
+    has_value = ids.is_known
     if not has_value.any():
         return None
     numbers = ids.values.astype(np.int64)

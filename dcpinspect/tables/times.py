@@ -43,7 +43,7 @@ class Moment:
     counts_from: Literal["epoch", "start", "end", "midnight"]
     ns: int
 
-    def at(self, first_ns: int, last_ns: Callable[[], int]) -> int:
+    def time_ns(self, first_ns: int, last_ns: Callable[[], int]) -> int:
         """Returns the moment in nanoseconds since 1970, in a capture from ``first_ns`` to
         ``last_ns()``.
 
@@ -121,7 +121,7 @@ class TimeSpan:
             None if self.since == _START else self.since
         )  # packets may be older than the first one
         low, high = (
-            None if moment_ is None else moment_.at(first_ns, self.last_ns)
+            None if moment_ is None else moment_.time_ns(first_ns, self.last_ns)
             for moment_ in (since, self.until)
         )
         return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)

@@ -33,7 +33,7 @@ class Segments:
     """
 
     @staticmethod
-    def of(
+    def from_columns(
         offset: IntArray,
         packet: IntArray,
         frame: IntArray,

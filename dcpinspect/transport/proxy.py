@@ -106,7 +106,7 @@ class ProxyHeaders:
             elif number in self._held or (
                 chunk.is_start and len(chunk.data) and chunk.data[0] in _FIRST
             ):
-                yield from self._look(chunk)
+                yield from self._chunks_after_header(chunk)
             else:
                 yield chunk
 
@@ -117,7 +117,7 @@ class ProxyHeaders:
             self._held.pop(number, None)
         self._begins.difference_update(connections)
 
-    def _look(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
+    def _chunks_after_header(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
         number = chunk.connection
         held = self._held.pop(number, None)
         joined_chunk = (

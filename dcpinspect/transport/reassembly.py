@@ -168,9 +168,9 @@ class Reassembler:
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._tables = tables = PacketTables()
         tables.segment, tables.stray, tables.counts = (
-            Segment.one(),
-            Segment.one(),
-            TableCounts.one(),
+            Segment.single(),
+            Segment.single(),
+            TableCounts.single(),
         )
         tables.connections, tables.sides, tables.recent = (
             ConnectionRows.zeros(16),
@@ -296,18 +296,18 @@ class Reassembler:
         return companions
 
     @property
-    def _known(self) -> ConnectionRows:
+    def _connections(self) -> ConnectionRows:
         return self._tables.connections[: self._tables.counts.connections]
 
     @property
     def pair_of_connection(self) -> IntArray:
         """The number in ``pairs`` of each connection met so far."""
-        return self._known.pair.astype(np.int64)
+        return self._connections.pair.astype(np.int64)
 
     @property
     def first_packets(self) -> IntArray:
         """The first packet of each connection met so far."""
-        return self._known.first_packet.astype(np.int64)
+        return self._connections.first_packet.astype(np.int64)
 
     @property
     def connections(self) -> list[Connection]:
@@ -333,7 +333,7 @@ class Reassembler:
         """Returns the server ports of the connections met so far, without the first ``first``
         connections.
         """
-        met = self._known[first:]
+        met = self._connections[first:]
         return self.pairs.ports(met.pair, 1 - met.client_end)
 
     def handshakes(self, first: int) -> BoolArray:
@@ -350,7 +350,7 @@ class Reassembler:
         and are in order.
         """
         return np.maximum(
-            self._known.first_packet, self._tables.flows.opened_by[self._first_flows()]
+            self._connections.first_packet, self._tables.flows.opened_by[self._first_flows()]
         )
 
     def has_handshake(self, connection: int) -> bool:
@@ -422,7 +422,7 @@ class Reassembler:
 
     def _aside(self, sides: IntArray) -> IntArray:
         """Returns the bytes of those directions whose flows are put aside; 0 for others."""
-        packed_sizes = np.maximum(-1 - self._known.flows[sides >> 1].astype(np.int64), 0)
+        packed_sizes = np.maximum(-1 - self._connections.flows[sides >> 1].astype(np.int64), 0)
         byte_counts: IntArray = (packed_sizes >> (sides & 1) * ASIDE_BITS + 1) & (
             1 << ASIDE_BITS - 1
         ) - 1
@@ -432,7 +432,7 @@ class Reassembler:
         """Returns the row of the first flow of each connection, from 0. It is a row of nobody's if
         there is no flow, or if the flows are put aside.
         """
-        return np.maximum(self._known.flows[connection_rows].astype(np.int64), 0)
+        return np.maximum(self._connections.flows[connection_rows].astype(np.int64), 0)
 
     def with_bytes(self, connections: IntArray) -> IntArray:
         """Returns those of these connections that carried a byte, or are known to lack one."""
@@ -446,7 +446,7 @@ class Reassembler:
                 some_connections[
                     has_any[first + C2S]
                     | has_any[first + S2C]
-                    | (self._known.flows[some_connections - 1] < -1)
+                    | (self._connections.flows[some_connections - 1] < -1)
                 ]
             )
         return np.concatenate([connections[:0], *with_bytes])
@@ -473,7 +473,9 @@ class Reassembler:
         sides = self._tables.sides[: 2 * self.count]
         is_open = ((sides.ended == 0) & (sides.has_base != 0)).reshape(-1, 2).any(axis=1)
         reset_rows = np.flatnonzero(
-            is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns)
+            is_open
+            & (self._connections.closed_how == BY_RST)
+            & (self._connections.closed.time < before_ns)
         )
         connection_count = counts.connections
         for index in reset_rows.tolist():
@@ -559,7 +561,7 @@ class Reassembler:
         tables.flows.recent[holes] = 1 + np.arange(len(holes))
         counts.recent = len(holes)
 
-    def left(self, staying: IntArray) -> list[DirectionAccount]:
+    def left_accounts(self, staying: IntArray) -> list[DirectionAccount]:
         """Returns the counts of bytes of all connections but these, one account for each
         direction.
         """
@@ -747,10 +749,10 @@ class Reassembler:
         source = entries.source
         is_in_batch = source >= 0
         file_places = np.where(source <= HELD, entries.place, NOWHERE)
-        file_places[is_in_batch] = self._places(source[is_in_batch])
+        file_places[is_in_batch] = self._file_offsets(source[is_in_batch])
         return file_places
 
-    def _places(self, source: IntArray) -> IntArray:
+    def _file_offsets(self, source: IntArray) -> IntArray:
         """Returns where the bytes at these places of the batch's data are in their file."""
         file_places: IntArray = self._file_offset + source
         beside = np.flatnonzero(source >= self._data_size)
@@ -779,7 +781,7 @@ class Reassembler:
         held_start = self._held_used + np.cumsum(lengths) - lengths
         self._copy_nodes(fresh, held_start, data, self._held, self._held)
         if self._with_places:
-            nodes.place[fresh] = self._places(nodes.source[fresh])
+            nodes.place[fresh] = self._file_offsets(nodes.source[fresh])
         nodes.source[fresh] = HELD - held_start
         self._held_used += size
 

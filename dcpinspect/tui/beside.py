@@ -54,4 +54,9 @@ def _reached(results: Results) -> dict[int, Sequence[int]]:
 
 def _rules(results: Results) -> set[str]:
     """Returns the names of the rules that found errors or warnings."""
-    return {case.rule for one in results.findings for case in one.each if case.severity != "note"}
+    return {
+        case.rule
+        for one in results.findings
+        for case in one.case_of_each
+        if case.severity != "note"
+    }

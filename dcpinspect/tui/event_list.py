@@ -83,7 +83,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def point(self, place: int) -> None:
         """Puts the cursor on an event because something else points there."""
         self.at = place
-        self._chosen = [""] if self.event is None else self._whole.of(self.event.event)
+        self._chosen = [""] if self.event is None else self._whole.lines_of(self.event.event)
         self.virtual_size = Size(self.size.width, self.HEAD + self.count + len(self._chosen) - 1)
         self.bring()
 
@@ -108,7 +108,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         ):
             style = base + theme.style_of(self.app, "severity-warning")
         style += self.cursor_style() if is_here else Style()
-        text = self._chosen[line - place] if is_here else self._short.of(event)[0]
+        text = self._chosen[line - place] if is_here else self._short.lines_of(event)[0]
         return strip(
             [(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style
         )

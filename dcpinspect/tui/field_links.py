@@ -33,7 +33,7 @@ def links_of(batch: MessageBatch) -> dict[str, Link]:
     decoded = batch.decoded
     opcode = int(decoded.opcode[0])
     if decoded.is_response[0]:
-        return {"opaque": "request"} if batch.request_row.at(0) is not None else {}
+        return {"opaque": "request"} if batch.request_row.value_at(0) is not None else {}
     found: dict[str, Link] = {"opaque": "stream" if _OF_STREAM[opcode] else "answer"}
     if _HAS_SEQNO[opcode]:
         found["by_seqno"] = "marker"
@@ -48,11 +48,11 @@ def target(store: Store, row: int, link: Link) -> int | None:
     """
     batch = store.messages([row])
     if link == "request":
-        return batch.request_row.at(0)
+        return batch.request_row.value_at(0)
     if link == "answer":
         return _first(store, f"request_row = {row}")
     where = f"connection = {int(batch.connection[0])} and row < {row}"
-    vbucket = batch.vbucket.at(0)
+    vbucket = batch.vbucket.value_at(0)
     if vbucket is not None:
         where += f" and vbucket = {vbucket}"
     if link == "stream":
@@ -61,7 +61,7 @@ def target(store: Store, row: int, link: Link) -> int | None:
             f"{int(batch.decoded.opaque[0])}"
         )
     elif link == "marker":
-        sid = batch.decoded.sid.at(0)
+        sid = batch.decoded.sid.value_at(0)
         where += " and name in ('dcp_snapshot_marker', 'dcp_oso_snapshot')" + (
             f" and sid = {sid}" if sid is not None else ""
         )
@@ -69,7 +69,7 @@ def target(store: Store, row: int, link: Link) -> int | None:
         key = batch.key_of(0)
         assert key is not None, "only a message with a key has a version before it"
         where += f" and key_bytes = x'{key.hex()}'"
-        collection = batch.decoded.collection_id.at(0)
+        collection = batch.decoded.collection_id.value_at(0)
         if collection is not None:
             where += f" and collection_id = {collection}"
     return _last(store, where)

@@ -127,7 +127,7 @@ def frequent_values(store: Store, column: str) -> list[str]:
         return []
     rows = np.unique(np.linspace(first, last, min(SAMPLE, last - first + 1)).astype(np.int64))
     counts = Counter(
-        store.take(rows, [column]).column(0).to_pylist()
+        store.batch_of(rows, [column]).column(0).to_pylist()
         if BY_NAME[column].kind not in _UNCOUNTED
         else ()
     )

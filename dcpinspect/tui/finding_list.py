@@ -350,7 +350,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """
         place, count = where(one), one.count
         if item.connection is not None:
-            own = [case for case in one.each if item.connection in case.connections]
+            own = [case for case in one.case_of_each if item.connection in case.connections]
             vbuckets = sorted({vbucket for case in own for vbucket in case.vbuckets})
             place, count = (
                 f"vb {ranges(vbuckets)}" if vbuckets else "the connection",
@@ -360,7 +360,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _sentence(self, one: Finding, item: _Item) -> str:
         own = (
-            [case for case in one.each if item.connection in case.connections]
+            [case for case in one.case_of_each if item.connection in case.connections]
             if item.connection is not None
             else []
         )

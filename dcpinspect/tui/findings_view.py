@@ -104,11 +104,12 @@ class FindingsView(View):
         """
         store = self.host.inspection.store
         if row is not None and store.first_row <= row <= store.rows:
-            own = store.numbers([row], ("vbucket",))[0].at(0)
+            own = store.numbers([row], ("vbucket",))[0].value_at(0)
             if own in one.vbuckets:
                 return own
         case = next(
-            (case for case in one.each if any(place.row == row for place in case.places)), one
+            (case for case in one.case_of_each if any(place.row == row for place in case.places)),
+            one,
         )
         return case.vbuckets[0] if case.vbuckets else None
 

@@ -252,7 +252,7 @@ class Inspection:
             self._statistics.charts(tables),
             self._heat.now,
             self.reading.coverage,
-            LookedAt.of(self.reading),
+            LookedAt.from_reading(self.reading),
             len(
                 {
                     one.connection

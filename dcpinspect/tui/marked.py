@@ -16,7 +16,7 @@ def rows_of(one: Finding) -> RowNumbers:
     """Returns all rows that show a finding, rising: those of its evidence, and those of similar
     messages.
     """
-    evidence = np.array([place.row for case in one.each for place in case.places], np.int64)
+    evidence = np.array([place.row for case in one.case_of_each for place in case.places], np.int64)
     return np.unique(np.concatenate((evidence, one.rows)))
 
 

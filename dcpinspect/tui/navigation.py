@@ -138,7 +138,7 @@ class Navigation(ContentSwitcher):
         """Gives new results to the views, and marks of earlier runs to the messages."""
         store = self.inspection.store
         if met := self.inspection.notes.meet(
-            store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist()
+            store.rows, lambda rows: store.batch_of(rows, ["time_ns"]).column(0).to_pylist()
         ):
             self.say(f"{met:,} messages have marks or notes from before; M shows them")
         for name in VIEWS:
@@ -210,7 +210,7 @@ class Navigation(ContentSwitcher):
         self.app.push_screen(Prompt(f"note on row {row:,}", notes.text(row)), write)
 
     def _time_of(self, row: int) -> int:
-        return int(self.inspection.store.take([row], ["time_ns"]).column(0)[0].as_py())
+        return int(self.inspection.store.batch_of([row], ["time_ns"]).column(0)[0].as_py())
 
     def mark_vbucket(self, vbucket: int) -> None:
         """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that

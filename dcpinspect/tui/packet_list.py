@@ -431,7 +431,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """Returns what the time column shows for each message of the batch."""
         times = batch.time_ns
         if self.time_form == "request":
-            return [batch.rtt_ns.at(index) for index in range(len(batch))]
+            return [batch.rtt_ns.value_at(index) for index in range(len(batch))]
         shown = times
         if self.time_form == "delta":
             place = self.place_of(int(batch.row[0]))
@@ -458,7 +458,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
 
     def _cells(self, rows: list[int]) -> list[str]:
         """Returns the texts of the added columns for each row."""
-        taken = self._inspection.store.take(rows, self.columns)
+        taken = self._inspection.store.batch_of(rows, self.columns)
         columns = [
             [cell_text(value, BY_NAME[name].kind, width(name)) for value in column.to_pylist()]
             for name, column in zip(self.columns, taken.columns, strict=True)

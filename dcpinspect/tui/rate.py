@@ -57,7 +57,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
                     place.time_ns
                     for one in results.findings
                     if one.severity == severity
-                    for case in one.each
+                    for case in one.case_of_each
                     for place in case.places[:1]
                 ],
                 np.int64,

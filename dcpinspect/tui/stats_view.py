@@ -90,7 +90,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         """Returns errors and warnings, each with its first place in a connection."""
         found: dict[tuple[int, str], Happened] = {}
         for one in self._results.findings:
-            for case in one.each if one.severity != "note" else ():
+            for case in one.case_of_each if one.severity != "note" else ():
                 for place in case.places:
                     text = f"{case.rule}: {one_line(case.message)}"
                     own = Happened(

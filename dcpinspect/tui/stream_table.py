@@ -97,7 +97,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
             (one.severity, case)
             for one in findings
             if one.severity != "note"
-            for case in one.each
+            for case in one.case_of_each
             if case.vbuckets
         ]
         self._bad = {}

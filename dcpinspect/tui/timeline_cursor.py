@@ -168,7 +168,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def fit(self) -> None:
         """Shows the whole of all streams."""
-        places = [place for track in self.tracks for place in track.shapes[self.axis].places()]
+        places = [
+            place for track in self.tracks for place in track.shapes[self.axis].seqno_ranges()
+        ]
         self._part = None
         self._scale_to(Scale.filling(min(places, default=0), max(places, default=0), self._columns))
 
@@ -377,7 +379,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the first place of all streams."""
         self.go(
             min(
-                (place for track in self.tracks for place in track.shapes[self.axis].places()),
+                (
+                    place
+                    for track in self.tracks
+                    for place in track.shapes[self.axis].seqno_ranges()
+                ),
                 default=0,
             )
         )
@@ -386,7 +392,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the last place of all streams."""
         self.go(
             max(
-                (place for track in self.tracks for place in track.shapes[self.axis].places()),
+                (
+                    place
+                    for track in self.tracks
+                    for place in track.shapes[self.axis].seqno_ranges()
+                ),
                 default=0,
             )
         )

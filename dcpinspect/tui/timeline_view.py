@@ -254,7 +254,7 @@ class TimelineView(View):
             DcpInspectError, IndexError
         ):  # a live capture may have dropped the message meanwhile
             connection, sid, time_ns = (
-                one.at(0)
+                one.value_at(0)
                 for one in inspection.store.numbers([row], ("connection", "sid", "time_ns"))
             )
             since_ns = max(0, (time_ns or 0) - (inspection.reading.first_time_ns or 0))

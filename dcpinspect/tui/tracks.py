@@ -191,7 +191,7 @@ def tracks_of(
             raise InterruptedError
         read = rows[start : start + _BATCH]
         kind, connection, sid, seqno, time_ns = store.numbers(read, _READ)
-        items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
+        items.add_messages(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
         items.last_rows.update(
             (number, int(read[connection.values == number][-1]))
             for number in np.unique(connection.values).tolist()
@@ -338,7 +338,11 @@ def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
     none.
     """
     return next(
-        (case for case in one.each if vbucket in case.vbuckets and connection in case.connections),
+        (
+            case
+            for case in one.case_of_each
+            if vbucket in case.vbuckets and connection in case.connections
+        ),
         None,
     )
 

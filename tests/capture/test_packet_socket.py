@@ -74,7 +74,7 @@ def blocks(data: bytes) -> list[Frame]:
 def waiting(source: PacketSocket, *, most: int = MOST, room: int = 1 << 22) -> list[Frame]:
     """What waits now."""
     out = np.full(room, 0xEE, np.uint8)
-    size, packets = source.take(out, most)
+    size, packets = source.write_waiting(out, most)
     found = blocks(out[:size].tobytes())
     assert len(found) == packets
     return found

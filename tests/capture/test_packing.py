@@ -18,7 +18,7 @@ def test_a_file_is_replaced_by_a_packed_one_that_has_its_bytes_and_its_rights(
     path.write_bytes(b"packets" * 100_000)
     path.chmod(0o640)
     packer = Packer(kind)
-    packer.put(str(path))
+    packer.pack(str(path))
     packer.end()
     (packed,) = tmp_path.iterdir()
     assert packed.name == {"gzip": "x.pcapng.gz", "zstd": "x.pcapng.zst"}[kind]
@@ -35,7 +35,7 @@ def test_a_file_that_is_gone_or_cannot_be_packed_harms_no_other(tmp_path: Path) 
     folder.mkdir()
     packer = Packer("zstd")
     for path in (tmp_path / "gone", folder, good):
-        packer.put(str(path))
+        packer.pack(str(path))
     packer.end()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["folder", "good.zst"]
 

@@ -49,7 +49,7 @@ def blocks(batch: PacketBatch, limit: int | None = None) -> memoryview:
 
 def put_next(files: RecordedFiles, capture: Capture) -> None:
     batch = next(capture)
-    files.put(blocks(batch), len(batch))
+    files.write_blocks(blocks(batch), len(batch))
 
 
 def test_what_is_written_can_be_read_at_any_moment(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_is_written_can_be_read_at_any_moment(tmp_path: Path) -> None:
     with open_capture(SAMPLE, batch_bytes=2000) as capture:
         written = 0
         for batch in capture:
-            files.put(blocks(batch), len(batch))
+            files.write_blocks(blocks(batch), len(batch))
             written += len(batch)
             assert count(path) == written
     files.end([(written + 7, 7)])
@@ -94,7 +94,7 @@ def test_an_interface_that_comes_later_is_described_before_its_packets_and_in_ev
     )
     with open_capture(SAMPLE, batch_bytes=200) as capture:
         first, second, third, *_ = (blocks(batch, limit=1) for batch in capture)
-    files.put(first, 1)
+    files.write_blocks(first, 1)
     assert [files.interface(*one) for one in (("eth0", 101), ("eth0", 1), ("eth0", 101))] == [
         1,
         0,
@@ -106,13 +106,13 @@ def test_an_interface_that_comes_later_is_described_before_its_packets_and_in_ev
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 40, limit[1]))
     try:
         with pytest.raises(NoRoom):
-            files.put(second, 1)
+            files.write_blocks(second, 1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert kinds(path) == [1]
-    files.put(second, 1)
+    files.write_blocks(second, 1)
     files.next([(1, 0), (1, 0)])
-    files.put(third, 1)
+    files.write_blocks(third, 1)
     files.end([(1, 0), (2, 0)])
     assert [kinds(one) for one in sorted(tmp_path.iterdir())] == [[1, 101], [101]]
 
@@ -143,7 +143,7 @@ def recorded(path: Path) -> int:
     with open_capture(SAMPLE) as capture:
         (batch,) = capture
     with pytest.raises(NoRoom):
-        files.put(blocks(batch), len(batch))
+        files.write_blocks(blocks(batch), len(batch))
     with suppress(OutputError):
         files.end([(files.packets, 0)])
     return files.packets

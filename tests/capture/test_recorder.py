@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from dcpinspect.capture.recorded_files import Limits
-from dcpinspect.capture.recorder import Wishes, _Told
+from dcpinspect.capture.recorder import Wishes, _ReportPipe
 
 
 def test_wishes_come_to_the_process_as_they_were() -> None:
@@ -23,8 +23,8 @@ def test_wishes_come_to_the_process_as_they_were() -> None:
         is_spool=True,
         user="me",
     )
-    assert Wishes.of(wishes.to_json()) == wishes
-    assert Wishes.of(Wishes(("any",), None, "p", "n").to_json()).ports is None
+    assert Wishes.from_json(wishes.to_json()) == wishes
+    assert Wishes.from_json(Wishes(("any",), None, "p", "n").to_json()).ports is None
 
 
 def lines(descriptor: int) -> list[bytes]:
@@ -43,11 +43,11 @@ def lines(descriptor: int) -> list[bytes]:
 
 def test_a_reader_that_takes_nothing_stops_nobody_and_loses_no_line() -> None:
     reader, writer = os.pipe()
-    told = _Told(writer)
+    told = _ReportPipe(writer)
     for number in range(100_000):
         told.wake()
         if number % 1000 == 0:
-            told.tell(number=number)
+            told.send(number=number)
             told.state(packets=number)
     numbers = []
     for _ in range(100):
@@ -55,7 +55,7 @@ def test_a_reader_that_takes_nothing_stops_nobody_and_loses_no_line() -> None:
         told.flush()
     assert [one["number"] for one in numbers if "number" in one] == list(range(0, 100_000, 1000))
     os.close(reader)
-    told.tell(nobody=True)  # the reader is gone
+    told.send(nobody=True)  # the reader is gone
     os.close(writer)
 
 

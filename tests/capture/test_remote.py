@@ -8,7 +8,7 @@ import pytest
 
 from dcpinspect.capture import remote, stores
 from dcpinspect.capture.open import open_capture
-from dcpinspect.capture.remote import RemoteFile, opened
+from dcpinspect.capture.remote import RemoteFile, open_remote
 from dcpinspect.errors import CaptureError
 from tests.stores import KEY, MARKER, STORES, Store, emptied, serving
 
@@ -50,7 +50,7 @@ def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(
     with open_capture([packed, plain]) as capture:
         assert sum(map(len, capture)) == 2 * local.packets
     store.told(ranges=[])
-    with opened(plain) as file:
+    with open_remote(plain) as file:
         file.seek(len(content) - 10)
         assert file.read(100) == content[-10:]
         file.seek(0)

@@ -26,7 +26,7 @@ source = opened.source
 print(json.dumps([type(source).__name__, source.link_type, opened.is_filtered, source.fileno()]), flush=True)
 room, found, count = np.empty(1 << 20, np.uint8), b"", 0
 while count < int(sys.argv[1]):
-    size, packets = source.take(room, 2)
+    size, packets = source.write_waiting(room, 2)
     found, count = found + room[:size].tobytes(), count + packets
     time.sleep(0.01)
 print(json.dumps([found.hex(), source.counts()]))

@@ -5,7 +5,7 @@ import json
 import pytest
 from pyarrow import ArrowException
 
-from dcpinspect.capture.stores import Account, is_uri, options, place, told
+from dcpinspect.capture.stores import Account, file_system_of, is_uri, one_line_errors, options
 
 VARIABLES = (
     "AWS_ENDPOINT_URL",
@@ -103,7 +103,7 @@ def test_accounts_and_keys_are_where_others_look(
 ) -> None:
     for variable, value in settings.items():
         monkeypatch.setenv(variable, value)
-    assert Account.of(name.split("/")[2]) == found
+    assert Account.from_authority(name.split("/")[2]) == found
     told_of = {
         "azure_storage_account_name": "ours",
         "azure_storage_account_key": found.key,
@@ -117,7 +117,7 @@ def test_accounts_and_keys_are_where_others_look(
     assert options(name) == {
         option: value for option, value in told_of.items() if value not in left_out
     }
-    filesystem, path = place(name)
+    filesystem, path = file_system_of(name)
     assert (filesystem.type_name, path) == ("abfs", "c/x")
     assert not found.key or found.key not in repr(found)
 
@@ -130,7 +130,7 @@ def test_storage_of_azure_that_names_no_account_is_refused() -> None:
             r"AZURE_STORAGE_ACCOUNT"
         ),
     ):
-        place("abfss://c/x")
+        file_system_of("abfss://c/x")
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,6 @@ def test_storage_of_azure_that_names_no_account_is_refused() -> None:
 )
 def test_what_a_client_says_is_a_line_with_the_reason(said: str, line: str) -> None:
     for error in (OSError, ArrowException):
-        with pytest.raises(OSError, match=r".") as raised, told():
+        with pytest.raises(OSError, match=r".") as raised, one_line_errors():
             raise error(said)
         assert raised.value.strerror == line.replace("OSError", error.__name__)

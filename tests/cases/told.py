@@ -57,7 +57,7 @@ class Case:
                 self.findings,
             )
             assert not wrong, "\n".join(wrong)
-            looked = LookedAt.of(reading)
+            looked = LookedAt.from_reading(reading)
         lines = list(
             report_lines(self.findings, [path.name], lambda text, _: text, width=80, looked=looked)
         )

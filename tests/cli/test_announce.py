@@ -18,7 +18,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.cli import teller
 from dcpinspect.cli.announce import Announcer
 from dcpinspect.cli.main import main
-from dcpinspect.cli.output import opened as output_opened
+from dcpinspect.cli.output import open_output as output_opened
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.output.export.formats import FORMATS, TEXT, Format
 from dcpinspect.output.export.table_schema import table_schema
@@ -45,7 +45,7 @@ def watched(
     with reading, output_opened(str(target), format_, []) as out:
         announcer = Announcer(reading, out, format_, pauses=True)
         for _ in reading:
-            announcer.look()
+            announcer.check_when_due()
         announcer.end(is_whole=True)
     return target.read_text("utf-8").splitlines()
 
@@ -101,7 +101,7 @@ def test_looks_are_no_more_often_than_they_may(
 
         monkeypatch.setattr(reading.checker, "findings", slow)
         for _ in range(200):
-            announcer.look()
+            announcer.check_when_due()
             now[0] += 0.1
     assert looks[0] == 100
     assert min(b - a for a, b in pairwise(looks)) >= teller.SHARE * 0.5

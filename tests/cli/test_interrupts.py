@@ -182,7 +182,11 @@ def test_a_piece_that_nobody_takes_does_not_hold_up_the_end() -> None:
 
 def test_what_is_in_the_buffer_is_printed_and_said_to_be_a_part() -> None:
     said = "dcpinspect: interrupted; what was printed is not complete\n"
-    assert ended("terminal.put('a line\\n')\npress()\ntime.sleep(60)") == (130, "a line\n", said)
+    assert ended("terminal.write_stdout('a line\\n')\npress()\ntime.sleep(60)") == (
+        130,
+        "a line\n",
+        said,
+    )
 
 
 def test_a_library_that_lets_no_python_run_does_not_hold_up_the_end() -> None:
@@ -245,7 +249,7 @@ def test_a_program_of_exec_ends(tmp_path: Path) -> None:
     code = f"""
         from dcpinspect.cli.notify import Notifier
         notifier = Notifier("sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600'", 0, tell=print)
-        notifier.put({{}}, 0)
+        notifier.notify({{}}, 0)
         while not (os.path.exists({str(tmp_path / "pid")!r}) and os.path.getsize({str(tmp_path / "pid")!r})):
             time.sleep(0.01)
         press()

@@ -47,7 +47,7 @@ def until(what: Callable[[], bool], notifier: Notifier) -> None:
 
 def test_a_program_gets_one_line_of_json(tmp_path: Path) -> None:
     notifier = Notifier(keeper(tmp_path), 10, tell=print)
-    notifier.put({"rule": "gap", "message": "a\nb" + "x" * 200_000}, 0)
+    notifier.notify({"rule": "gap", "message": "a\nb" + "x" * 200_000}, 0)
     notifier.close()
     assert (tmp_path / "got").read_text().count("\n") == 1
     assert got(tmp_path) == [{"rule": "gap", "message": "a\nb" + "x" * 200_000, "left_out": 0}]
@@ -60,7 +60,7 @@ def test_what_comes_too_soon_waits_and_the_worst_of_it_is_handed_over_with_how_m
     notifier = Notifier(keeper(tmp_path), 0.5, tell=print)
     start = time.monotonic()
     for number, badness in enumerate((2, 2, 0, 1, 0)):
-        notifier.put({"number": number}, badness)
+        notifier.notify({"number": number}, badness)
     until(lambda: len(got(tmp_path)) == 2, notifier)
     assert time.monotonic() - start >= 0.5
     notifier.close()
@@ -69,9 +69,9 @@ def test_what_comes_too_soon_waits_and_the_worst_of_it_is_handed_over_with_how_m
 
 def test_what_still_waits_at_the_end_is_handed_over(tmp_path: Path) -> None:
     notifier = Notifier(keeper(tmp_path), 1000, tell=print)
-    notifier.put({"number": 0}, 0)
+    notifier.notify({"number": 0}, 0)
     until(lambda: len(got(tmp_path)) == 1, notifier)
-    notifier.put({"number": 1}, 0)
+    notifier.notify({"number": 1}, 0)
     notifier.close()
     assert got(tmp_path)[1:] == [{"number": 1, "left_out": 0}]
 
@@ -91,7 +91,7 @@ def test_a_program_that_hangs_holds_up_nothing_and_is_killed_with_what_it_starte
     told: list[str] = []
     notifier = Notifier(hangs, 10, tell=told.append)
     start = time.monotonic()
-    notifier.put({}, 0)
+    notifier.notify({}, 0)
     assert time.monotonic() - start < 0.5
     until(lambda: bool(told), notifier)
     assert told[0].endswith("took longer than 0 s and was killed")
@@ -113,7 +113,7 @@ def test_a_program_that_still_runs_at_the_end_is_killed(monkeypatch: pytest.Monk
     monkeypatch.setattr(notify, "END_S", 0.3)
     told: list[str] = []
     notifier = Notifier("sleep 1000", 10, tell=told.append)
-    notifier.put({}, 0)
+    notifier.notify({}, 0)
     notifier.close()
     assert told == ["--exec: sleep still ran at the end and was killed"]
     with pytest.raises(ChildProcessError):
@@ -124,7 +124,7 @@ def test_a_program_that_fails_is_told_once(tmp_path: Path) -> None:
     told: list[str] = []
     notifier = Notifier(program(tmp_path, "raise SystemExit(7)"), 0, tell=told.append)
     for _ in range(3):
-        notifier.put({}, 0)
+        notifier.notify({}, 0)
         until(lambda: not notifier._running, notifier)
     notifier.close()
     assert len(told) == 1
@@ -137,7 +137,7 @@ def test_a_program_that_a_signal_ends_is_told_with_the_signal(tmp_path: Path) ->
     notifier = Notifier(
         program(tmp_path, "import os; os.kill(os.getpid(), 9)"), 0, tell=told.append
     )
-    notifier.put({}, 0)
+    notifier.notify({}, 0)
     notifier.close()
     assert [line.rpartition(" ended ")[2] for line in told] == ["by SIGKILL; this is said once"]
 
@@ -151,7 +151,7 @@ def test_of_what_a_program_writes_only_the_beginning_is_passed_on(
         0,
         tell=told.append,
     )
-    notifier.put({}, 0)
+    notifier.notify({}, 0)
     notifier.close()
     assert capfdbinary.readouterr() == (b"", b"x" * notify.OUTPUT_BYTES)
     assert [line.rpartition(" wrote ")[2] for line in told] == [
@@ -161,7 +161,7 @@ def test_of_what_a_program_writes_only_the_beginning_is_passed_on(
 
 def test_no_shell_looks_at_the_command(tmp_path: Path) -> None:
     notifier = Notifier(f"{keeper(tmp_path)} ; touch {tmp_path}/x '$HOME'", 10, tell=print)
-    notifier.put({}, 0)
+    notifier.notify({}, 0)
     notifier.close()
     assert got(tmp_path) == [{"left_out": 0}]
     assert not (tmp_path / "x").exists()

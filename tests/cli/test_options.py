@@ -71,7 +71,7 @@ def test_a_wrong_number_names_its_option(option: str, text: str) -> None:
 def test_ports_are_numbers_or_to_be_found(
     values: list[str] | None, expected: tuple[list[int], bool]
 ) -> None:
-    assert tuple(Ports(port=values).chosen().values()) == expected
+    assert tuple(Ports(port=values).reading_arguments().values()) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_ports_are_numbers_or_to_be_found(
 )
 def test_a_wrong_port_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match=r"^--port .*: write a number from 1 to 65535, or auto$"):
-        Ports(port=[value]).chosen()
+        Ports(port=[value]).reading_arguments()
 
 
 def test_columns_keep_their_order() -> None:

@@ -23,7 +23,7 @@ import pyarrow.parquet
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import choose_format, open_output
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import FORMATS
 from tests import builders
@@ -263,7 +263,7 @@ def test_a_capture_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"/same.csv: is the capture that is read; name another file$"
     ):
-        opened(str(tmp_path / "same.csv"), FORMATS["csv"], ["-", str(capture)]).__enter__()
+        open_output(str(tmp_path / "same.csv"), FORMATS["csv"], ["-", str(capture)]).__enter__()
     assert capture.read_bytes() == b"x"
 
 

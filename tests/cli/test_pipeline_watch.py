@@ -56,9 +56,9 @@ def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> No
     output = Kept()
     watching = alarms(tmp_path / "out", output)
     watching.run(Options([str(first)], str(tmp_path / "out")), here)
-    watching.look()
+    watching.announce_when_due()
     watching.run(Options([str(last)], str(tmp_path / "out")), here)
-    watching.look()
+    watching.announce_when_due()
     records = [json.loads(line) for line in output.lines]
     said = [
         (
@@ -75,7 +75,7 @@ def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> No
     assert all(said.count(one) == 1 for one in said)
     again = alarms(tmp_path / "out", output)
     assert again.run(Options([str(last)], str(tmp_path / "out")), here).captures == 0
-    again.look()
+    again.announce_when_due()
     assert len(output.lines) == len(said)
 
 
@@ -86,7 +86,7 @@ def test_what_a_program_did_not_come_to_tell_is_told_by_the_next(tmp_path: Path)
     assert output.lines == []
     again = alarms(tmp_path / "out", output)
     again.run(Options(capture, str(tmp_path / "out")), here)
-    again.look()
+    again.announce_when_due()
     assert "rollback-loop" in {json.loads(line)["rule"] for line in output.lines}
 
 
@@ -168,7 +168,7 @@ def test_a_ring_that_grows_becomes_the_tables_of_a_reading(
 
 def runs(out: Path) -> int:
     """How many runs have come to their end."""
-    return Manifest.at(out).number if out.exists() else 0
+    return Manifest.read_newest(out).number if out.exists() else 0
 
 
 def until(is_so: Callable[[], bool], seconds: float = 60) -> bool:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dcpinspect.cli.terminal import complain, folded, painter, put, wants_color, width
+from dcpinspect.cli.terminal import complain, folded, painter, wants_color, width, write_stdout
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_colour_can_be_refused(name: str, value: str, monkeypatch: pytest.Monkey
 
 
 def test_output_is_utf8_whatever_the_locale(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    put("1–1000")
-    put(b"\xff")
+    write_stdout("1–1000")
+    write_stdout(b"\xff")
     sys.stdout.flush()
     assert capfdbinary.readouterr().out == b"1\xe2\x80\x931000\xff"

@@ -29,7 +29,7 @@ def compared(
             sides.append(ComparisonSide(name, Reading([str(path)], track=True), spool))
             sides[-1].read(chosen)
         with Comparison(spool) as comparison:
-            return comparison.found(sides[0], sides[1])
+            return comparison.compare(sides[0], sides[1])
     finally:
         spool.close()
 

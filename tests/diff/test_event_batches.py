@@ -22,7 +22,7 @@ def test_every_event_is_there_with_the_stream_that_counts_it(name: str) -> None:
             found = event_batch(batch, reading.tracker.state, Selection(), None)
             assert found.schema == SCHEMA
             counted.update(found.column("stream").to_pylist())
-        items = reading.tracker.state.known.streams.items.tolist()
+        items = reading.tracker.state.known_tables.streams.items.tolist()
     assert sum(counted.values()) > 0
     assert all(counted[number] <= count for number, count in enumerate(items))
     assert sum(counted.values()) >= 0.9 * sum(

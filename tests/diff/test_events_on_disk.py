@@ -33,10 +33,10 @@ def test_events_come_back_in_order_by_vbucket(
     with closing(Spool(tmp_path)) as spool:
         with Shelves("a", spool) as written:
             for first in range(0, 40, 4):
-                written.put(
+                written.add(
                     batch(*((row % 3 + 32 * (row % 2), row) for row in range(first, first + 4)))
                 )
-            written.put(batch())
+            written.add(batch())
         for number in range(SHELVES):
             rows = [
                 row for one in written.batches([number]) for row in one.column("row").to_pylist()
@@ -55,7 +55,7 @@ def test_a_full_disk_is_an_error_that_names_the_folder(
         written = Shelves("a", spool)
         monkeypatch.setattr(pa.ipc, "new_stream", full)
         with pytest.raises(SpoolError, match="No space left on device; set TMPDIR"), written:
-            written.put(batch((1, 1)))
+            written.add(batch((1, 1)))
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 20))

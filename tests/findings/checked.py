@@ -52,7 +52,7 @@ def checked(
     for batch in [*(engine.feed(part) for part in batches(captured, list(sizes))), engine.finish()]:
         if batch is not None:
             tracker.feed(batch)
-            checker.take(batch)
+            checker.feed(batch)
     return checker, engine
 
 

@@ -252,7 +252,7 @@ def test_parts_of_a_reading_count_as_the_whole(tmp_path_factory: pytest.TempPath
     with Reading([str(path)], is_part=True, track=True) as reading:
         reading.check()
         list(reading)
-        part, whole = Part.of(reading), reading.findings()
+        part, whole = Part.from_reading(reading), reading.findings()
     again = merged([Part.from_bytes(part.to_bytes())], [str(path)]).findings()
     assert [(one.rule, one.cause, one.message, one.count) for one in again] == [
         (one.rule, one.cause, one.message, one.count) for one in whole

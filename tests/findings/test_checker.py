@@ -25,7 +25,7 @@ def check(path: Path) -> list[Finding]:
         assert reading.tracker is not None
         checker = Checker(reading.tracker)
         for batch in reading:
-            checker.take(batch)
+            checker.feed(batch)
         return checker.findings(reading.engine.links, reading.coverage)
 
 
@@ -109,7 +109,7 @@ def test_asking_twice_gives_the_same() -> None:
         assert reading.tracker is not None
         checker = Checker(reading.tracker)
         for batch in reading:
-            checker.take(batch)
+            checker.feed(batch)
         first = checker.findings(reading.engine.links, reading.coverage)
         assert checker.findings(reading.engine.links, reading.coverage) == first
 

@@ -71,7 +71,7 @@ def test_what_was_lost_between_two_times_may_hide_a_request() -> None:
         talk.stream(8)
     talk.stream(9)
     seen = Seen(packets(talk))
-    first_ns, second_ns = seen.tracker.state.known.streams.opened.time.tolist()
+    first_ns, second_ns = seen.tracker.state.known_tables.streams.opened.time.tolist()
     found = Clients(Context(seen.tracker, seen.links))
     assert found.may_have_said(1, first_ns, second_ns, vbucket=8)
     assert found.may_have_heard(1, first_ns, second_ns)

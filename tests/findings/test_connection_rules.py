@@ -265,7 +265,7 @@ def test_a_connection_that_seems_to_be_another_one() -> None:
     ]:
         if batch is not None:
             tracker.feed(batch)
-            checker.take(batch)
+            checker.feed(batch)
     (found,) = checker.findings(engine.links, engine.coverage)
     assert (found.rule, found.connection) == ("connection-reuse-inferred", 2)
     assert found.message == (

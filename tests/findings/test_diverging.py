@@ -354,7 +354,7 @@ def test_a_file_is_read_again_for_as_many_vbuckets_at_a_time_as_there_is_room_fo
     everything = [
         (case.vbuckets, case.message, case.count)
         for found in found(one, other)
-        for case in found.each
+        for case in found.case_of_each
     ]
     assert [vbuckets for vbuckets, _, _ in everything] == [(7,), (8,), (9,)]
     path = tmp_path / "told.pcap"
@@ -367,7 +367,7 @@ def test_a_file_is_read_again_for_as_many_vbuckets_at_a_time_as_there_is_room_fo
         told = [
             (case.vbuckets, case.message, case.count)
             for found in of_file(path, one, other)
-            for case in found.each
+            for case in found.case_of_each
         ]
         assert told == everything[:count]
 

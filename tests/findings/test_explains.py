@@ -229,7 +229,9 @@ def test_a_loop_does_not_own_requests_that_are_refused_before_or_after_it() -> N
     talk.stream(8, start=150, uuid=OLD, status=Status.ETMPFAIL)
     found = findings(talk)
     assert [
-        (case.vbuckets, case.count) for one in alone(found, "stream-refused") for case in one.each
+        (case.vbuckets, case.count)
+        for one in alone(found, "stream-refused")
+        for case in one.case_of_each
     ] == [((7,), 2), ((8,), 1)]
 
 

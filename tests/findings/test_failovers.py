@@ -91,7 +91,7 @@ def test_it_does_not_own_a_rollback_of_another_client_vbucket_or_time() -> None:
         (case.connections, case.vbuckets)
         for one in found
         if one.rule == "rollback" and one.effect_of is None
-        for case in one.each
+        for case in one.case_of_each
     ]
     assert sorted(standing) == [((2,), (40,)), ((3,), (1,)), ((4,), (2,))]
 

@@ -40,7 +40,7 @@ def heap(*rows: int) -> Heap:
 
 def test_those_of_several_readings_are_as_those_of_one() -> None:
     one = Heap.joined([heap(2, 4, 6, 8), heap(1, 3, 5)])
-    assert ([place.row for place in one.places], one.count, one.first.message) == (
+    assert ([place.row for place in one.message_places], one.count, one.first.message) == (
         [1, 2, 3, 8],
         7,
         "at 1",
@@ -50,7 +50,7 @@ def test_those_of_several_readings_are_as_those_of_one() -> None:
 def test_without_what_another_rule_speaks_of_the_others_stay() -> None:
     found = heap(1, 2, 3, 4).without(lambda place: place.row in (2, 4))
     assert found is not None
-    assert ([place.row for place in found.places], found.count) == ([1, 3], 2)
+    assert ([place.row for place in found.message_places], found.count) == ([1, 3], 2)
     assert heap(1).without(lambda _: True) is None
 
 

@@ -190,7 +190,7 @@ def judged(packets: list[Packet], rules: list[str]) -> list[Any]:
     for batch in [*(engine.feed(part) for part in batches(packets)), engine.finish()]:
         if batch is not None:
             tracker.feed(batch)
-            checker.take(batch)
+            checker.feed(batch)
     return checker.findings(engine.links, engine.coverage)
 
 

@@ -46,7 +46,7 @@ class _Counted(Watcher):
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
 
-    def take(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: Fed) -> Iterable[Candidates]:
         for connection in fed.batch.connection.tolist():
             self.counts[connection] = self.counts.get(connection, 0) + 1
         return ()

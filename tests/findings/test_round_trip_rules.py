@@ -65,7 +65,7 @@ def test_a_connection_that_is_slower_than_the_others_is_named() -> None:
 
 def test_each_connection_that_is_slow_is_named_however_many_answers_it_has() -> None:
     found_ = found(asking(1, QUICK), asking(2, [0.8] * ENOUGH), asking(3, [0.8] * (5 * ENOUGH)))
-    assert [case.connection for one in found_ for case in one.each] == [2, 3]
+    assert [case.connection for one in found_ for case in one.case_of_each] == [2, 3]
 
 
 def test_a_response_that_is_much_slower_than_the_median_is_named() -> None:

@@ -29,8 +29,8 @@ def taken(talk: Told) -> tuple[Facts, SessionPlaces, MessageBatch]:
         if one is not None and len(one)
     ]
     tracker.feed(batch)
-    facts.take(batch, tracker.conversation.news, tracker.state.producers)
-    places.take(batch)
+    facts.feed(batch, tracker.conversation.news, tracker.state.producers)
+    places.feed(batch)
     return facts, places, batch
 
 
@@ -38,7 +38,7 @@ def test_a_setting_is_unknown_from_its_request_to_its_answer() -> None:
     talk = opened()
     talk.control("enable_stream_id", "true")
     facts, _, batch = taken(talk)
-    held = facts.at(STREAM_IDS, batch, np.arange(len(batch)))
+    held = facts.values_at(STREAM_IDS, batch, np.arange(len(batch)))
     asked = max(np.flatnonzero(batch.decoded.opcode == Opcode.DCP_CONTROL).tolist()) - 1
     assert batch.key_of(asked) == b"enable_stream_id"
     assert held[:asked].tolist() == [OFF] * asked

@@ -130,7 +130,7 @@ def chunks(
         rows = [i for i, begin in enumerate(begins) if start <= begin < end]
         numbers = np.array([packet[i] for i in rows], np.int64)
         frame = np.array([0 if lost[i] else packet[i] + 1 for i in rows], np.int64)
-        columns = Segments.of(
+        columns = Segments.from_columns(
             np.array([begins[i] for i in rows], np.int64),
             numbers,
             frame,

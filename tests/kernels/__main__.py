@@ -20,7 +20,7 @@ from dcpinspect.spark.spark_session import check_installed
 
 _SESSION = (
     "from dcpinspect.spark.tasks import spark_tasks\nwith spark_tasks(None, {}) as tasks: "
-    "tasks.each('', abs, [1], [1])"
+    "tasks.map('', abs, [1], [1])"
 )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.kernels.kernel import be32
-from dcpinspect.kernels.library import NAME, Code, Parameter, found, parse_signature
+from dcpinspect.kernels.library import NAME, Code, Parameter, load_library, parse_signature
 from dcpinspect.transport import whose
 from tests.kernels.made import made
 
@@ -217,4 +217,4 @@ def test_it_is_found_in_a_package_that_is_an_archive(package: Path) -> None:
 
 def test_the_library_of_this_tree_is_up_to_date() -> None:
     """The other tests would prove nothing of machine code."""
-    assert found().fits()
+    assert load_library().fits()

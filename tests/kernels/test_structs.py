@@ -64,7 +64,7 @@ class GaugeTables(Tables):
             gauges,
             np.array(weights, dtype=np.int64),
             factor,
-            Sum.one(),
+            Sum.single(),
         )
 
 
@@ -167,7 +167,7 @@ def test_a_record_is_put_into_a_table_by_assignment() -> None:
 
 
 def test_of_a_pair_each_record_has_the_one_of_its_direction() -> None:
-    assert some(3).lost.of(np.array([0, 1, 0])).tolist() == [5, 14, 21]
+    assert some(3).lost.in_direction(np.array([0, 1, 0])).tolist() == [5, 14, 21]
 
 
 def test_a_new_record_is_as_its_fields_say() -> None:
@@ -180,7 +180,7 @@ def test_a_new_record_is_as_its_fields_say() -> None:
     }
     assert Gauges.reset(2).as_integers().tolist() == [[7, -1, 0, -1, 0, 3, 3, 0]] * 2
     assert Gauges.zeros(1).as_integers().tolist() == [[0] * WORDS]
-    one = Gauge.one()
+    one = Gauge.single()
     assert (one.level, one.here.row, one.lost[1], one.number) == (7, -1, 3, 0)
 
 
@@ -215,7 +215,7 @@ def test_integers_come_back_and_those_of_another_struct_do_not() -> None:
 
 
 def test_bytes_of_a_record_come_back_as_a_copy_and_others_do_not() -> None:
-    one = Gauge.one()
+    one = Gauge.single()
     one.here.time = 99
     data = Gauge.as_bytes(one)
     other = Gauge.of_bytes(data)

@@ -136,7 +136,7 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
         if batch is None:
             continue
         tracker.feed(batch)
-        checker.take(batch)
+        checker.feed(batch)
         columns = (batch.connection, batch.direction, batch.stream_offset, batch.row, batch.time_ns)
         for index, (connection, direction, offset, row, time_ns) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
@@ -150,7 +150,7 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
                     data,
                     row,
                     time_ns,
-                    is_whole=not batch.missing.of(index),
+                    is_whole=not batch.missing.ranges_of(index),
                 )
             )
     known = _connections(engine, capture)

@@ -61,7 +61,7 @@ def test_every_captured_byte_is_decoded_skipped_or_of_another_protocol(sample: s
 def test_a_verdict_and_an_overview_have_one_share_of_decoded_bytes(sample: str) -> None:
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         list(reading)
-        looked, found = LookedAt.of(reading), overview(reading)
+        looked, found = LookedAt.from_reading(reading), overview(reading)
     assert (looked.decoded, looked.captured) == (
         found["decoded_bytes"],
         found["captured_bytes"] - found["tls_overhead_bytes"],

@@ -8,7 +8,11 @@ from dcpinspect.protocol.message import Context
 
 def test_bytes_are_taken_whole_or_not_at_all_and_held_up_to_the_first_missing_one() -> None:
     annotation = Annotation(b"abcdef", Context(), [(2, 4)])
-    assert (annotation.take(0, 2), annotation.take(0, 3), annotation.take(4, 2)) == (
+    assert (
+        annotation.captured_bytes(0, 2),
+        annotation.captured_bytes(0, 3),
+        annotation.captured_bytes(4, 2),
+    ) == (
         b"ab",
         None,
         b"ef",

@@ -23,16 +23,16 @@ from dcpinspect.protocol.column_types import (
 
 def test_a_number_is_none_where_the_column_has_no_value() -> None:
     column = NumberColumn(np.array([1, 2**64 - 1], dtype=np.uint64), np.array([False, True]))
-    assert [column.at(row) for row in (0, 1)] == [None, 2**64 - 1]
+    assert [column.value_at(row) for row in (0, 1)] == [None, 2**64 - 1]
 
 
 def test_a_column_without_marks_has_values_everywhere() -> None:
-    assert NumberColumn(np.array([7], dtype=np.int64)).at(0) == 7
+    assert NumberColumn(np.array([7], dtype=np.int64)).value_at(0) == 7
 
 
 def test_taking_rows_takes_their_marks() -> None:
     column = NumberColumn(np.array([5, 6, 7]), np.array([True, False, True])).take(np.array([2, 1]))
-    assert [column.at(row) for row in (0, 1)] == [7, None]
+    assert [column.value_at(row) for row in (0, 1)] == [7, None]
 
 
 def test_taking_rows_of_slices_takes_both_ends() -> None:
@@ -86,5 +86,5 @@ def test_a_range_is_hit_where_one_of_its_bytes_is_in_a_hole(
     start, end = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))
     at, size = (np.array([one[side] for one in ranges], np.int64) for side in (0, 1))
     expected = [bool(lost & set(range(place, place + width))) for place, width in ranges]
-    assert HoleRanges.of(start, end).hit(at, size).tolist() == expected
+    assert HoleRanges.from_ranges(start, end).hit(at, size).tolist() == expected
     assert not NO_HOLES.hit(at, size).any()

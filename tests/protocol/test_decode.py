@@ -68,10 +68,14 @@ def assert_equal(decoded: Decoded, row: int, message: Message) -> None:
             LAYOUTS[number].generation if number != ERROR_LAYOUT else "error"
         ) == message.generation
     annotated = specific_numbers(message)
-    assert decoded.collection_id.at(row) == annotated.get("collection_id", message.collection_id)
-    assert decoded.sid.at(row) == message.sid
+    assert decoded.collection_id.value_at(row) == annotated.get(
+        "collection_id", message.collection_id
+    )
+    assert decoded.sid.value_at(row) == message.sid
     for column in SPECIFIC:
-        value = decoded.numbers[column.name].at(row) if column.name in decoded.numbers else None
+        value = (
+            decoded.numbers[column.name].value_at(row) if column.name in decoded.numbers else None
+        )
         if value is None:
             assert column.records is not None or annotated.get(column.name) is None
         elif not _is_flatbuffer(message):
@@ -144,8 +148,8 @@ def test_seqnos_beyond_two_to_the_63_stay_unsigned() -> None:
         [encode("dcp_mutation", by_seqno=2**64 - 1, rev_seqno=2**63, key="k", cas=2**64 - 2)]
     )
     assert (
-        decoded.numbers["by_seqno"].at(0),
-        decoded.numbers["rev_seqno"].at(0),
+        decoded.numbers["by_seqno"].value_at(0),
+        decoded.numbers["rev_seqno"].value_at(0),
         int(decoded.cas[0]),
     ) == (2**64 - 1, 2**63, 2**64 - 2)
 
@@ -158,7 +162,7 @@ def test_collections_hold_from_the_hello_that_granted_them() -> None:
         encode("dcp_mutation", key=key),
     ]
     decoded = decode_all(messages, handshake=True)
-    assert [decoded.collection_id.at(row) for row in range(3)] == [None, None, 8]
+    assert [decoded.collection_id.value_at(row) for row in range(3)] == [None, None, 8]
     assert decoded.key.size.tolist() == [2, -1, 1]
 
 
@@ -169,7 +173,7 @@ def test_a_hello_that_does_not_grant_collections_leaves_keys_whole() -> None:
             encode("dcp_mutation", key=b"\x08k"),
         ]
     )
-    assert decoded.collection_id.at(1) is None
+    assert decoded.collection_id.value_at(1) is None
 
 
 @pytest.mark.parametrize(
@@ -223,7 +227,7 @@ def test_names_of_system_events_and_controls_never_have_a_collection_id() -> Non
             encode("dcp_open", key="app"),
         ]
     )
-    assert [decoded.collection_id.at(row) for row in range(1, 4)] == [None, None, None]
+    assert [decoded.collection_id.value_at(row) for row in range(1, 4)] == [None, None, None]
     assert decoded.key.size.tolist()[1:] == [3, 11, 3]
 
 
@@ -234,7 +238,7 @@ def test_stream_id_stands_beside_other_framing_extras() -> None:
             encode("dcp_mutation", frames=[(2, b"\x00\x48")], key="k"),
         ]
     )
-    assert [decoded.sid.at(row) for row in range(2)] == [0x47, 0x48]
+    assert [decoded.sid.value_at(row) for row in range(2)] == [0x47, 0x48]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +248,7 @@ def test_framing_extras_that_are_longer_than_the_body_have_no_stream_id(behind: 
     decoded = decode_all(
         [bytes.fromhex("0857 0300 0000 0000 00000000 00000000 0000000000000000") + behind]
     )
-    assert decoded.sid.at(0) is None
+    assert decoded.sid.value_at(0) is None
 
 
 def test_a_gap_makes_collections_unknown_again_until_something_proves_them() -> None:
@@ -308,7 +312,7 @@ def test_columns_hold_no_cycle_that_would_keep_their_bytes() -> None:
     gc.disable()
     try:
         decoded = decode_all([encode("dcp_mutation", by_seqno=1, key="k")])
-        assert decoded.numbers["by_seqno"].at(0) == 1
+        assert decoded.numbers["by_seqno"].value_at(0) == 1
         assert decoded.key.size.tolist() == [1]
         alive = weakref.ref(decoded)
         del decoded

@@ -32,7 +32,7 @@ def test_accounts_come_back_as_they_were_put_in(given: dict[int, FramingAccount]
     kept = Accounts()
     for number, account in given.items():
         account.skipped = sum(account.reasons.values())
-        kept.put(number, account)
+        kept.keep(number, account)
     for number in range(510):
         expected = given.get(number, FramingAccount())
         found = kept.get(number)
@@ -55,7 +55,7 @@ def test_of_many_that_said_one_thing_accounts_come_back_too() -> None:
         )
     )
     kept.put_all(one_of_each)
-    kept.put(5, FramingAccount(messages=3))  # goes on
+    kept.keep(5, FramingAccount(messages=3))  # goes on
     expected = {
         900: FramingAccount(messages=24),
         2: FramingAccount(unfinished=9),
@@ -104,7 +104,7 @@ def test_nothing_joined_is_nothing() -> None:
 def test_what_those_had_that_left_is_added_up() -> None:
     kept = Accounts()
     for number in range(6):
-        kept.put(
+        kept.keep(
             number,
             FramingAccount(
                 messages=10 + number, skipped=number, unfinished=1, reasons={REASONS[0]: number}

@@ -17,18 +17,18 @@ def test_appended_bytes_and_their_segments_follow() -> None:
 
 def test_the_rest_keeps_the_segment_it_begins_in() -> None:
     stretch = Stretch(builders.chunk(b"abcdefg", offset=10, sizes=(3, 3)))
-    rest = stretch.rest(14)
+    rest = stretch.bytes_from(14)
     assert rest is not None
     assert rest.data.tobytes() == b"efg"
     assert rest.segments.packet.tolist() == [1, 2]
-    assert stretch.rest(17) is None
+    assert stretch.bytes_from(17) is None
 
 
 def test_the_rest_is_a_copy() -> None:
     data = np.array([1, 2, 3], np.uint8)
     chunk = builders.chunk(b"")
     stretch = Stretch(type(chunk)(1, 1, 0, data, builders.chunk(b"abc").segments))
-    rest = stretch.rest(1)
+    rest = stretch.bytes_from(1)
     data[:] = 9
     assert rest is not None
     assert rest.data.tolist() == [2, 3]
@@ -39,7 +39,7 @@ def test_long_holes_stay_zero_and_are_listed() -> None:
     stretch = Stretch(builders.chunk(b"a"))
     stretch.append(builders.chunk(b"b" + bytes(hole) + b"c", offset=1, holes=((2, 2 + hole),)))
     assert stretch.data.tobytes() == b"ab" + bytes(hole) + b"c"
-    rest = stretch.rest(50)
+    rest = stretch.bytes_from(50)
     assert rest is not None
     assert rest.holes().tolist() == [[50, 2 + hole]]
     assert rest.data.tobytes() == bytes(hole + 2 - 50) + b"c"

@@ -228,7 +228,7 @@ def test_parts_have_to_be_checked_by_the_same_rules() -> None:
         with Options(rules).reading(_source(given, files)) as reading:
             for _ in reading:
                 pass
-            return Part.of(reading)
+            return Part.from_reading(reading)
 
     with pytest.raises(ValueError, match="the same rules"):
         merged([part(None), part(["bad-magic"])], files)
@@ -236,11 +236,11 @@ def test_parts_have_to_be_checked_by_the_same_rules() -> None:
     for _ in unchecked:
         pass
     with pytest.raises(ValueError, match="some did not"):
-        merged([part(None), Part.of(unchecked)], files)
+        merged([part(None), Part.from_reading(unchecked)], files)
     with pytest.raises(ValueError, match="did not check"):
-        merged([Part.of(unchecked)], files).findings()
+        merged([Part.from_reading(unchecked)], files).findings()
     with pytest.raises(ValueError, match="does not track"):
-        Part.of(Reading(_source(given, files), is_part=True))
+        Part.from_reading(Reading(_source(given, files), is_part=True))
 
 
 def _source(given: list[PacketBatch], files: list[str]) -> Any:

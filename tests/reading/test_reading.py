@@ -369,8 +369,8 @@ def test_connections_that_were_closed_leave_and_what_was_found_on_them_stays(abo
     assert len(part.engine.links) <= 12
     assert part.engine.links[-1].number == 60
     assert part.tracker is not None
-    assert part.tracker.left["connections"] == 60 - len(part.engine.links)
-    assert part.tracker.left["streams"] + part.tracker.state.counts.streams == 60
+    assert part.tracker.left_counts["connections"] == 60 - len(part.engine.links)
+    assert part.tracker.left_counts["streams"] + part.tracker.state.counts.streams == 60
     assert sum(one.decoded for one in part.coverage.everything) == sum(
         one.decoded for one in whole.coverage.directions
     )
@@ -510,7 +510,7 @@ def test_streams_that_ended_leave_a_connection_that_goes_on() -> None:
     whole, part = watched(captured, closed=None), watched(captured, closed=5, streams=20)
     assert part.tracker is not None
     assert part.tracker.state.counts.streams <= 60
-    assert part.tracker.left["streams"] == 200 - part.tracker.state.counts.streams
+    assert part.tracker.left_counts["streams"] == 200 - part.tracker.state.counts.streams
     shown = [
         [(one.id, one.severity, one.message, one.count, one.over) for one in reading.findings()]
         for reading in (part, whole)

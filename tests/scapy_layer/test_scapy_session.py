@@ -57,13 +57,13 @@ def by_reading(*paths: Path) -> list[dict[str, Any]]:
                             batch.endpoints.server[connection - 1],
                         ),
                         "says": (
-                            batch.vbucket.at(i),
+                            batch.vbucket.value_at(i),
                             batch.key_of(i),
-                            batch.decoded.collection_id.at(i),
+                            batch.decoded.collection_id.value_at(i),
                         ),
-                        "request": (batch.request_row.at(i), batch.rtt_ns.at(i)),
+                        "request": (batch.request_row.value_at(i), batch.rtt_ns.value_at(i)),
                         "doubts": (
-                            batch.missing.of(i),
+                            batch.missing.ranges_of(i),
                             bool(batch.heuristic[i]),
                             batch.problem_of(i),
                         ),

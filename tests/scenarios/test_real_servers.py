@@ -298,7 +298,9 @@ def test_nothing_makes_up_for_a_close_but_the_streams_that_broke_off(name: str) 
         reading.check(["connection-closed"])
         for _ in reading:
             pass
-        assert {case.over for found in reading.findings() for case in found.each} == {"unknown"}
+        assert {case.over for found in reading.findings() for case in found.case_of_each} == {
+            "unknown"
+        }
 
 
 def verdicts(name: str) -> dict[tuple[int, str], tuple[str, str]]:

@@ -105,16 +105,16 @@ def test_every_message_that_no_hole_touches_is_read_and_none_is_invented(name: s
     for key, messages in theirs.items():
         whole = [message.data for message in messages if message.is_whole]
         complete = [
-            mine.data for mine in ours.get(key, []) if not mine.batch.missing.of(mine.index)
+            mine.data for mine in ours.get(key, []) if not mine.batch.missing.ranges_of(mine.index)
         ]
         assert complete == whole, key
-        partial = [mine for mine in ours.get(key, []) if mine.batch.missing.of(mine.index)]
+        partial = [mine for mine in ours.get(key, []) if mine.batch.missing.ranges_of(mine.index)]
         touched = [
             message for message in messages if not message.is_whole and not message.is_absent
         ]
         possible = {(message.length, message.missing) for message in touched}
         assert {
-            (int(mine.batch.length[mine.index]), mine.batch.missing.of(mine.index))
+            (int(mine.batch.length[mine.index]), mine.batch.missing.ranges_of(mine.index))
             for mine in partial
         } <= possible, key
 

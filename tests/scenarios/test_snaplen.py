@@ -42,10 +42,10 @@ def messages(packets: list[Packet]) -> dict[tuple[int, int, int], tuple[MessageB
 
 def numbers(batch: MessageBatch, index: int) -> dict[str, Any]:
     decoded = batch.decoded
-    found = {name: column.at(index) for name, column in decoded.numbers.items()}
+    found = {name: column.value_at(index) for name, column in decoded.numbers.items()}
     return found | {
-        "sid": decoded.sid.at(index),
-        "collection_id": decoded.collection_id.at(index),
+        "sid": decoded.sid.value_at(index),
+        "collection_id": decoded.collection_id.value_at(index),
         "key": batch.key_of(index),
     }
 
@@ -84,7 +84,7 @@ def test_columns_have_what_the_whole_capture_has_or_nothing(snaplen: int) -> Non
                     assert value == true[column], (name, place, column)
                 elif true[column] is not None:
                     lacking += 1
-                    assert batch.missing.of(index), (name, place, column)
+                    assert batch.missing.ranges_of(index), (name, place, column)
                     assert column in ("key", "collection_id") or column not in shown, (
                         name,
                         place,

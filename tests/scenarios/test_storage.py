@@ -13,7 +13,7 @@ from dcpinspect.capture.stores import options
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.source_options import asked
+from dcpinspect.spark.source_options import read_options
 from dcpinspect.spark.source_rows import record_batches
 from dcpinspect.spark.units import files_of
 from tests.spark.cuts import cut, packets_of, written
@@ -59,9 +59,9 @@ def test_captures_in_storage_are_read_as_those_at_paths(store: Store, tmp_path: 
         told(written(tmp_path / "whole.pcap", packets), cut=True),
     )
     without_secrets(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
-    wanted = asked({"path": f"{store.root}/ring"})
+    wanted = read_options({"path": f"{store.root}/ring"})
     assert (
-        sum(len(rows) for part in wanted.parts() for rows in record_batches(wanted, part))
+        sum(len(rows) for part in wanted.task_parts() for rows in record_batches(wanted, part))
         == done.rows["messages"]
     )
 

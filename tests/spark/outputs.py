@@ -16,7 +16,7 @@ from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options, Summary, run
-from dcpinspect.spark.spark_schema import kept, message_rows
+from dcpinspect.spark.spark_schema import message_rows, spark_table
 from dcpinspect.spark.stored import COLUMNS
 
 _ROW = re.compile(r"\brows? \d+((,| to| and| or) \d+)*")
@@ -33,7 +33,7 @@ class Here:
 
     processors = 2
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
         """As ``Tasks`` has it, last first."""
@@ -92,7 +92,7 @@ def told(
             )
             messages += rows.to_pylist()
         tables = {
-            name: kept(name, records.arrow()).to_pylist()
+            name: spark_table(name, records.arrow()).to_pylist()
             for name, records in reading.by_name().items()
         }
     return _comparable({**tables, "messages": messages}, cut=cut)

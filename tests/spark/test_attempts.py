@@ -42,11 +42,11 @@ class Speculating(Here):
     def __init__(self, kill: Callable[[], Iterator[None]]) -> None:
         self._kill = contextmanager(kill)
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
         def one() -> list[Result]:
-            return Here().each(what, work, items, sizes)
+            return Here().map(what, work, items, sizes)
 
         with ThreadPoolExecutor(2) as pool:
             first, _ = [coming.result() for coming in [pool.submit(one), pool.submit(one)]]
@@ -127,7 +127,7 @@ def test_a_file_that_changed_after_its_task_ended_is_not_committed(
 def test_what_is_verified_is_size_rows_and_the_end(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     pq.write_table(pa.table({"a": [1, 2]}), path)
-    said = Written.of(path)
+    said = Written.from_file(path)
     assert said.footer == 2
     verify([said])
     pq.write_table(pa.table({"a": [1]}), path)
@@ -143,7 +143,7 @@ def test_what_is_verified_is_size_rows_and_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_an_attempt_is_known_by_the_number_that_spark_gives_it(spark: SparkSession) -> None:
-    names = SparkTasks(spark, lambda *_: None).each("naming", _named, list(range(4)), [1] * 4)
+    names = SparkTasks(spark, lambda *_: None).map("naming", _named, list(range(4)), [1] * 4)
     assert len({name.partition("-")[2] for name in names}) == 4
     assert all(name.partition("-")[0].isdecimal() for name in names)
     assert "-" not in attempt()

@@ -71,7 +71,7 @@ def test_paths_are_those_of_diff_however_captures_are_cut_and_come(tmp_path: Pat
     assert ran(out, near[0].parent, far[0].parent).captures == 0
     shutil.rmtree(out)
     ran(out, *(path.parent for path in (near[0], far[0])), redacts=True)
-    assert Salt.of(str(out), None).mark == Manifest.newest(out).options["redacted"]
+    assert Salt.read_or_make(str(out), None).mark == Manifest.newest(out).options["redacted"]
     assert paths_in(out) == rows
 
 

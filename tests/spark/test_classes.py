@@ -87,7 +87,7 @@ def test_without_a_session_that_ended_well_nothing_stays(folder: Path, *, fails:
     classes = SharedClasses(JAVA, "")
     with subprocess.Popen(["sleep", "300"] if fails else ["false"]) as java:
         try:
-            with classes.kept(lambda: java):
+            with classes.session_context(lambda: java):
                 assert not fails or 1 / 0
         except ZeroDivisionError:
             pass

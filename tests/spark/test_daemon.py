@@ -61,7 +61,7 @@ def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(
         "path.endswith(('pyspark.zip', '.jar'))]\n"
         "for _ in range(2):\n"
         "    with spark_tasks('local[1]', {}) as tasks:\n"
-        "        print(tasks.each('', where, [1], [1])[0])\n",
+        "        print(tasks.map('', where, [1], [1])[0])\n",
     )
     assert found == [repr((pyspark.__file__, []))] * 2
 
@@ -75,6 +75,6 @@ def test_workers_find_the_package_beside_paths_that_the_user_names(tmp_path: Pat
         "def paths(_):\n"
         "    return sys.path\n"
         "with spark_tasks('local[1]', {'spark.executorEnv.PYTHONPATH': '/mine'}) as tasks:\n"
-        "    print(*tasks.each('', paths, [1], [1])[0], sep='\\n')\n",
+        "    print(*tasks.map('', paths, [1], [1])[0], sep='\\n')\n",
     )
     assert found.index("/mine") < found.index(str(Path(dcpinspect.__file__).parents[1]))

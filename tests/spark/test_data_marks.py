@@ -23,7 +23,7 @@ def marks(
         tcp[:, CAPTURED] = [size for _, size in some]
         tcp[:, PAYLOAD] = np.cumsum([0, *(size for _, size in some[:-1])])
         marker.add(np.frombuffer(data, np.uint8), tcp, np.full(len(some), 3))
-    return marker.of(3)
+    return marker.marks_of(3)
 
 
 def cut(rng: random.Random, size: int) -> list[tuple[int, int]]:

@@ -38,7 +38,7 @@ def file(folder: Path, name: str, point: str, *numbers: int, by: tuple[str, ...]
         schema=pa.schema([SCHEMA.field(0), SCHEMA.field(1)]),
     )
     pq.write_table(table, folder / name)
-    written = Written.of(str(folder / name))
+    written = Written.from_file(str(folder / name))
     return delta.add_action(name, written.size, written.statistics, by)
 
 
@@ -92,14 +92,17 @@ def test_files_come_and_go_and_every_version_can_be_read(tmp_path: Path) -> None
         )
         == 3
     )
-    assert [numbers(delta.opened(str(folder), version)) for version in range(4)] == [
+    assert [numbers(delta.open_table(str(folder), version)) for version in range(4)] == [
         [1, 2],
         [1, 2, 3],
         [3, 4],
         [5],
     ]
-    assert delta.opened(str(folder), 0).to_pyarrow_table()["point"].to_pylist() == [odd, odd]
-    assert (delta.paths(delta.opened(str(folder))), delta.rows(delta.opened(str(folder), 1))) == (
+    assert delta.open_table(str(folder), 0).to_pyarrow_table()["point"].to_pylist() == [odd, odd]
+    assert (
+        delta.paths(delta.open_table(str(folder))),
+        delta.rows(delta.open_table(str(folder), 1)),
+    ) == (
         ["d.parquet"],
         3,
     )
@@ -169,9 +172,9 @@ def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="t: another run has written here since; run it again"):
             delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [two], run=2, base=base, gone=())
     with pytest.raises(UsageError, match="t: is no Delta table that can be read in version 7"):
-        delta.opened(str(folder), 7)
+        delta.open_table(str(folder), 7)
     with pytest.raises(UsageError, match="x: is no Delta table that can be read as it is now"):
-        delta.opened(str(tmp_path / "x"))
+        delta.open_table(str(tmp_path / "x"))
 
 
 def test_a_table_gets_the_columns_of_a_later_version_of_the_program(tmp_path: Path) -> None:
@@ -187,10 +190,10 @@ def test_a_table_gets_the_columns_of_a_later_version_of_the_program(tmp_path: Pa
     delta.commit(
         str(folder), delta.TableForm(wider, BY), [file(folder, "b.parquet", "p", 2)], run=2, base=0
     )
-    assert delta.opened(str(folder)).to_pyarrow_table().to_pylist() == [
+    assert delta.open_table(str(folder)).to_pyarrow_table().to_pylist() == [
         {"point": "p", "number": 2, "text": None, "time": None, "more": None}
     ]
-    assert numbers(delta.opened(str(folder), 0)) == [1]
+    assert numbers(delta.open_table(str(folder), 0)) == [1]
 
 
 def test_rows_go_out_of_files_that_have_others_too(tmp_path: Path) -> None:
@@ -203,10 +206,10 @@ def test_rows_go_out_of_files_that_have_others_too(tmp_path: Path) -> None:
         base=None,
     )
     assert delta.without(str(folder), 0, "number in (1, 3)", 2) == 1
-    assert numbers(delta.opened(str(folder))) == [2]
+    assert numbers(delta.open_table(str(folder))) == [2]
     assert numbers(delta.settled(str(folder), 0)) == [1, 2, 3]
     delta.restore(str(folder), 0, 2)
-    assert numbers(delta.opened(str(folder))) == [1, 2, 3]
+    assert numbers(delta.open_table(str(folder))) == [1, 2, 3]
 
 
 def test_files_go_when_nobody_can_be_reading_them(tmp_path: Path) -> None:
@@ -221,14 +224,14 @@ def test_files_go_when_nobody_can_be_reading_them(tmp_path: Path) -> None:
     delta.commit(
         str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "b.parquet", "p", 2)], run=2, base=0
     )
-    delta.sweep(delta.opened(str(folder)))
+    delta.sweep(delta.open_table(str(folder)))
     assert (folder / "a.parquet").exists()
     DeltaTable(folder).alter.set_table_properties(
         {"delta.deletedFileRetentionDuration": "interval 0 days"}
     )
-    delta.sweep(delta.opened(str(folder)))
+    delta.sweep(delta.open_table(str(folder)))
     assert not (folder / "a.parquet").exists()
-    assert numbers(delta.opened(str(folder))) == [2]
+    assert numbers(delta.open_table(str(folder))) == [2]
 
 
 def test_statistics_are_those_of_numbers_and_times_that_are_known(tmp_path: Path) -> None:
@@ -238,7 +241,7 @@ def test_statistics_are_those_of_numbers_and_times_that_are_known(tmp_path: Path
         schema=SCHEMA,
     )
     pq.write_table(table, tmp_path / "x.parquet")
-    assert json.loads(Written.of(str(tmp_path / "x.parquet")).statistics) == {
+    assert json.loads(Written.from_file(str(tmp_path / "x.parquet")).statistics) == {
         "numRecords": 2,
         "minValues": {"point": "p", "number": -3, "time": "2024-04-06T12:00:00.123Z"},
         "maxValues": {"point": "p", "number": 7, "time": "2024-04-06T12:00:00.124Z"},

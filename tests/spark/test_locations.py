@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.locations import local_path, place
+from dcpinspect.spark.locations import local_path, path_or_uri
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_paths_and_what_means_one(name: str, path: str) -> None:
     ],
 )
 def test_storage_that_is_known(name: str, found: str) -> None:
-    assert place(name, "captures are read") == found
+    assert path_or_uri(name, "captures are read") == found
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_storage_that_is_known(name: str, found: str) -> None:
 )
 def test_other_storage_is_refused_without_its_secrets(name: str, shown: str) -> None:
     with pytest.raises(UsageError) as raised:
-        place(name, "captures are read")
+        path_or_uri(name, "captures are read")
     known = "captures are read at paths, and by URIs of s3, s3a, s3n, gs, abfs, abfss, hdfs, viewfs"
     assert (
         str(raised.value)
@@ -74,7 +74,7 @@ def test_credentials_in_a_name_are_refused_and_not_shown(name: str) -> None:
             "a profile"
         ),
     ) as raised:
-        place(name, "captures are read")
+        path_or_uri(name, "captures are read")
     assert "secret" not in str(raised.value)
 
 

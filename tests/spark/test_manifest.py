@@ -46,7 +46,7 @@ def wrote(out: Path, name: str, rows: int) -> Written:
         ),
         path,
     )
-    return Written.of(str(path))
+    return Written.from_file(str(path))
 
 
 def with_bad(one: Manifest, *names: str) -> Manifest:
@@ -179,12 +179,12 @@ def test_cleaning_leaves_what_is_named_and_what_is_not_ours(tmp_path: Path) -> N
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
-    assert Manifest.at(tmp_path / "new").number == 0
+    assert Manifest.read_newest(tmp_path / "new").number == 0
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match="has files of something else in it"):
-        Manifest.at(tmp_path)
+        Manifest.read_newest(tmp_path)
     with pytest.raises(UsageError, match="is a file; name a directory"):
-        Manifest.at(tmp_path / "thesis.txt")
+        Manifest.read_newest(tmp_path / "thesis.txt")
     with pytest.raises(UsageError, match="no pipeline has written here"):
         Manifest.newest(tmp_path)
 
@@ -219,7 +219,7 @@ def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(
     (tmp_path / "_manifest" / done.state).write_text(
         json.dumps({**content, **inline, "pieces": [], "format": "dcpinspect.pipeline/2"})
     )
-    assert Manifest.at(tmp_path).units == done.units, "as it was before there were pieces"
+    assert Manifest.read_newest(tmp_path).units == done.units, "as it was before there were pieces"
     before = {
         **content,
         **inline,
@@ -238,7 +238,7 @@ def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(
         ),
     ):
         Manifest.newest(tmp_path)
-    found = Manifest.at(tmp_path)
+    found = Manifest.read_newest(tmp_path)
     assert (found.number, found.program, found.tables, len(found.units)) == (7, "", {}, 1)
     assert with_bad(found, "batch=8/a.parquet").commit().number == 8
     assert Manifest.newest(tmp_path).units == found.units

@@ -31,10 +31,10 @@ class Seeing(Here):
         self.steps: list[tuple[str, list[Any]]] = []
         self._then = then
 
-    def each(
+    def map(
         self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]
     ) -> list[Result]:
-        found = super().each(what, work, items, sizes)
+        found = super().map(what, work, items, sizes)
         self.steps.append((what, list(found)))
         self._then(len(self.steps))
         return found
@@ -46,16 +46,16 @@ def times(number: int, by: int) -> str:
 
 def twice(first: int, tasks: Tasks, *, sizes: Sequence[int]) -> list[str]:
     """Asks tasks two times, the second time for what depends on the first."""
-    once = tasks.each("the first time", partial(times, by=10), [first, first + 1, first + 2], sizes)
-    return tasks.each(
+    once = tasks.map("the first time", partial(times, by=10), [first, first + 1, first + 2], sizes)
+    return tasks.map(
         "the second time", partial(times, by=2), [int(one.split()[1]) for one in once], sizes
     )
 
 
 def first_little(first: int, tasks: Tasks, *, given: str) -> list[int]:
     """Asks tasks for a little, and then for more."""
-    little = tasks.each("a little", partial(noted, given=given), [first, first + 1], [1, 1])
-    return tasks.each("then", partial(int.__mul__, 2), little, LARGE[:2])
+    little = tasks.map("a little", partial(noted, given=given), [first, first + 1], [1, 1])
+    return tasks.map("then", partial(int.__mul__, 2), little, LARGE[:2])
 
 
 def noted(number: int, *, given: str) -> int:
@@ -107,7 +107,7 @@ def test_a_little_work_is_done_once(tmp_path: Path) -> None:
 
 
 def test_files_are_encrypted_where_the_output_is(tmp_path: Path) -> None:
-    salt = Salt.of(str(tmp_path / "out"), None, makes=True)
+    salt = Salt.read_or_make(str(tmp_path / "out"), None, makes=True)
     found = nested(
         Seeing(), "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/out/y", salt=salt
     )

@@ -33,7 +33,7 @@ def test_numbers_grow_from_run_to_run_to_those_of_a_reading(tmp_path: Path) -> N
     metrics = Metrics(latest, with_vbuckets=True)
     before = metrics.snapshot()["dcpinspect_capture_packets_total"]
     ran(tmp_path / "out", last)
-    latest.take(compared(Manifest.newest(tmp_path / "out")))
+    latest.set_results(compared(Manifest.newest(tmp_path / "out")))
     found = metrics.snapshot()
     assert before == [((), 70)]
     with Reading([str(path)]) as reading:

@@ -11,7 +11,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.spark import plan
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.part_disputes import ENDING
-from dcpinspect.spark.whole_output import whole
+from dcpinspect.spark.whole_output import read_results
 from tests.spark.outputs import Here, Item, Result, ran, stored, told
 from tests.streams.told import Told, capture, opened
 
@@ -44,7 +44,9 @@ def test_the_whole_has_gaps_of_streams_that_have_some_in_dispute(
     found = stored(tmp_path / "out", cut=False)
     assert found == told(path, cut=False)
     assert "item-missing" in {row["rule"] for row in found["findings"]}
-    known = whole(Manifest.newest(tmp_path / "out"), few=Here()).merged.tracker.state.known
+    known = read_results(
+        Manifest.newest(tmp_path / "out"), few=Here()
+    ).merged.tracker.state.known_tables
     assert set(known.streams.vbucket[known.gaps.stream].tolist()) == {8}
 
 
@@ -57,7 +59,7 @@ def test_shares_are_as_large_as_the_gaps_that_they_read(tmp_path: Path) -> None:
     seen: list[int] = []
 
     class Seeing(Here):
-        def each(
+        def map(
             self,
             what: str,
             work: Callable[[Item], Result],
@@ -65,13 +67,13 @@ def test_shares_are_as_large_as_the_gaps_that_they_read(tmp_path: Path) -> None:
             sizes: Sequence[int],
         ) -> list[Result]:
             seen.extend(sizes)
-            return super().each(what, work, items, sizes)
+            return super().map(what, work, items, sizes)
 
-    whole(manifest, few=Seeing())
+    read_results(manifest, few=Seeing())
     assert seen
     assert set(seen) == {sum(bounds)}
     Path(f"{manifest.path(manifest.parts[0].file)}{ENDING}").unlink()
     with pytest.raises(
         UsageError, match=r"a part cannot be read .*; run the pipeline into a new directory"
     ):
-        whole(manifest, few=Here())
+        read_results(manifest, few=Here())

@@ -34,13 +34,13 @@ def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     given: list[FoundEvents] = []
-    look = together._look
+    look = together._find_events
 
     def watched(*one: Any) -> FoundEvents:
         given.append(look(*one))
         return given[-1]
 
-    monkeypatch.setattr(together, "_look", watched)
+    monkeypatch.setattr(together, "_find_events", watched)
     path = tmp_path / "three.pcap"
     path.write_bytes(
         capture(
@@ -54,7 +54,7 @@ def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(
     found = stored(tmp_path / "out", cut=False)
     assert found == told(path, cut=False)
     assert sum(row["rule"] == "diverging-history" for row in found["findings"]) > 0
-    assert [max(len(one.of(stream)) for stream in range(6)) for one in given] == [
+    assert [max(len(one.stream_events(stream)) for stream in range(6)) for one in given] == [
         4
     ]  # those that findings show
     assert not list((tmp_path / "out").rglob("*.changes"))

@@ -24,7 +24,7 @@ from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.pipeline_info import pipeline_info
-from dcpinspect.spark.whole_output import whole
+from dcpinspect.spark.whole_output import read_results
 from dcpinspect.streams import state
 from tests.builders import Conversation, Recorded, mutation, recorded
 from tests.catalogue import first_of
@@ -450,14 +450,14 @@ def test_a_program_runs_it_in_its_own_session_and_reads_the_tables_of_the_newest
 
 def test_what_a_program_asks_for_is_looked_at_first() -> None:
     with pytest.raises(UsageError, match="on_error skip: is not known; write keep or fail"):
-        pipeline.asked("x", "out", None, (), None, (), "skip")
+        pipeline.checked_options("x", "out", None, (), None, (), "skip")
     with pytest.raises(UsageError, match="ports: 70000 is no port"):
-        pipeline.asked("x", "out", None, (70_000,), None, (), "keep")
+        pipeline.checked_options("x", "out", None, (70_000,), None, (), "keep")
     with pytest.raises(
         UsageError, match="keylog /nosuch: every process of Spark reads it; name a file or a folder"
     ):
-        pipeline.asked("x", "out", None, (), None, "/nosuch", "keep")
-    options = pipeline.asked([Path("a"), "b"], Path("out"), "stem", (), True, (), "fail")
+        pipeline.checked_options("x", "out", None, (), None, "/nosuch", "keep")
+    options = pipeline.checked_options([Path("a"), "b"], Path("out"), "stem", (), True, (), "fail")
     assert (
         options.captures,
         options.out,
@@ -591,7 +591,7 @@ def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) 
             r"pipeline run"
         ),
     ):
-        whole(Manifest.newest(tmp_path / "out"))
+        read_results(Manifest.newest(tmp_path / "out"))
     done = ran(tmp_path / "out", SAMPLES / "rollback.pcap")
     assert (done.captures, done.known, done.parts) == (0, 1, 1)
     equal(stored(tmp_path / "out", cut=False), before)

@@ -80,14 +80,14 @@ def test_an_output_is_redacted_from_its_first_run_on_and_by_one_salt_or_not_at_a
             r"of s3://b/out"
         ),
     ):
-        Salt.of("s3://b/out", None)
+        Salt.read_or_make("s3://b/out", None)
     assert Manifest.newest(out) == before
 
 
 def test_what_is_encrypted_can_be_had_at_any_place_with_the_salt_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.salt"
-    salt = Salt.of(str(tmp_path / "x"), None, makes=True)
-    assert Salt.of(str(tmp_path / "x"), None, makes=True).mark == salt.mark
+    salt = Salt.read_or_make(str(tmp_path / "x"), None, makes=True)
+    assert Salt.read_or_make(str(tmp_path / "x"), None, makes=True).mark == salt.mark
     data = bytes(range(256)) * 5
     files.write(str(tmp_path / "whole"), data, salt)
     with files.created(str(tmp_path / "pieces"), salt) as stream:
@@ -121,7 +121,7 @@ def test_what_is_encrypted_can_be_had_at_any_place_with_the_salt_alone(tmp_path:
 
 def test_arrow_reads_what_it_wrote_encrypted(tmp_path: Path) -> None:
     salt, path, schema = (
-        Salt.of(str(tmp_path / "x"), None, makes=True),
+        Salt.read_or_make(str(tmp_path / "x"), None, makes=True),
         str(tmp_path / "a.arrow"),
         pa.schema([("n", pa.int64())]),
     )

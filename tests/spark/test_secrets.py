@@ -37,7 +37,7 @@ def randoms(path: Path, point: str | None, *names: str) -> set[int]:
     keys = secrets_at([name.format(path) for name in names])
     return {
         int.from_bytes(random)
-        for random, _ in (keys if point is None else keys.of(point)).read().each()
+        for random, _ in (keys if point is None else keys.of_point(point)).read().all_secrets()
     }
 
 
@@ -88,7 +88,7 @@ def test_what_says_that_a_connection_was_not_read_tells_no_secret(tmp_path: Path
     closed = closed_by(about, others)
     assert closed == f"{1:064x}"
     assert (opens(right, closed), opens(others, closed)) == (True, False)
-    about.secrets = right.of(bytes(31) + b"\1", ())
+    about.secrets = right.secrets_of(bytes(31) + b"\1", ())
     tried = closed_by(about, right)
     assert tried is not None
     assert not opens(right, tried)
@@ -178,7 +178,7 @@ def test_secrets_are_those_of_the_time_when_they_are_read(
     keys, following = secrets_at([str(keylog)]).read(), KeyLog([str(keylog)])
     with keylog.open("a") as more:
         more.write(SECRET.format(2))
-    assert [len(list(one.each())) for one in (keys, following)] == [1, 2]
+    assert [len(list(one.all_secrets())) for one in (keys, following)] == [1, 2]
 
 
 @pytest.mark.parametrize("is_later", [False, True])

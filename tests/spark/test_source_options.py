@@ -14,7 +14,7 @@ from dcpinspect.spark.source_options import (
     OPTIONS,
     SCHEMA,
     CaptureSlice,
-    asked,
+    read_options,
     spark_type,
     wants_pushdown,
 )
@@ -93,11 +93,11 @@ TOUR = str(SAMPLES / "tour.pcapng")
 )
 def test_one_line_says_what_is_wrong(options: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match="^" + re.escape(told)):
-        asked({"path": TOUR, **options})
+        read_options({"path": TOUR, **options})
 
 
 def test_a_schema_has_columns_of_ours_with_their_types() -> None:
-    found = asked(
+    found = read_options(
         {"path": TOUR},
         {"VBucket": "int", "failover_log": "array<struct<uuid:string,seqno:bigint>>"},
     )
@@ -106,24 +106,25 @@ def test_a_schema_has_columns_of_ours_with_their_types() -> None:
     with pytest.raises(
         UsageError, match="schema: vbucket is int here, and not bigint; cast it in the query"
     ):
-        asked({"path": TOUR}, {"vbucket": "bigint"})
+        read_options({"path": TOUR}, {"vbucket": "bigint"})
     with pytest.raises(UsageError, match="schema vbuket: messages have no such column"):
-        asked({"path": TOUR}, {"vbuket": "int"})
+        read_options({"path": TOUR}, {"vbuket": "int"})
     with pytest.raises(UsageError, match="option columns: the schema names other columns"):
-        asked({"path": TOUR, "columns": "row"}, {"vbucket": "int"})
+        read_options({"path": TOUR, "columns": "row"}, {"vbucket": "int"})
 
 
 def test_usual_answers() -> None:
-    found = asked({"path": TOUR})
+    found = read_options({"path": TOUR})
     assert found.columns == tuple(SCHEMA.names[:-1])
     assert found.on_error == "fail"
-    assert asked({"path": TOUR, "columns": "row,error"}).on_error == "row"
+    assert read_options({"path": TOUR, "columns": "row,error"}).on_error == "row"
     for option in ({"on_error": "row"}, {"mode": "permissive"}):
-        assert asked({"path": TOUR, **option}).columns == tuple(SCHEMA.names)
+        assert read_options({"path": TOUR, **option}).columns == tuple(SCHEMA.names)
     assert [
-        asked({"path": TOUR, "mode": mode}).on_error for mode in ("FailFast", "dropMalformed")
+        read_options({"path": TOUR, "mode": mode}).on_error
+        for mode in ("FailFast", "dropMalformed")
     ] == ["fail", "skip"]
-    assert asked({"path": TOUR, "columns": "row"}).on_error == "fail"
+    assert read_options({"path": TOUR, "columns": "row"}).on_error == "fail"
     assert not wants_pushdown({"path": TOUR})
     assert wants_pushdown({"PushDown": "TRUE"})
     assert spark_type("time") == "timestamp"
@@ -140,7 +141,7 @@ def test_what_is_asked_travels_to_executors() -> None:
         "since": "2024-04-06",
         "port": "auto,9000",
     }
-    found = pickle.loads(pickle.dumps(asked(options)))  # noqa: S301 - our own
+    found = pickle.loads(pickle.dumps(read_options(options)))  # noqa: S301 - our own
     assert found.since_ns == 1_712_361_600 * 10**9
     assert (found.extra_ports, found.find_ports) == ((9000,), True)
     assert found.selection.filter.filter.columns == ("vbucket",)
@@ -152,36 +153,38 @@ def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\xd4\xc3\xb2\xa1")
     one, two = (str(tmp_path / "node1" / name) for name in ("a_1.pcap", "a_2.pcap"))
     three = str(tmp_path / "node2" / "a_1.pcap")
-    assert asked({"path": str(tmp_path)}).parts() == [
+    assert read_options({"path": str(tmp_path)}).task_parts() == [
         CaptureSlice("node1", (one, two)),
         CaptureSlice("node2", (three,)),
     ]
-    assert asked({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).parts() == [
+    assert read_options({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).task_parts() == [
         CaptureSlice("node1", (one,)),
         CaptureSlice("node2", (three,)),
     ]
-    assert asked({"path": str(tmp_path), "unit": "file"}).parts() == [
+    assert read_options({"path": str(tmp_path), "unit": "file"}).task_parts() == [
         CaptureSlice("node1", (one,), is_cut=True),
         CaptureSlice("node1", (two,), is_cut=True),
         CaptureSlice("node2", (three,)),
     ]
-    assert asked({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).parts() == [
+    assert read_options({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).task_parts() == [
         CaptureSlice("node1", (two,))
     ]
     os.utime(two, (86_400, 86_400))
-    assert asked({"path": str(tmp_path), "modifiedBefore": "1970-01-03"}).parts() == [
+    assert read_options({"path": str(tmp_path), "modifiedBefore": "1970-01-03"}).task_parts() == [
         CaptureSlice("node1", (two,))
     ]
-    assert asked({"path": str(tmp_path), "modifiedAfter": "1970-01-02 00:00:00"}).parts() == [
+    assert read_options(
+        {"path": str(tmp_path), "modifiedAfter": "1970-01-02 00:00:00"}
+    ).task_parts() == [
         CaptureSlice("node1", (one,)),
         CaptureSlice("node2", (three,)),
     ]
-    assert asked(
+    assert read_options(
         {"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}
-    ).parts() == [CaptureSlice("all", (one, two, three))]
+    ).task_parts() == [CaptureSlice("all", (one, two, three))]
     with pytest.raises(UsageError, match="no file matches"):
-        asked({"path": str(tmp_path / "*.none")}).parts()
-    assert asked({"path": str(tmp_path / "*.none")}).parts(may_be_empty=True) == []
+        read_options({"path": str(tmp_path / "*.none")}).task_parts()
+    assert read_options({"path": str(tmp_path / "*.none")}).task_parts(may_be_empty=True) == []
 
 
 def test_every_option_is_described() -> None:

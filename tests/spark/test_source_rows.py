@@ -13,8 +13,8 @@ import pytest
 from dcpinspect.errors import CaptureError
 from dcpinspect.protocol.encode import encode
 from dcpinspect.spark import source_rows
-from dcpinspect.spark.source_options import SCHEMA, asked
-from dcpinspect.spark.spark_schema import kept
+from dcpinspect.spark.source_options import SCHEMA, read_options
+from dcpinspect.spark.spark_schema import spark_table
 from tests import builders
 from tests.peers.truth import SAMPLES
 from tests.spark.test_spark_schema import told
@@ -24,14 +24,16 @@ TOUR = str(SAMPLES / "tour.pcapng")
 
 def read(*paths: str | Path, **options: str) -> Any:
     """All tasks' rows as one table."""
-    found = asked({"paths": "[" + ", ".join(f'"{path}"' for path in paths) + "]", **options})
-    batches = [batch for part in found.parts() for batch in source_rows.record_batches(found, part)]
+    found = read_options({"paths": "[" + ", ".join(f'"{path}"' for path in paths) + "]", **options})
+    batches = [
+        batch for part in found.task_parts() for batch in source_rows.record_batches(found, part)
+    ]
     assert all(batch.schema == found.schema for batch in batches)
     return pa.Table.from_batches(batches, found.schema)
 
 
 def test_messages_are_those_of_a_reading() -> None:
-    table, wanted = read(TOUR), kept("messages", told(Path(TOUR))["messages"])
+    table, wanted = read(TOUR), spark_table("messages", told(Path(TOUR))["messages"])
     assert table.select(wanted.column_names).equals(wanted)
     assert set(table["capture_point"].to_pylist()) == {"sample_captures"}
     assert "error" not in table.column_names
@@ -107,8 +109,8 @@ def test_batches_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         tmp_path / "a.pcap",
         server=b"".join(encode("dcp_mutation", key=b"k" * 200, by_seqno=n) for n in range(500)),
     )
-    found = asked({"path": str(path), "columns": "row,key"})
-    batches = list(source_rows.record_batches(found, found.parts()[0]))
+    found = read_options({"path": str(path), "columns": "row,key"})
+    batches = list(source_rows.record_batches(found, found.task_parts()[0]))
     assert sum(map(len, batches)) == 500
     assert max(batch.nbytes for batch in batches) <= 4096
     assert max(map(len, batches)) <= 100

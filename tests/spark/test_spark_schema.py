@@ -18,8 +18,8 @@ from dcpinspect.spark.spark_schema import (
     COLUMNS,
     TABLES,
     ddl,
-    kept,
     message_rows,
+    spark_table,
     table_schema,
     whole_numbers,
 )
@@ -78,7 +78,7 @@ def test_every_table_is_kept_with_every_value(capture: str) -> None:
     assert set(tables) == set(TABLES)
     for name, table in tables.items():
         assert len(table), name
-        found = kept(name, table)
+        found = spark_table(name, table)
         assert found.schema == table_schema(name)
         assert found.to_pydict() == expected(name, table), name
 
@@ -89,7 +89,7 @@ def test_messages_are_kept_as_quickly_as_they_are_made_and_the_same() -> None:
             rows = np.arange(len(one))[::2]
             found = pa.Table.from_batches([message_rows(one, rows, NAMES)])
             assert found.equals(
-                kept("messages", pa.Table.from_batches([record_batch(one, rows, NAMES)]))
+                spark_table("messages", pa.Table.from_batches([record_batch(one, rows, NAMES)]))
             )
 
 
@@ -143,7 +143,7 @@ def test_any_64_bits_come_back(values: list[int | None], skip: int) -> None:
         [value if value is None else f"0x{value:016x}" for value in values], pa.string()
     )[skip:]
     table = pa.table({"by_seqno": numbers, "cas": texts})
-    found = kept("messages", table)
+    found = spark_table("messages", table)
     assert found["by_seqno"].to_pylist() == found["cas"].to_pylist() == wanted
     assert (
         found["by_seqno"].cast(pa.int64()).combine_chunks().view(pa.uint64()).to_pylist()
@@ -153,7 +153,7 @@ def test_any_64_bits_come_back(values: list[int | None], skip: int) -> None:
 
 @given(st.lists(st.one_of(st.none(), st.lists(U64))))
 def test_so_do_those_within_lists(values: list[list[int | None] | None]) -> None:
-    found = kept("findings", pa.table({"seqnos": pa.array(values, pa.list_(pa.uint64()))}))[
+    found = spark_table("findings", pa.table({"seqnos": pa.array(values, pa.list_(pa.uint64()))}))[
         "seqnos"
     ].to_pylist()
     assert found == [as_written(value, pa.list_(pa.uint64())) for value in values]
@@ -176,7 +176,9 @@ def test_spark_takes_every_table_and_gives_it_back(spark: SparkSession) -> None:
     def through(batches: Iterator[Any]) -> Iterator[Any]:
         return batches
 
-    tables = {name: kept(name, table) for name, table in told(SAMPLES / "tour.pcapng").items()}
+    tables = {
+        name: spark_table(name, table) for name, table in told(SAMPLES / "tour.pcapng").items()
+    }
     longest = max(map(len, tables.values()))
     columns = {  # side by side, so that it is one job
         f"{name} {column}": pa.concat_arrays(

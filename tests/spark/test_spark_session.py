@@ -103,7 +103,7 @@ def test_what_a_task_raises_is_one_line(spark: SparkSession) -> None:
     with pytest.raises(
         sessions.SparkFailedError, match=r"a job of Spark failed: .*No space left on device"
     ) as raised:
-        SparkTasks(spark, lambda *_: None).each("failing", fail, [1], [1])
+        SparkTasks(spark, lambda *_: None).map("failing", fail, [1], [1])
     assert "\n" not in str(raised.value)
 
 
@@ -138,7 +138,7 @@ def test_java_that_is_killed_is_one_line() -> None:
         try:
             with spark_tasks("local[1]", {}) as tasks:
                 from pyspark import SparkContext
-                tasks.each("waiting", kill, [SparkContext._gateway.proc.pid], [1])
+                tasks.map("waiting", kill, [SparkContext._gateway.proc.pid], [1])
         except DcpInspectError as error:
             print(error)
     """
@@ -165,7 +165,7 @@ def test_a_cluster_without_a_free_core_is_told(tmp_path: Path) -> None:
             print(line, flush=True)
             os._exit(0)
         with spark_tasks(sys.argv[1], {}, remark=tell) as tasks:
-            tasks.each("waiting", abs, [1], [1])
+            tasks.map("waiting", abs, [1], [1])
     """
     with cluster_in(tmp_path, workers=0) as cluster:
         command = [sys.executable, "-c", dedent(script), cluster.master]

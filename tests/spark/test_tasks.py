@@ -37,10 +37,10 @@ def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(
     def work(item: int) -> tuple[int, int]:
         return item * item, os.getpid()
 
-    found = tasks.each("squaring", work, list(range(50)), [1] * 50)
+    found = tasks.map("squaring", work, list(range(50)), [1] * 50)
     assert [square for square, _ in found] == [number * number for number in range(50)]
     assert os.getpid() not in {process for _, process in found}
-    assert tasks.each("nothing", work, [], []) == []
+    assert tasks.map("nothing", work, [], []) == []
     assert {what for what, *_ in seen} <= {"squaring"}
 
 
@@ -56,4 +56,4 @@ def test_executors_of_another_build_are_one_line(
             r"on all"
         ),
     ):
-        SparkTasks(spark).each("squaring", abs, [1], [1])
+        SparkTasks(spark).map("squaring", abs, [1], [1])

@@ -79,7 +79,9 @@ def test_the_driver_puts_nothing_together(
     def refuses(*_: Any, **__: Any) -> None:
         pytest.fail("the driver has all streams")
 
-    monkeypatch.setattr(together, "whole", refuses)  # tasks are other processes, and do not see it
+    monkeypatch.setattr(
+        together, "read_results", refuses
+    )  # tasks are other processes, and do not see it
     tasks = SparkTasks(spark)
     options = pipeline.Options([str(SAMPLES / "tour.pcapng")], str(tmp_path / "out"))
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.protocol.encode import encode
-from dcpinspect.spark.spark_schema import TABLES, columns_of, kept
+from dcpinspect.spark.spark_schema import TABLES, columns_of, spark_table
 from dcpinspect.spark.views import expressions, readable
 from tests.peers.truth import SAMPLES
 from tests.spark import kept as frames
@@ -45,7 +45,7 @@ def test_the_greatest_numbers_are_the_greatest(spark: SparkSession) -> None:
 @pytest.mark.parametrize("name", ["messages", "streams", "findings", "vbuckets"])
 def test_a_table_says_what_it_says_elsewhere(spark: SparkSession, name: str) -> None:
     table = told(SAMPLES / "rollback.pcap")[name]
-    shown = readable(spark.createDataFrame(kept(name, table)), name).toArrow()
+    shown = readable(spark.createDataFrame(spark_table(name, table)), name).toArrow()
     wanted = pa.table(
         {
             column: table[column] if column in table.column_names else pa.nulls(len(table))

@@ -10,7 +10,7 @@ from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.bundles import read_keys
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.whole_output import compared, whole, works_of
+from dcpinspect.spark.whole_output import compared, read_results, works_of
 from tests.spark.outputs import ran
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
@@ -56,7 +56,7 @@ def test_parts_that_are_gone_or_none_are_one_line(tmp_path: Path) -> None:
     (part,) = manifest.parts
     Path(manifest.path(part.file)).write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     with pytest.raises(UsageError, match="run the pipeline into a new directory"):
-        whole(manifest)
+        read_results(manifest)
     (work,) = works_of(manifest, manifest.parts, Secrets())
     for path, ask in (
         (work.bundles[0].path, lambda: list(work.packets())),
@@ -76,4 +76,4 @@ def test_parts_that_are_gone_or_none_are_one_line(tmp_path: Path) -> None:
             ask()
     Path(manifest.path(part.file)).unlink()
     with pytest.raises(UsageError, match="cannot be read"):
-        whole(manifest)
+        read_results(manifest)

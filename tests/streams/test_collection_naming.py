@@ -102,7 +102,7 @@ def test_system_events_are_not_explained_field_by_field_for_their_names(
     )
     stream.mutation(2, "k", collection=9)
     assert named(talk) == [("k", "_default.fruit")]
-    assert tables(talk).tracker.conversation.of(1).manifest.collections[9].name == "fruit"
+    assert tables(talk).tracker.conversation.session_of(1).manifest.collections[9].name == "fruit"
 
 
 def test_a_system_event_has_the_name_that_it_tells() -> None:

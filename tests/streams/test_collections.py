@@ -12,7 +12,7 @@ from tests.tables.build import batch
 
 
 def manifest(talk: Told, connection: int = 1) -> Manifest:
-    return tables(talk).tracker.conversation.of(connection).manifest
+    return tables(talk).tracker.conversation.session_of(connection).manifest
 
 
 def streaming() -> tuple[Told, Stream]:
@@ -137,7 +137,7 @@ def test_many_vbuckets_telling_the_same_and_collections_without_end_are_bounded(
             collection_id=8 + seqno % 6000,
         )
     conversation.feed(batch(*(event.data for event in talk.events if isinstance(event, Send))))
-    found = conversation.of(1).manifest
+    found = conversation.session_of(1).manifest
     assert len(found.collections) == 4096
     assert found.is_news(b"new") is True
     assert found.is_news(b"new") is False

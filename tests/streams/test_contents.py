@@ -300,7 +300,7 @@ def followed(
     for batch in (*(engine.feed(one) for one in batches(captured, [50])), engine.finish()):
         if batch is not None:
             tracker.feed(batch)
-    return contents, tracker.state.known.streams
+    return contents, tracker.state.known_tables.streams
 
 
 def many_keys() -> list[Packet]:

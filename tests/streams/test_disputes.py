@@ -475,7 +475,7 @@ def test_more_events_than_memory_allows_are_compared_in_turns(
     seen = Seen(captured, remembers=False)
     (wanted,) = looked_for(seen)
     shown = again(captured)(wanted)
-    count = sum(len(shown.of(stream)) for stream in range(8))
+    count = sum(len(shown.stream_events(stream)) for stream in range(8))
     looks = []
     for most in (count, count // 2, count // 4, count // 4 - 1):
         monkeypatch.setattr(events, "MOST", most)

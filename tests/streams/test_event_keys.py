@@ -14,7 +14,7 @@ from tests.streams.told import Seen, packets
 def some(entries: int, slots: int) -> k.KeyTables:
     tables = k.KeyTables()
     tables.entries, tables.slots = k.KeyRows.zeros(entries), np.full(slots, -1, dtype=np.int64)
-    tables.marks, tables.seed = k.KeyFill.one(), 99
+    tables.marks, tables.seed = k.KeyFill.single(), 99
     return tables
 
 
@@ -36,7 +36,7 @@ def test_entries_are_found_again_when_there_are_many_more() -> None:
     tables.snapshots, tables.anomalies, tables.counts = (
         Snapshots.zeros(0),
         Anomalies.zeros(0),
-        RowCounts.one(),
+        RowCounts.single(),
     )
     k.refill_entries.interpreted(tables)
     assert tables.slots.tolist() == before.tolist()

@@ -120,7 +120,7 @@ def test_only_wanted_seqnos_of_wanted_streams_are_taken(sizes: tuple[int, ...]) 
     shown = FoundEvents(wanted)
     for batch in found:
         shown.feed(batch)
-    assert [(shown.of(number).seqno - LEAST).tolist() for number in range(4)] == [
+    assert [(shown.stream_events(number).seqno - LEAST).tolist() for number in range(4)] == [
         [2, 3],
         [],
         [],
@@ -138,7 +138,7 @@ def test_what_came_before_the_answer_is_of_the_stream_before() -> None:
         table.answered.row[:] = answered
         shown = FoundEvents(EventQuery(table, {0: [(LEAST, GREATEST)]}))
         shown.feed(batch)
-        assert (shown.of(0).seqno - LEAST).tolist() == expected
+        assert (shown.stream_events(0).seqno - LEAST).tolist() == expected
 
 
 def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
@@ -152,7 +152,7 @@ def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
         EventQuery(streams((1, 7, -1, 1, 99)), {0: [(LEAST, seqno(1)), (seqno(1 << 63), GREATEST)]})
     )
     shown.feed(batch)
-    assert unbiased(shown.of(0).seqno).tolist() == [1, 1 << 63, (1 << 64) - 1]
+    assert unbiased(shown.stream_events(0).seqno).tolist() == [1, 1 << 63, (1 << 64) - 1]
 
 
 def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbuckets(
@@ -169,7 +169,10 @@ def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbucke
         shown = FoundEvents(EventQuery(table, {number: [(LEAST, GREATEST)] for number in range(3)}))
         for batch in read(talk, *sizes):
             shown.feed(batch)
-        assert (shown.vbuckets, [len(shown.of(number)) for number in range(3)]) == (9, [1, 1, 0])
+        assert (shown.vbuckets, [len(shown.stream_events(number)) for number in range(3)]) == (
+            9,
+            [1, 1, 0],
+        )
         assert [shown.has_from(number, LEAST) for number in range(3)] == [True, True, False]
 
 
@@ -199,7 +202,8 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
     together = FoundEvents.joined(wanted, parts)
     assert together.vbuckets == 8
     assert [
-        [(event.connection, event.vbucket) for event in together.of(number)] for number in range(4)
+        [(event.connection, event.vbucket) for event in together.stream_events(number)]
+        for number in range(4)
     ] == [
         [(1, 7)] * 2,
         [],
@@ -209,7 +213,10 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
     assert wanted.connections.tolist() == [1, 2, 3]
     one = FoundEvents(EventQuery(table[:1], {0: [(LEAST, GREATEST)]}))
     one.feed(batch)
-    assert one.of(0).as_integers().tolist() == together.of(0).as_integers().tolist()
+    assert (
+        one.stream_events(0).as_integers().tolist()
+        == together.stream_events(0).as_integers().tolist()
+    )
 
 
 def test_keys_are_hashed_as_who_wants_them_hashes_all_keys() -> None:
@@ -224,7 +231,7 @@ def test_keys_are_hashed_as_who_wants_them_hashes_all_keys() -> None:
         wanted.secrets = secrets
         shown = FoundEvents(pickle.loads(pickle.dumps(wanted)))  # noqa: S301 - our own
         shown.feed(batch)
-        hashes.append(int(shown.of(0).key[0]))
+        hashes.append(int(shown.stream_events(0).key[0]))
     assert hashes[0] == hashes[1] != hashes[2]
 
 
@@ -245,13 +252,13 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
         recent.feed(batch)
         if recent.is_full:
             recent.forget()
-    assert len(everything.shown(wanted).of(0)) == 40
-    assert everything.shown(wanted).has_from(0, LEAST)
-    shown = recent.shown(wanted)
-    assert (shown.of(0).seqno - LEAST).tolist() == list(
+    assert len(everything.remembered_events(wanted).stream_events(0)) == 40
+    assert everything.remembered_events(wanted).has_from(0, LEAST)
+    shown = recent.remembered_events(wanted)
+    assert (shown.stream_events(0).seqno - LEAST).tolist() == list(
         range(23, 41)
     )  # twice it was 21, and then 10
-    assert recent.first_row == shown.of(0).place.row[0]
+    assert recent.first_row == shown.stream_events(0).place.row[0]
     assert [shown.has_from(0, seqno(number)) for number in (21, 22, 23)] == [False, True, True]
     assert shown.has_from(1, LEAST) is True
     assert shown.has_from(2, LEAST)

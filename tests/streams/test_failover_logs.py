@@ -12,8 +12,8 @@ NEW, OLD = 0xB, 0xA
 def logs(*talks: Told) -> FailoverLogs:
     seen = Seen(packets(*talks))
     state = seen.tracker.state
-    sight = Visibility(state.known, {link.number: link for link in seen.links})
-    return FailoverLogs(state.known.streams, sight, seen.tracker.conversation, seen.links)
+    sight = Visibility(state.known_tables, {link.number: link for link in seen.links})
+    return FailoverLogs(state.known_tables.streams, sight, seen.tracker.conversation, seen.links)
 
 
 def first(
@@ -36,7 +36,7 @@ def test_the_next_log_is_nearest_else_the_last_one_before() -> None:
     talk.stream(7, start=9, rollback=0)
     talk.stream(8, start=9, rollback=0)
     found = logs(talk)
-    assert [len(log.entries) for log in found.of(0)] == [1, 2]
+    assert [len(log.entries) for log in found.stream_logs(0)] == [1, 2]
     for stream in (0, 1):
         nearest = found.nearest(stream)
         assert nearest is not None
@@ -48,10 +48,10 @@ def test_the_next_log_is_nearest_else_the_last_one_before() -> None:
 def test_buckets_have_their_own_history() -> None:
     again = first("pears", port=50_002)
     again.stream(7, start=9, rollback=0)
-    assert len(logs(first("apples"), again).of(2)) == 1
+    assert len(logs(first("apples"), again).stream_logs(2)) == 1
     again = first("apples", port=50_002)
     again.stream(7, start=9, rollback=0)
-    assert len(logs(first("apples"), again).of(2)) == 2
+    assert len(logs(first("apples"), again).stream_logs(2)) == 2
 
 
 def test_a_bucket_that_may_have_been_selected_unseen_is_nobody_elses() -> None:
@@ -63,6 +63,6 @@ def test_a_bucket_that_may_have_been_selected_unseen_is_nobody_elses() -> None:
 
 
 def test_the_newest_branch_at_or_below_a_seqno() -> None:
-    (log,) = logs(first("", log=((NEW, 50), (OLD, 0)))).of(0)
+    (log,) = logs(first("", log=((NEW, 50), (OLD, 0)))).stream_logs(0)
     assert [log.newest_below(seqno) for seqno in (49, 50, 51)] == [OLD, NEW, NEW]
     assert (log.has(OLD), log.has(0xC)) == (True, False)

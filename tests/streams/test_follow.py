@@ -118,7 +118,7 @@ def test_nonsense_is_never_an_exception_and_both_forms_agree(
         seen = Seen(captured)
         found[form] = (
             seen.everything(),
-            [table.as_integers().tolist() for table in seen.tracker.state.known],
+            [table.as_integers().tolist() for table in seen.tracker.state.known_tables],
         )
     assert found["interpreted"] == found["compiled"]
 

@@ -55,6 +55,6 @@ def test_all_places_of_a_value_get_new_numbers() -> None:
     examples = Examples[MessagePlace]()
     examples.add(place(2))
     assert renumbered((place(1), [place(2)], "text"), NUMBERS) == (place(5), [place(7)], "text")
-    assert renumbered(examples, NUMBERS).told == [place(7)]
+    assert renumbered(examples, NUMBERS).occurrences == [place(7)]
     same = Case(place(0), None, 1)
     assert renumbered(same, np.array([0])) == same

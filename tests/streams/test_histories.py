@@ -23,7 +23,7 @@ def wanted(*talks: Told) -> list[int]:
         return FoundEvents(one)
 
     tracker = tables(*talks).tracker
-    Histories().compare(look, tracker.state.known.streams, tracker.conversation)
+    Histories().compare(look, tracker.state.known_tables.streams, tracker.conversation)
     return found
 
 
@@ -49,7 +49,9 @@ def test_of_many_streams_each_is_compared_with_some(monkeypatch: pytest.MonkeyPa
     for most in (1, 2, 99):
         monkeypatch.setattr(histories, "MOST_OTHERS", most)
         tracker = tables(*talks).tracker
-        pairs.append(len(histories._pairs(tracker.state.known.streams, tracker.conversation, 0)))
+        pairs.append(
+            len(histories._pairs(tracker.state.known_tables.streams, tracker.conversation, 0))
+        )
     assert pairs == [5, 9, 15]
 
 

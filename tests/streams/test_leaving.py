@@ -54,7 +54,7 @@ def watched(
     ]:
         if batch is not None:
             tracker.feed(batch)
-            checker.take(batch)
+            checker.feed(batch)
     return tracker, tracker.tables(engine.links), checker.findings(engine.links, engine.coverage)
 
 
@@ -107,7 +107,7 @@ def test_what_left_is_counted() -> None:
         whole.streams.values(name) for name in names
     ]
     assert tables.vbuckets.records() == whole.vbuckets.records()
-    assert tracker.left == {
+    assert tracker.left_counts == {
         "connections": 0,
         "streams": 0,
         "snapshots": 500 - len(tables.snapshots),
@@ -178,7 +178,7 @@ def test_four_times_as_many_losses_take_no_more_rows(monkeypatch: pytest.MonkeyP
             with talk.lost():
                 stream.mutation(seqno + 1, f"key {seqno + 1}")
         tracker, _, found = watched(talk, most=100)
-        return len(tracker.state.known.losses), found
+        return len(tracker.state.known_tables.losses), found
 
     (few, told), (many, also) = lossy(200), lossy(800)
     assert few <= many <= 1.5 * few <= 200
@@ -205,7 +205,7 @@ def test_streams_that_were_asked_for_again_leave_with_what_was_said_of_them() ->
         ]:
             if batch is not None:
                 tracker.feed(batch)
-                checker.take(batch)
+                checker.feed(batch)
                 checker.let_go(engine.links, engine.coverage, set())
         return [
             tracker.state.counts.streams,

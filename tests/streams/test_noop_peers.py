@@ -30,7 +30,7 @@ def nonsense(seed: int, room: int) -> n.NoopTables:
         )
     tables.peers = n.Peers.reset(2)
     tables.peers.producer[:], tables.peers.limit[:], tables.peers.silence[:] = 1, 10**8, 10**9
-    tables.events, tables.counts = n.NoopEvents.zeros(room), n.NoopCounts.one()
+    tables.events, tables.counts = n.NoopEvents.zeros(room), n.NoopCounts.single()
     return tables
 
 

@@ -28,9 +28,9 @@ def taken(seqnos: list[int], pieces: int, *, before: int = 0) -> list[tuple[int,
     running.has_before, running.before, running.state = 1, before, OPEN
     book = OutOfOrder()
     for part in np.array_split(np.array(seqnos, np.int64), pieces):
-        book.take(of_snapshot(part), snapshots)
+        book.feed(of_snapshot(part), snapshots)
     running.state = COMPLETE_OSO
-    book.take(OsoSeqnos.zeros(0), snapshots)
+    book.feed(OsoSeqnos.zeros(0), snapshots)
     return [(gap.after, gap.before) for gap in book.gaps]
 
 
@@ -52,7 +52,7 @@ def test_runs_are_kept_as_ranges() -> None:
     book = OutOfOrder()
     snapshots = Snapshots.zeros(1)
     for part in range(10):
-        book.take(of_snapshot(np.arange(part * 10_000, part * 10_000 + 10_000)), snapshots)
+        book.feed(of_snapshot(np.arange(part * 10_000, part * 10_000 + 10_000)), snapshots)
     assert len(book._ranges[0]) == 1
 
 

@@ -43,7 +43,7 @@ class Kernel:
             WaitingRequests.zeros(self.size),
         )
         self.tables.times, self.tables.lost = np.zeros(2, np.int64), np.zeros(2, np.int64)
-        self.tables.counts, self.tables.seed = WaitingCounts.one(), self.seed
+        self.tables.counts, self.tables.seed = WaitingCounts.single(), self.seed
 
     def run(
         self, steps: list[tuple[int, int, int, int]], first: int = 0

@@ -66,27 +66,32 @@ def pair(requests: Requests, messages: list[Sent], first_row: int = 1) -> Reques
 def answered(*messages: Sent) -> list[int | None]:
     """Row of each message's request, rows counting from 1."""
     pairs = pair(Requests(), list(messages))
-    return [pairs.row.at(index) for index in range(len(messages))]
+    return [pairs.row.value_at(index) for index in range(len(messages))]
 
 
 def vbuckets(*messages: Sent) -> list[int | None]:
     """The request's vbucket of each message."""
     pairs = pair(Requests(), list(messages))
-    return [pairs.vbucket.at(index) for index in range(len(messages))]
+    return [pairs.vbucket.value_at(index) for index in range(len(messages))]
 
 
 def test_a_response_has_its_requests_row_offset_vbucket_and_the_time_between() -> None:
     pairs = pair(
         Requests(), [Sent(NOOP, C2S), Sent(GET, C2S, time_ns=100), Sent(GOT, S2C, time_ns=350)]
     )
-    found = (pairs.row.at(2), pairs.stream_offset.at(2), pairs.vbucket.at(2), pairs.rtt_ns.at(2))
+    found = (
+        pairs.row.value_at(2),
+        pairs.stream_offset.value_at(2),
+        pairs.vbucket.value_at(2),
+        pairs.rtt_ns.value_at(2),
+    )
     assert found == (2, 1000 + len(NOOP), 7, 250)
 
 
 def test_a_request_and_an_unasked_response_have_nothing() -> None:
     pairs = pair(Requests(), [Sent(GOT, S2C), Sent(GET, C2S)])
     for column in (pairs.row, pairs.stream_offset, pairs.vbucket, pairs.rtt_ns):
-        assert [column.at(0), column.at(1)] == [None, None]
+        assert [column.value_at(0), column.value_at(1)] == [None, None]
 
 
 def test_requests_of_one_opaque_are_answered_in_their_order() -> None:
@@ -302,7 +307,10 @@ def test_an_answer_older_than_the_request_is_that_of_one_before_the_capture(
     requests.begin(
         np.array([1]), np.array([known])
     )  # where nothing is missing, it is the clocks that differ
-    assert pair(requests, [Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=20)]).row.at(1) == row
+    assert (
+        pair(requests, [Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=20)]).row.value_at(1)
+        == row
+    )
 
 
 def test_what_begins_with_no_magic_is_no_message() -> None:
@@ -320,4 +328,4 @@ def test_a_reading_remembers_65536_requests() -> None:
         [Sent(encode_parts(0x81, 0x00, opaque=opaque), S2C) for opaque in (0, 1, WAITING)],
         first_row=len(ask) + 1,
     )
-    assert [pairs.row.at(index) for index in range(3)] == [None, 2, WAITING + 1]
+    assert [pairs.row.value_at(index) for index in range(3)] == [None, 2, WAITING + 1]

@@ -17,7 +17,7 @@ def test_controls_without_end_are_bounded() -> None:
         for number in range(6000)
     ]
     conversation.feed(batch(*messages))
-    session = conversation.of(1)
+    session = conversation.session_of(1)
     assert len(session.controls) == len(session.waiting) == 4096
 
 
@@ -57,5 +57,5 @@ def test_half_a_feature_is_none() -> None:
 def test_failover_logs_asked_for_are_kept() -> None:
     talk = opened()
     talk.failover_log(7, [(0xA, 5), (0xB, 0)])
-    (log,) = tables(talk).tracker.conversation.of(1).reports[7].logs
+    (log,) = tables(talk).tracker.conversation.session_of(1).reports[7].logs
     assert (len(log.raw), log.at.row) == (32, 6)

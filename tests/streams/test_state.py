@@ -22,7 +22,7 @@ def test_tables_grow_before_they_are_full_and_keep_what_they_hold() -> None:
     state.counts.streams = 60
     assert not state.make_room()
     assert len(state.streams) == 128
-    assert state.known.streams.vbucket.tolist() == [7] * 60
+    assert state.known_tables.streams.vbucket.tolist() == [7] * 60
 
 
 def test_slots_stay_twice_the_keys() -> None:
@@ -52,5 +52,5 @@ def test_the_producer_is_the_one_known_at_each_message() -> None:
     state.counts.turns = len(said)
     asked = np.array([(1, 10), (1, 11), (1, 13), (1, 14), (1, 99), (2, 11), (2, 12), (3, 12)])
     assert state.producers(asked[:, 0], asked[:, 1]).tolist() == [-1, 0, 0, 1, 1, 1, 0, -1]
-    state.take(*NOTHING)
+    state.feed(*NOTHING)
     assert state.producers(asked[:, 0], asked[:, 1]).tolist() == [1, 1, 1, 1, 1, 0, 0, -1]

@@ -18,8 +18,8 @@ def vague(talk: Told, snaplen: int) -> tuple[Seen, UnreadRequests]:
     state = seen.tracker.state
     links = {link.number: link for link in seen.links}
     found = UnreadRequests(
-        state.known.streams,
-        Visibility(state.known, links),
+        state.known_tables.streams,
+        Visibility(state.known_tables, links),
         links,
         seen.tracker.conversation.sessions,
         CLIENT,
@@ -40,7 +40,7 @@ def twice() -> Told:
 
 def test_a_request_without_its_value_may_be_for_any_stream_id() -> None:
     seen, found = vague(twice(), 130)
-    first_ns = min(seen.tracker.state.known.streams.opened.time.tolist())
+    first_ns = min(seen.tracker.state.known_tables.streams.opened.time.tolist())
     assert found.asked_between("c", 7, first_ns)
     assert not found.asked_between("c", 8, first_ns)
     assert not found.asked_between("other", 7, first_ns)

@@ -18,7 +18,7 @@ def seen(talk: Told, *, mid_stream: bool = False) -> tuple[Visibility, list[int]
     """(what is seen of it, times of its events)."""
     captured = packets(talk)
     found = Seen(captured[6:] if mid_stream else captured)
-    known = found.tracker.state.known
+    known = found.tracker.state.known_tables
     return Visibility(
         known, {link.number: link for link in found.links}
     ), known.streams.latest.time.tolist()
@@ -66,7 +66,9 @@ def test_a_loss_is_of_its_direction_and_of_its_time() -> None:
 def test_times_that_are_all_equal_hide_no_loss(time_ns: int) -> None:
     for captured in (packets(events(5)), packets(events())[6:]):
         found = Seen([replace(packet, time_ns=time_ns) for packet in captured])
-        sight = Visibility(found.tracker.state.known, {link.number: link for link in found.links})
+        sight = Visibility(
+            found.tracker.state.known_tables, {link.number: link for link in found.links}
+        )
         assert not sight.is_complete(1)
 
 

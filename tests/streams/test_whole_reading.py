@@ -55,7 +55,7 @@ def held(*talks: Told) -> tuple[tuple[int, int], dict[str, Any]]:
     found = joined([given], ["told.pcap"])
     one = everything(whole(given, ["told.pcap"]))
     assert everything(found) == one
-    known = found.merged.tracker.state.known
+    known = found.merged.tracker.state.known_tables
     return (len(known.snapshots), len(known.gaps)), one
 
 

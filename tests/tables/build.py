@@ -42,7 +42,7 @@ def batch(
     incomplete = np.zeros(count, dtype=np.bool_)
     incomplete[columns[:, 0]] = True
     data = np.frombuffer(bytearray(b"".join(messages)), np.uint8)
-    ranges = HoleRanges.of(
+    ranges = HoleRanges.from_ranges(
         start[columns[:, 0]] + columns[:, 1], start[columns[:, 0]] + columns[:, 2]
     )
     for low, high in zip(ranges.start.tolist(), ranges.end.tolist(), strict=True):

@@ -9,9 +9,9 @@ from dcpinspect.tables.collection_names import Names, NamesAt, unnamed, with_id
 
 def test_a_name_holds_from_the_row_that_told_it_on() -> None:
     names = Names()
-    names.tell(5, 1, 9, 8, "fruit")
+    names.add(5, 1, 9, 8, "fruit")
     names.tell_scope(7, 1, 8, "produce")
-    names.tell(9, 1, 9, 8, "berries")
+    names.add(9, 1, 9, 8, "berries")
     told = [names.collection(1, 9, row) for row in (4, 5, 6, 7, 8, 9, 1000)]
     assert told == [
         "?0x9",
@@ -29,16 +29,16 @@ def test_a_name_holds_from_the_row_that_told_it_on() -> None:
 def test_what_is_told_again_changes_nothing() -> None:
     names = Names()
     for row in (1, 2, 3):
-        names.tell(row, 1, 9, 8, "fruit")
+        names.add(row, 1, 9, 8, "fruit")
         names.tell_scope(row, 1, 8, "produce")
     assert names.moments(0, 9).tolist() == [1]
 
 
 def test_a_scope_told_by_name_and_later_by_id_is_known_by_both() -> None:
     names = Names()
-    names.tell(1, 1, 9, "produce", "fruit")
-    names.tell(2, 1, 9, 8, "fruit")
-    names.tell(3, 1, 10, 8, "leek")
+    names.add(1, 1, 9, "produce", "fruit")
+    names.add(2, 1, 9, 8, "fruit")
+    names.add(3, 1, 10, 8, "leek")
     assert [names.collection(1, number, 3) for number in (9, 10)] == [
         "produce.fruit",
         "produce.leek",
@@ -49,7 +49,7 @@ def test_what_a_connection_itself_was_told_is_told_apart_from_what_its_bucket_wa
     names = Names()
     for connection in (1, 2):
         names.select(connection, connection, "10.0.0.7:11210", b"shop")
-    names.tell(3, 1, 9, 0, "fruit")
+    names.add(3, 1, 9, 0, "fruit")
     assert [names.known_collection(connection, 9, 3) for connection in (1, 2)] == [
         "_default.fruit"
     ] * 2
@@ -69,7 +69,7 @@ def test_selecting_the_same_bucket_again_is_no_change() -> None:
 def test_names_without_end_are_bounded() -> None:
     names = Names()
     for row in range(40_000):
-        names.tell(row, 1, 9, 0, f"c{row}")
+        names.add(row, 1, 9, 0, f"c{row}")
     assert len(names.moments(-1, 40_000)) == 16_384
     assert names.collection(1, 9, 39_999) == "_default.c16383"
 

@@ -29,7 +29,7 @@ def counted(sample: str) -> tuple[MessageStats, list[tuple[str, str, int, int | 
             stats.feed(batch, np.arange(0))
             for row in range(len(batch)):
                 side = SIDES[bool(batch.decoded.is_response[row])]
-                rtt = batch.rtt_ns.at(row) if side == "response" else None
+                rtt = batch.rtt_ns.value_at(row) if side == "response" else None
                 messages.append(
                     (batch.name_of(row), side, int(batch.length[row]), rtt, int(batch.time_ns[row]))
                 )

@@ -83,4 +83,4 @@ def test_a_nearest_layout_that_does_not_fit_has_no_generation() -> None:
 
 def test_missing_ranges_are_found_by_row() -> None:
     missing = Missing(np.array([1, 1, 4]), np.array([24, 30, 26]), np.array([25, 31, 40]))
-    assert [missing.of(row) for row in (0, 1, 4)] == [(), ((24, 25), (30, 31)), ((26, 40),)]
+    assert [missing.ranges_of(row) for row in (0, 1, 4)] == [(), ((24, 25), (30, 31)), ((26, 40),)]

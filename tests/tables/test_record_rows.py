@@ -35,11 +35,11 @@ SOME = gaps((1, 5, 10, 0), (1, 6, 2**63 + 5, 1), (2, 5, 1, 1))
 
 
 def kept(selection: RecordSelection) -> list[str]:
-    return [str(text) for text in selection.of(SOME).values("evidence")]
+    return [str(text) for text in selection.matching(SOME).values("evidence")]
 
 
 def test_without_conditions_all_are_kept() -> None:
-    assert RecordSelection().of(SOME) is SOME
+    assert RecordSelection().matching(SOME) is SOME
 
 
 def test_conditions_are_all_to_be_met() -> None:
@@ -82,8 +82,10 @@ def test_times_are_compared_to_the_nanosecond() -> None:
     columns["connections"] = [[1, 2], [3]]
     records = Records(VBUCKETS, columns, 2)
     later = parse_record_filter("last_time > '2024-04-06 05:34:37.411000123'", VBUCKETS)
-    assert RecordSelection(filter=later).of(records).values("connections") == [[3]]
-    assert RecordSelection(connections=[range(2, 3)]).of(records).values("connections") == [[1, 2]]
+    assert RecordSelection(filter=later).matching(records).values("connections") == [[3]]
+    assert RecordSelection(connections=[range(2, 3)]).matching(records).values("connections") == [
+        [1, 2]
+    ]
 
 
 @pytest.mark.parametrize("table", BY_TABLE.values(), ids=BY_TABLE)
@@ -94,7 +96,8 @@ def test_every_table_has_columns_to_filter_by(table: Any) -> None:
 def test_a_condition_on_a_table_without_rows_leaves_none() -> None:
     records = Records(GAPS, {column.name: [] for column in GAPS.columns}, 0)
     assert (
-        len(RecordSelection(vbuckets=(range(5, 6),), connections=(range(1, 2),)).of(records)) == 0
+        len(RecordSelection(vbuckets=(range(5, 6),), connections=(range(1, 2),)).matching(records))
+        == 0
     )
 
 

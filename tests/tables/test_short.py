@@ -53,7 +53,7 @@ def test_short_columns_say_what_the_json_says(capture: str) -> None:
                         if name in LISTS:
                             expected = None if expected is None else ",".join(expected)
                     else:
-                        value = None if column is None else column.at(place)
+                        value = None if column is None else column.value_at(place)
                         if isinstance(expected, str) and value is not None:
                             value = f"0x{value:016x}"
                     assert value == expected, (name, row)

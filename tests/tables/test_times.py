@@ -39,12 +39,12 @@ S = 10**9
 def test_a_time_is_one_of_the_clock_or_counted_from_an_end_of_the_capture(
     text: str, at: int
 ) -> None:
-    assert moment(text, "--since").at(FIRST, lambda: LAST) == at
+    assert moment(text, "--since").time_ns(FIRST, lambda: LAST) == at
 
 
 def test_a_time_of_the_day_may_be_of_the_day_after_the_first_packet() -> None:
     midnight = 1_712_361_600 * S
-    assert moment("00:10", "--since").at(midnight - 60 * S, lambda: 0) == midnight + 600 * S
+    assert moment("00:10", "--since").time_ns(midnight - 60 * S, lambda: 0) == midnight + 600 * S
 
 
 @pytest.mark.parametrize(

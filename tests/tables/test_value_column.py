@@ -137,7 +137,7 @@ def test_a_filter_reads_values_in_captures_and_in_what_is_kept(capture: Path) ->
         ]
         assert found == store.matching(condition).tolist()
         assert len(found) == 1
-        assert json.loads(store.take(found, ["value"]).column(0)[0].as_py())["n"] == 7
+        assert json.loads(store.batch_of(found, ["value"]).column(0)[0].as_py())["n"] == 7
         rows = [one for part in store.batches(["row", "value"]) for one in part.to_pylist()]
         assert [
             one["row"] for one in rows if one["value"] is not None and SECRET in one["value"]

@@ -295,7 +295,7 @@ def _chunk(
     number = np.array([piece.packet for piece in here], np.int64)
     lost = np.array([piece.is_lost for piece in here], bool)
     offsets = np.array([piece.start for piece in here], np.int64)
-    segments = Segments.of(
+    segments = Segments.from_columns(
         offsets,
         number,
         np.where(lost, 0, number + 1),

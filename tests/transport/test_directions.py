@@ -18,7 +18,7 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
     """
     tables = TransportTables()
     tables.counts, tables.connections, tables.sides = (
-        flow_records.TableCounts.one(),
+        flow_records.TableCounts.single(),
         flow_records.ConnectionRows.zeros(sides),
         flow_records.Sides.zeros(2 * sides),
     )
@@ -33,8 +33,8 @@ def tables_of(chance: random.Random, sides: int) -> TransportTables:
     )
     tables.routes = flow_records.Routes.zeros(1)
     tables.segment, tables.stray, tables.fresh = (
-        flow_records.Segment.one(),
-        flow_records.Segment.one(),
+        flow_records.Segment.single(),
+        flow_records.Segment.single(),
         np.zeros(1, np.int64),
     )
     queues = []

@@ -10,11 +10,11 @@ from dcpinspect.transport.flow_records import END, HELD, HOLE, TransportTables
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_bytes_of_entries_are_copied_to_their_places(form: str) -> None:
-    tables, packet, flow = TransportTables(), r.Packet.one(), r.Flow.one()
+    tables, packet, flow = TransportTables(), r.Packet.single(), r.Flow.single()
     tables.entries, tables.counts, tables.segment = (
         r.StreamEntries.zeros(10),
-        r.TableCounts.one(),
-        r.Segment.one(),
+        r.TableCounts.single(),
+        r.Segment.single(),
     )
     tables.segment.packet.number = 15
     packet.number, packet.frame, packet.file, packet.time, flow.number = 11, 12, 13, 14, 7

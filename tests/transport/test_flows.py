@@ -32,11 +32,11 @@ class Flow:
             r.StreamEntries.zeros(20),
             np.zeros(20, np.int64),
         )
-        tables.address_pairs, tables.counts = r.EndpointPairs.zeros(1), r.TableCounts.one()
+        tables.address_pairs, tables.counts = r.EndpointPairs.zeros(1), r.TableCounts.single()
         tables.routes = r.Routes.zeros(1)
         tables.segment, tables.stray, tables.counts.connections = (
-            r.Segment.one(),
-            r.Segment.one(),
+            r.Segment.single(),
+            r.Segment.single(),
             1,
         )
         tables.sides = r.Sides.reset(2)
@@ -45,7 +45,7 @@ class Flow:
         tables.sides[0].has_base, self.flow.next, self.packet.number = 1, 10, 9
 
     def wait(self, offset: int, length: int, source: int) -> None:
-        packet = r.Packet.one()
+        packet = r.Packet.single()
         packet.number, packet.frame = 3, 4
         new = insert(self.tables, self.flow, offset, length, source, packet)
         self.flow.unique += new if source >= 0 else 0

@@ -386,9 +386,9 @@ def handled(
         np.zeros(5000, np.int64),
     )
     tables.segment, tables.stray, tables.counts = (
-        r.Segment.one(),
-        r.Segment.one(),
-        r.TableCounts.one(),
+        r.Segment.single(),
+        r.Segment.single(),
+        r.TableCounts.single(),
     )
     tables.index, tables.pairs, tables.times = np.arange(count), np.zeros(count, np.int64), times
     tables.ends = np.array([row[0] for row in rows], np.int64)

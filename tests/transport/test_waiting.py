@@ -21,13 +21,13 @@ def empty(nodes: int) -> TransportTables:
         r.Flows.reset(1),
         r.Nodes.zeros(nodes),
     )
-    tables.sides, tables.segment = r.Sides.zeros(2), r.Segment.one()
-    tables.fresh, tables.counts = np.zeros(200, np.int64), r.TableCounts.one()
+    tables.sides, tables.segment = r.Sides.zeros(2), r.Segment.single()
+    tables.fresh, tables.counts = np.zeros(200, np.int64), r.TableCounts.single()
     return tables
 
 
 def packet(number: int) -> r.Packet:
-    one = r.Packet.one()
+    one = r.Packet.single()
     one.number = number
     return one
 

@@ -28,7 +28,7 @@ def test_an_item_leads_to_its_marker_its_stream_and_the_version_before(store: St
         assert names[marker] == "dcp_snapshot_marker"
         assert names[stream] == "dcp_stream_req"
         for other in (marker, stream):
-            assert store.messages([other]).vbucket.at(0) == batch.vbucket.at(0)
+            assert store.messages([other]).vbucket.value_at(0) == batch.vbucket.value_at(0)
         before = target(store, row, "previous")
         assert before is None or store.messages([before]).key_of(0) == batch.key_of(0)
         assert set(links_of(batch).values()) <= WORDS.keys()

@@ -211,7 +211,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         assert {mark.row for mark in first.found if mark.finding == number} == {39, 40}
         assert "findings" in screen(app)
         await press(app, pilot, "n", "enter")
-        assert app.inspection.store.messages([app.packets.list.row]).vbucket.at(0) == 17
+        assert app.inspection.store.messages([app.packets.list.row]).vbucket.value_at(0) == 17
         await press(app, pilot, "2")
         assert "! 20 with a warning" in screen(app), "the scale has the sign of the cells"
         app.navigation.vbuckets.map.move_to(17)

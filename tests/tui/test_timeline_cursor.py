@@ -175,7 +175,7 @@ def test_a_range_that_is_dragged_filters_messages() -> None:
         assert f"seqnos {first}–{last} chosen: = filters by it" in screen(app)
         await press(app, pilot, "equals_sign")
         assert app.packets.filtering.text == f"vbucket = 7 and by_seqno between {first} and {last}"
-        seqnos = app.inspection.store.take(
+        seqnos = app.inspection.store.batch_of(
             app.packets.list.index.rows(0, len(app.packets.list.index)), ["by_seqno"]
         ).column(0)
         assert seqnos.to_pylist()

@@ -27,7 +27,7 @@ def test_enter_goes_to_the_message_with_the_seqno() -> None:
         await settled(app, pilot)
         await press(app, pilot, "enter")
         batch = app.inspection.store.messages([app.packets.list.row])
-        assert batch.vbucket.at(0) == 12
+        assert batch.vbucket.value_at(0) == 12
         assert (batch.number("by_seqno", 0) or 0) >= 21
 
     play("snapshots.pcap", scene)
@@ -47,7 +47,7 @@ def test_the_picture_of_another_vbucket_is_gone_at_once() -> None:
         await settled(app, pilot)
         lanes_of(app).action_open()
         await settled(app, pilot)
-        assert app.inspection.store.messages([app.packets.list.row]).vbucket.at(0) == 8
+        assert app.inspection.store.messages([app.packets.list.row]).vbucket.value_at(0) == 8
 
     play("rollback.pcap", scene)
 

@@ -82,7 +82,9 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
     checkpoints: list[Checkpoint] = []
     try:
         for document in _documents(path, text):
-            checkpoints += (Checkpoint(path, *values) for values in _of(document, None, _DEEPEST))
+            checkpoints += (
+                Checkpoint(path, *values) for values in _checkpoints_in(document, None, _DEEPEST)
+            )
             if len(checkpoints) > MOST_CHECKPOINTS:
                 raise CaptureError(path, None, f"has more than {MOST_CHECKPOINTS:,} checkpoints")
     except UnreadableError as error:
@@ -117,7 +119,7 @@ def _documents(path: str, text: bytes) -> Iterator[Any]:
             raise CaptureError(path, None, f"line {number} is no JSON ({where.msg})") from error
 
 
-def _of(document: Any, vbucket: int | None, deepest: int) -> Iterator[_Values]:
+def _checkpoints_in(document: Any, vbucket: int | None, deepest: int) -> Iterator[_Values]:
     """Yields the checkpoints in a document. ``vbucket``: the vbucket that they belong to, as far as
     the objects around it say.
     """
@@ -126,11 +128,11 @@ def _of(document: Any, vbucket: int | None, deepest: int) -> Iterator[_Values]:
         yield from read(document, vbucket)
     elif deepest and isinstance(document, list):
         for element in document:
-            yield from _of(element, vbucket, deepest - 1)
+            yield from _checkpoints_in(element, vbucket, deepest - 1)
     elif deepest and isinstance(document, dict):
         named_vbucket = _named(document, vbucket)
         for key, member in document.items():
-            yield from _of(member, _in_key(key, named_vbucket), deepest - 1)
+            yield from _checkpoints_in(member, _in_key(key, named_vbucket), deepest - 1)
 
 
 def _form(document: Any) -> Callable[[Any, int | None], Iterator[_Values]] | None:

@@ -175,7 +175,7 @@ _ESCAPED = frozenset(("file", "bucket", "name", "state", "reason", "text"))
 def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
     """Returns the record with substitutes for names, and for texts that may hold names."""
 
-    def shown(text: str | None) -> str | None:
+    def redacted_text(text: str | None) -> str | None:
         return None if text is None else redactor.text(text)
 
     prefix = PRODUCER if event.name is not None and event.name.startswith(PRODUCER) else ""
@@ -193,11 +193,11 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
     )
     return replace(
         event,
-        bucket=shown(event.bucket),
+        bucket=redacted_text(event.bucket),
         name=name,
         reason=reason,
         state=state,
-        text=shown(event.text),
+        text=redacted_text(event.text),
     )
 
 

@@ -96,7 +96,7 @@ class LogEvidence:
         """
         evidence = cls()
         for path in logs:
-            evidence._take(LogReading(path, redactor))
+            evidence._add_log(LogReading(path, redactor))
         for path in checkpoints:
             evidence.checkpoints += [
                 checkpoint if redactor is None else checkpoint.redacted(redactor)
@@ -104,7 +104,7 @@ class LogEvidence:
             ]
         return evidence
 
-    def _take(self, reading: LogReading) -> None:
+    def _add_log(self, reading: LogReading) -> None:
         self.logs.append(reading)
         seqnos: dict[tuple[str | None, int], LogEvent] = {}
         failover_logs: list[LogEvent] = []

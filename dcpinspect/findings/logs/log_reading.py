@@ -54,12 +54,12 @@ class LogReading:
         read.
         """
         with TextFile(self.path) as file:
-            for event in self._of(file):
+            for event in self._events_in(file):
                 self.events += 1
                 yield event if self._redactor is None else redacted(event, self._redactor)
             self.lines, self.too_long, self.problem = file.lines, file.too_long, file.problem
 
-    def _of(self, file: TextFile) -> Iterator[LogEvent]:
+    def _events_in(self, file: TextFile) -> Iterator[LogEvent]:
         log, statistics = MemcachedLog(self.path), Statistics(self.path)
         if file.is_document:
             yield from self._of_document(file.whole(MOST_DOCUMENT), statistics)

@@ -200,7 +200,7 @@ def _filled(event: LogEvent, groups: Mapping[str, str | None]) -> bool:
         if name == "role":
             event.role = text.lower()
         elif name in NUMBERS:
-            if not _put(event, name, int(text)):
+            if not _set_number(event, name, int(text)):
                 return False
         else:
             setattr(event, name, text)
@@ -223,7 +223,9 @@ def _fill(event: LogEvent, form: JsonForm, values: Mapping[str, Any]) -> bool:
             numbers[name] = value
         else:
             setattr(event, name, value if isinstance(value, str) else orjson.dumps(value).decode())
-    return all(_put(event, name, value) for name, value in numbers.items()) and _reason(event)
+    return all(_set_number(event, name, value) for name, value in numbers.items()) and _reason(
+        event
+    )
 
 
 def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
@@ -235,7 +237,7 @@ def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
     if values.get("dcp") in ROLES:
         event.role = values["dcp"]
     connection = values.get("conn_id")
-    if connection is not None and not _put(event, "conn_id", connection):
+    if connection is not None and not _set_number(event, "conn_id", connection):
         return False
     for key, name, pattern in (
         ("vb", "vbucket", _VB),
@@ -246,12 +248,12 @@ def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
         if isinstance(value, str):
             matched = pattern.fullmatch(value)
             value = int(matched[1]) if matched else None
-        if value is not None and not _put(event, name, value):
+        if value is not None and not _set_number(event, name, value):
             return False
     return True
 
 
-def _put(event: LogEvent, name: str, value: object) -> bool:
+def _set_number(event: LogEvent, name: str, value: object) -> bool:
     if (
         not isinstance(value, int)
         or isinstance(value, bool)

@@ -37,9 +37,9 @@ class AtomicFile:
         self._pending_size = 0
         self._written = 0
         self._temporary: str | None = None
-        self._descriptor = self._opened()
+        self._descriptor = self._open_temporary()
 
-    def _opened(self) -> int:
+    def _open_temporary(self) -> int:
         try:
             mode = os.stat(self._target).st_mode
         except FileNotFoundError:

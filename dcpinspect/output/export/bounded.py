@@ -21,7 +21,7 @@ class Bound:
         """Begins a new output."""
         self.room, self.left_out = None if room is None else room - _FRAME, 0
 
-    def kept(self, records: Sequence[bytes]) -> Sequence[bytes]:
+    def fitting(self, records: Sequence[bytes]) -> Sequence[bytes]:
         """Returns those of the next records that fit; none does after the first that does not."""
         if self.room is None:
             return records

@@ -54,7 +54,7 @@ class _Line(NamedTuple):
     behind: IntArray
 
     @staticmethod
-    def of(pieces: CarrierPieces) -> _Line:
+    def from_pieces(pieces: CarrierPieces) -> _Line:
         flows, begin, flow_index = np.unique(pieces["flow"], return_index=True, return_inverse=True)
         base = pieces["first"][begin]
         top = np.maximum.reduceat(pieces["behind"], begin) if len(begin) else base
@@ -72,7 +72,7 @@ class Carriers:
     """
 
     def __init__(self) -> None:
-        self._line = _Line.of(np.empty(0, PIECE))
+        self._line = _Line.from_pieces(np.empty(0, PIECE))
         self._fresh: list[CarrierPieces] = []
         self._count, self._most = 0, FEW
 
@@ -100,7 +100,7 @@ class Carriers:
         held_pieces = line.pieces[
             line.pieces["behind"] > ends[np.searchsorted(line.flows, line.pieces["flow"])]
         ]
-        self._line = _Line.of(held_pieces)
+        self._line = _Line.from_pieces(held_pieces)
         self._count, self._most = len(held_pieces), max(FEW, 2 * len(held_pieces))
 
     def of_flow(self, flow: int) -> CarrierPieces:
@@ -137,7 +137,7 @@ class Carriers:
     def _sorted(self) -> _Line:
         if self._fresh:
             pieces = np.concatenate((self._line.pieces, *self._fresh))
-            self._line = _Line.of(pieces[np.lexsort((pieces["first"], pieces["flow"]))])
+            self._line = _Line.from_pieces(pieces[np.lexsort((pieces["first"], pieces["flow"]))])
             self._fresh = []
         return self._line
 

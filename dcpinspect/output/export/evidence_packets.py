@@ -108,7 +108,7 @@ class EvidenceCapture:
             selected.append(key_messages[is_selected])
             if is_ahead:
                 latest = [
-                    subset.kept(batch, key_messages[index : index + 1])
+                    subset.locate(batch, key_messages[index : index + 1])
                     for index in range(max(0, len(key_messages) - self._around), len(key_messages))
                 ]
                 self._before[key] = (

@@ -197,14 +197,14 @@ class Text(TableFormat):
                     )
                 yield paint(line, style) + "\n"
 
-        def put(lines: Iterable[str]) -> None:
+        def write_painted(lines: Iterable[str]) -> None:
             target.write("".join(painted(lines)).encode())
 
-        return lambda batch: put(table.lines(batch)), lambda: put(table.end())
+        return lambda batch: write_painted(table.lines(batch)), lambda: write_painted(table.end())
 
     def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
         """Writes the lines of the report."""
-        target.put("".join(f"{line}\n" for line in report.lines(target.painter())))
+        target.write_piece("".join(f"{line}\n" for line in report.lines(target.painter())))
 
 
 class Json(TableFormat):
@@ -238,9 +238,9 @@ class Json(TableFormat):
         from dcpinspect.output.export.json_table import json_objects
 
         frame = self.frame()
-        return lambda batch: target.put(frame.all(json_objects(batch))), lambda: target.write(
-            frame.end()
-        )
+        return lambda batch: target.write_piece(
+            frame.piece(json_objects(batch))
+        ), lambda: target.write(frame.end())
 
     def records(
         self,
@@ -264,7 +264,7 @@ class Json(TableFormat):
         ):  # the one record of info, and the like
             objects = (fitted(record_object, command_bound.room - 2) for record_object in objects)
         frame = self.frame()
-        target.put(frame.all(map(plain_json, objects)) + frame.end())
+        target.write_piece(frame.piece(map(plain_json, objects)) + frame.end())
 
 
 class NdJson(Json):
@@ -302,7 +302,7 @@ class Csv(TableFormat):
         from dcpinspect.output.export.csv import csv_lines
         from dcpinspect.output.export.csv_rows import csv_heading
 
-        target.put(csv_heading(schema.names))
+        target.write_piece(csv_heading(schema.names))
         return lambda batch: target.put_lines(csv_lines(batch, guard=guard)), lambda: None
 
 
@@ -353,7 +353,7 @@ class Sarif(Format):
         from dcpinspect.output.export.json_table import plain_json
 
         assert report.sarif is not None
-        target.put(plain_json(report.sarif()) + b"\n")
+        target.write_piece(plain_json(report.sarif()) + b"\n")
 
 
 TEXT = Text()

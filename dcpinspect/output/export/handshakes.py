@@ -24,7 +24,7 @@ class HeadersAgain:
         self._parser.wanted[:] = transport.headers.wanted
         self._unusual = UnusualPackets(self._parser)
 
-    def of(self, batch: PacketBatch) -> tuple[Headers, IntArray, IntArray]:
+    def headers_of(self, batch: PacketBatch) -> tuple[Headers, IntArray, IntArray]:
         """Returns, for the TCP packets of a batch: headers, number of the pair of addresses, and
         which of its ends sent it.
 
@@ -56,7 +56,7 @@ class Handshakes:
 
     def packets(self, batch: PacketBatch) -> IntArray:
         """Returns the positions of the wanted packets in the batch. Takes batches in order."""
-        headers, pair, side = self._headers.of(batch)
+        headers, pair, side = self._headers.headers_of(batch)
         if not len(headers.index) or not len(self._begin):
             return np.empty(0, np.int64)
         flags = headers.tcp[:, FLAGS]

@@ -76,7 +76,7 @@ def message_object(
         "opcode": int(decoded.opcode[index]),
         "name": message.name,
         "layout": message.generation,
-        "vbucket": batch.vbucket.at(index),
+        "vbucket": batch.vbucket.value_at(index),
         "status": None,
         "opaque": int(decoded.opaque[index]) if _is_shown(message, "opaque") else None,
         "cas": f"0x{int(decoded.cas[index]):016x}" if _is_shown(message, "cas") else None,
@@ -101,11 +101,11 @@ def message_object(
             "name": status_name(code),
             "meaning": command_status_meaning(opcode, code, server=is_server),
         }
-        request = batch.request_row.at(index)
+        request = batch.request_row.value_at(index)
         if request is not None:
             members["request_row"] = request
-            members["request_stream_offset"] = batch.request_stream_offset.at(index)
-            members["rtt_ns"] = batch.rtt_ns.at(index)
+            members["request_stream_offset"] = batch.request_stream_offset.value_at(index)
+            members["rtt_ns"] = batch.rtt_ns.value_at(index)
     members.update(specific_numbers(message))
     members["problems"] = [
         {
@@ -318,10 +318,10 @@ class JsonArray:
             element for element in text.split(self.BEFORE or self.AFTER) if element
         ]  # no element has an end of line
         return b"".join(
-            self.BEFORE + element + self.AFTER for element in command_bound.kept(elements)
+            self.BEFORE + element + self.AFTER for element in command_bound.fitting(elements)
         )
 
-    def all(self, elements: Iterable[bytes]) -> bytes:
+    def piece(self, elements: Iterable[bytes]) -> bytes:
         """Returns the next piece of the array, from bare elements."""
         return self.add(b"".join(self.BEFORE + element + self.AFTER for element in elements))
 

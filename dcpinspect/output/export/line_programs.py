@@ -204,7 +204,7 @@ class LineProgram:
         else:
             self.text(" " * width)
 
-    def _part(self, text: str) -> None:
+    def _begin_part(self, text: str) -> None:
         """Adds a part of the summary that begins with this text."""
         self.text(self._gap + text)
         self._gap = "  "
@@ -212,10 +212,10 @@ class LineProgram:
     def _add_summary(self, present: Present, parts: tuple[StoryPart, ...]) -> None:
         add = self._builder.add
         if present.sid:
-            self._part("sid ")
+            self._begin_part("sid ")
             add(rt.UNSIGNED, COLUMN["sid"])
         if present.key_of != NO_KEY:
-            self._part("")
+            self._begin_part("")
             add(rt.FRAGMENT, COLUMN["prefix"])
             beside = rt.BESIDE if present.key_of == ASKED_BEFORE else 0
             add(
@@ -224,16 +224,16 @@ class LineProgram:
                 0 if present.key_of == OWN else REQUEST_KEY_WIDTH,
             )
         if kinds := datatypes(int(self._batch.decoded.datatype[self._index])):
-            self._part(kinds)
+            self._begin_part(kinds)
         if (prepared := number_places(self._batch, self._index).get("prepared_seqno")) is not None:
-            self._part("prepared ")
+            self._begin_part("prepared ")
             self._add_number(prepared)
         if present.told:
-            self._part("")
+            self._begin_part("")
             add(rt.SPAN_COPY | rt.BESIDE, COLUMN["told_start"])
         self._add_story(parts)
         if present.rtt:
-            self._part("after ")
+            self._begin_part("after ")
             add(rt.MILLIS, COLUMN["rtt_ns"])
             self.text(" ms")
 
@@ -241,11 +241,11 @@ class LineProgram:
         first = True
         message = self._batch.annotate(self._index) if story_pieces else None
         for story_part, position in story_pieces:
-            text = story_part.of(message) if message is not None else ""
+            text = story_part.text_of(message) if message is not None else ""
             if not text:
                 continue
             if first:
-                self._part("")
+                self._begin_part("")
             else:
                 self.text(", ")
             first = False

@@ -69,7 +69,7 @@ _SAID_ONCE = np.isin(np.arange(256), np.array(SAID_ONCE))
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _LineKind:
     """What messages of one kind have in common."""
 
     parts: tuple[StoryPart, ...]
@@ -103,7 +103,7 @@ class LineRows:
         self._style = style
         self._writer = RowWriter()
         self._writer.texts.fragment(b"")  # the prefix of most keys
-        self._kinds: dict[int, _Kind] = {}
+        self._kinds: dict[int, _LineKind] = {}
         self._programs: dict[tuple[int, ...], int] = {}
 
     @property
@@ -171,7 +171,7 @@ class LineRows:
     def _is_full(self) -> bool:
         return len(self._kinds) + len(self._programs) + self._writer.texts.count > MAX_REMEMBERED
 
-    def kind(self, key: int, batch: MessageBatch, index: int) -> _Kind | None:
+    def kind(self, key: int, batch: MessageBatch, index: int) -> _LineKind | None:
         """Returns the kind with this key, made from one of its messages; None: its lines are left
         to Python.
         """
@@ -185,7 +185,7 @@ class LineRows:
             reads_value = any(
                 position is not None and position.is_in_value for position in positions
             )
-            kind = self._kinds[key] = _Kind(pieces or (), pieces is None, reads_value)
+            kind = self._kinds[key] = _LineKind(pieces or (), pieces is None, reads_value)
         return kind
 
     def program(self, kind: int, shape: tuple[int, ...], batch: MessageBatch, index: int) -> int:
@@ -241,7 +241,7 @@ class _KernelRun:
         self._present = self._fill_numbers(times)
         self._key_of = np.zeros(len(rows), np.int64)
         self._fill_keys()
-        self.program = self._chosen()
+        self.program = self._choose_programs()
         """Program of each row; -1: its line is left to Python."""
 
     def _plain_rows(self, times: RowNumbers) -> BoolArray:
@@ -271,7 +271,7 @@ class _KernelRun:
         if batch.redactor is not None:
             self._plain &= (size <= 0) | ~batch.has_private_key(rows)
         collection = np.where(
-            _given(decoded.collection_id, indices),
+            _is_given(decoded.collection_id, indices),
             decoded.collection_id.values[indices].view(np.int64),
             0,
         )
@@ -287,7 +287,7 @@ class _KernelRun:
         self._fill_prefixes(pairs, named)
         asking = np.flatnonzero((size < 0) & self._plain)
         asking = asking[
-            ~_SAID_ONCE[decoded.opcode[rows[asking]]] & _given(batch.request_row, rows[asking])
+            ~_SAID_ONCE[decoded.opcode[rows[asking]]] & _is_given(batch.request_row, rows[asking])
         ]
         if len(asking):
             self._fill_asked(asking)
@@ -353,7 +353,7 @@ class _KernelRun:
         have are there.
         """
         batch, indices = self._batch, self._at
-        rtt, is_answer = batch.rtt_ns.values[indices], _given(batch.rtt_ns, indices)
+        rtt, is_answer = batch.rtt_ns.values[indices], _is_given(batch.rtt_ns, indices)
         # how a half is rounded depends on the binary form of the number, so such lines are left to
         # Python
         self._plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
@@ -370,10 +370,10 @@ class _KernelRun:
             )
         ):
             self._set(name, numbers.values[where].view(np.int64))
-            present |= _given(numbers, where).astype(np.int64) << bit
+            present |= _is_given(numbers, where).astype(np.int64) << bit
         return present
 
-    def _chosen(self) -> RowNumbers:
+    def _choose_programs(self) -> RowNumbers:
         """Returns the program of each row: by its kind, by which parts its line has, and by numbers
         of its story.
         """
@@ -389,7 +389,7 @@ class _KernelRun:
                 self._plain[kind == number] = False
             elif line_kind.is_told:
                 members = np.flatnonzero((kind == number) & self._plain)
-                self._tell(members)
+                self._add_stories(members)
                 has_body[members] = self.columns[COLUMN["told_size"], members] > 0
         self._present |= has_body.astype(np.int64) << 3 | self._key_of << 4
         framing = batch.decoded.framing_size[self._at].astype(np.int64)
@@ -440,7 +440,7 @@ class _KernelRun:
             key |= values
         return key
 
-    def _story_numbers(self, members: RowNumbers, kind: _Kind) -> list[RowNumbers]:
+    def _story_numbers(self, members: RowNumbers, kind: _LineKind) -> list[RowNumbers]:
         """Returns what the text of a story depends on, besides its numbers: words, which numbers
         are 0, and where the value begins.
         """
@@ -463,7 +463,7 @@ class _KernelRun:
                 )
         return columns
 
-    def _tell(self, members: RowNumbers) -> None:
+    def _add_stories(self, members: RowNumbers) -> None:
         """Puts the stories of the rows at these places beside the bytes."""
         batch, text_of = self._batch, dict[bytes, str]()
         is_pure = len(members) > 1 and _says_the_same(batch, int(self._rows[members[0]]))
@@ -514,7 +514,7 @@ def _without_opaque(batch: MessageBatch, index: int) -> bytes:
     return content[:12] + content[16:]
 
 
-def _given(numbers: NumberColumn, indices: Any) -> BoolArray:
+def _is_given(numbers: NumberColumn, indices: Any) -> BoolArray:
     is_given: BoolArray = (
         np.ones(len(numbers.values), dtype=np.bool_)[indices]
         if numbers.valid is None

@@ -109,7 +109,7 @@ class LinesWriter:
 
     def _put_heading(self) -> None:
         self._has_heading = True
-        self._target.put(self._paint(self._lines.heading(), "bold") + "\n")
+        self._target.write_piece(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Writes these messages of a batch."""
@@ -124,11 +124,11 @@ class LinesWriter:
             self._rules[rows] = self._colors.numbers(batch, rows)
         if self._wishes.hex_grid <= 1:
             for piece in self._rows.pieces(batch, rows):
-                self._target.put(piece)
+                self._target.write_piece(piece)
             return
         for index in rows.tolist():
             before, behind = self._colour(batch, index)
-            self._target.put(
+            self._target.write_piece(
                 f"{before}{self._lines.line(batch, index)}{behind}\n{self._details(batch, index)}"
             )
 
@@ -199,7 +199,7 @@ class JsonWriter:
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Writes these messages of a batch."""
         for piece in self._rows.pieces(batch, rows):
-            self._target.put(self._frame.add(piece))
+            self._target.write_piece(self._frame.add(piece))
 
     def end(self) -> None:
         """Closes the frame."""
@@ -214,7 +214,7 @@ class CsvWriter:
 
         self._target = target
         self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS, guard=wishes.guard)
-        target.put(self._rows.heading())
+        target.write_piece(self._rows.heading())
 
     def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Writes these messages of a batch."""

@@ -61,7 +61,7 @@ class Openings:
             if len(pair[0]):
                 remembered.append(np.array(pair))
 
-    def of(self, connections: LineMarks) -> tuple[IntArray, IntArray]:
+    def of_connections(self, connections: LineMarks) -> tuple[IntArray, IntArray]:
         """Returns packets and rows of these connections."""
         packets, rows = (
             np.concatenate((np.empty((2, 0), np.int64), *remembered), axis=1)

@@ -154,7 +154,7 @@ class Subset:
         """Marks the packets of these messages of a batch as wanted."""
         self._chosen.feed(batch, rows)
         self._connections.add(batch.connection[rows])
-        self.add(self.kept(batch, rows))
+        self.add(self.locate(batch, rows))
         if self._with_handshakes:
             opening = self._openings.fresh(batch)
             carried, packets, made = self._where(batch, opening)
@@ -162,7 +162,7 @@ class Subset:
                 batch.connection[opening[carried]], packets, batch.connection[made], batch.row[made]
             )
 
-    def kept(self, batch: MessageBatch, rows: RowNumbers) -> KeptPackets:
+    def locate(self, batch: MessageBatch, rows: RowNumbers) -> KeptPackets:
         """Returns where messages of the latest batch are, so that they can be marked later."""
         _, packets, made = self._where(batch, rows)
         return KeptPackets(packets, batch.row[made])
@@ -235,7 +235,7 @@ class Subset:
         made = selected[self._are_made(selected)]
         if self._plain is not None:
             self._plain.want_ends(made)
-        self.add(KeptPackets(*self._openings.of(self._connections)))
+        self.add(KeptPackets(*self._openings.of_connections(self._connections)))
         for packets in (
             packets
             for about in open_tls
@@ -244,7 +244,7 @@ class Subset:
         ):
             self._marks.add(packets)
         pairs = (
-            self._chosen.whole(transport.pair_of_connection, made)
+            self._chosen.complete_pairs(transport.pair_of_connection, made)
             if self._reading.is_through
             else _NONE
         )

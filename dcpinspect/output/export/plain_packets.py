@@ -113,7 +113,7 @@ class PlainPackets:
             return
         self._kept.add(batch.row[rows])
         if flow not in self._flows:
-            self._flows[flow] = _Flow.of(
+            self._flows[flow] = _Flow.of_message(
                 batch, int(rows[0]), first_seq[flow % 2], first_seq[1 - flow % 2]
             )
         first, behind, order, time_ns = _stretches(carried)
@@ -143,7 +143,7 @@ class PlainPackets:
         pieces["at"] = self._used + target
         text = np.empty(int(size.sum()), np.uint8)
         copy_pieces(data, source, size, text, target)
-        self._put(self._bytes, text)
+        self._append(self._bytes, text)
         self._used += len(text)
         self._fresh.append(pieces)
 
@@ -172,7 +172,7 @@ class PlainPackets:
         if self._fresh or ended:
             pieces = np.concatenate([*self._fresh, np.array(ended, _PIECE)])
             self._fresh = []
-            self._put(
+            self._append(
                 self._pieces,
                 pieces[np.lexsort((pieces["offset"], pieces["flow"], pieces["order"]))],
             )
@@ -207,7 +207,7 @@ class PlainPackets:
             pieces = np.concatenate((self._window, np.frombuffer(read, _PIECE)))
             self._window = pieces[np.argsort(pieces["order"], kind="stable")]
 
-    def _put(self, file: IO[bytes], array: npt.NDArray[np.void] | ByteArray) -> None:
+    def _append(self, file: IO[bytes], array: npt.NDArray[np.void] | ByteArray) -> None:
         try:
             file.seek(0, os.SEEK_END)
             file.write(array.tobytes())
@@ -330,7 +330,7 @@ class _Flow:
     is_remarked: bool = False
 
     @staticmethod
-    def of(batch: MessageBatch, index: int, seq: int, ack: int) -> _Flow:
+    def of_message(batch: MessageBatch, index: int, seq: int, ack: int) -> _Flow:
         """Returns the direction of a message."""
         number = int(batch.connection[index]) - 1
         ends = [batch.endpoints.client[number], batch.endpoints.server[number]]

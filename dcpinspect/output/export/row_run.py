@@ -444,7 +444,7 @@ class RowRun:
             else (0, 0, 0)
         )
 
-    def _put(self, name: str, place: int, text: bytes) -> None:
+    def _set_text(self, name: str, place: int, text: bytes) -> None:
         self._columns[COLUMN[f"{name}_start"], place] = len(self._side)
         self._columns[COLUMN[f"{name}_size"], place] = len(text)
         self._side += text
@@ -480,7 +480,7 @@ class RowRun:
                 if is_text[name][index] and not _is_text(raw):
                     self._program[index] = -1
                 if name == "body":
-                    self._put(name, index, redactor.replacement(raw))
+                    self._set_text(name, index, redactor.replacement(raw))
                     continue
                 start[index] = len(data) + len(behind)
                 behind += redactor.replacement(raw)

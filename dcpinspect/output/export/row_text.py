@@ -191,7 +191,7 @@ class RowTexts:
         self._fragment_places: list[tuple[int, int]] = []
         self.longest_fragment = 0
 
-    def place(self, text: bytes) -> int:
+    def constant_start(self, text: bytes) -> int:
         """Returns where a constant stands; equal constants stand there once."""
         if text not in self._places:
             self._places[text] = len(self._bytes)
@@ -202,7 +202,7 @@ class RowTexts:
         """Returns the number of a text, which a column can name."""
         if text not in self._fragments:
             self._fragments[text] = len(self._fragment_places)
-            start = self.place(text)
+            start = self.constant_start(text)
             self._fragment_places.append((start, start + len(text)))
             self.longest_fragment = max(self.longest_fragment, len(text))
         return self._fragments[text]
@@ -248,7 +248,7 @@ class ProgramBuilder:
         """Makes an operation of the constant so far."""
         if self._pending:
             text = bytes(self._pending)
-            self.operations.append((CONSTANT, self._texts.place(text), len(text), 0))
+            self.operations.append((CONSTANT, self._texts.constant_start(text), len(text), 0))
             self.size += len(text)
             self._pending.clear()
 

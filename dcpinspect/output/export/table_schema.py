@@ -57,7 +57,7 @@ def table_schema(table: RecordTable) -> dict[str, Any]:
     """
     properties = {
         "schema": {"const": table.schema},
-        **{column.name: _of(column) for column in table.columns},
+        **{column.name: _column_schema(column) for column in table.columns},
     }
     properties["file"] = {**_TEXT, "description": f"{FILE.doc}, where several are read"}
     return {
@@ -69,7 +69,7 @@ def table_schema(table: RecordTable) -> dict[str, Any]:
     }
 
 
-def _of(column: Column) -> dict[str, Any]:
+def _column_schema(column: Column) -> dict[str, Any]:
     """Returns the schema of a column; any column may be null."""
     form = dict(_CASES if column.kind == "cases" else KINDS[column.kind].json)
     if column.kind == "word" and column.words:
@@ -89,7 +89,9 @@ def timeline_schema() -> dict[str, Any]:
     }
     column_names = ("connection", "client", "server", "name", "verdict", "closed_by")
     connection = {
-        column.name: _of(column) for column in CONNECTIONS.columns if column.name in column_names
+        column.name: _column_schema(column)
+        for column in CONNECTIONS.columns
+        if column.name in column_names
     }
     event = {
         "row": {

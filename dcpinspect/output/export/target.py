@@ -18,8 +18,8 @@ TableWriter = tuple[Callable[[Any], object], Callable[[], object]]
 
 
 class Target:
-    """The file that formats write to. ``put`` is for whole pieces; ``write`` and the other methods
-    are for libraries that expect a file.
+    """The file that formats write to. ``write_piece`` is for whole pieces; ``write`` and the other
+    methods are for libraries that expect a file.
     """
 
     closed = False
@@ -33,13 +33,13 @@ class Target:
         """Whether the file can only be read from start to end."""
         return self._file.path.endswith(ARROW_STREAM)
 
-    def put(self, data: bytes | memoryview | str) -> None:
+    def write_piece(self, data: bytes | memoryview | str) -> None:
         """Writes a whole piece, text as UTF-8."""
         self.write(data.encode() if isinstance(data, str) else data)
 
     def put_lines(self, text: bytes) -> None:
         """Writes lines that contain data from the network."""
-        self.put(text)
+        self.write_piece(text)
 
     def width(self) -> int | None:
         """Returns the number of columns to clip lines to; None for whole lines."""

@@ -33,7 +33,7 @@ class Chosen:
                 self._counts = np.pad(self._counts, ((0, 0), (0, more)))
             self._counts[index, : len(counts)] += counts
 
-    def whole(self, pair_of_connection: IntArray, others: IntArray) -> IntArray:
+    def complete_pairs(self, pair_of_connection: IntArray, others: IntArray) -> IntArray:
         """Returns the pairs of addresses of which all messages were chosen, and that have none of
         the connections ``others``.
         """
@@ -58,6 +58,6 @@ class WholeTalks:
 
     def packets(self, batch: PacketBatch) -> IntArray:
         """Returns the positions of the wanted packets in the batch. Takes batches in order."""
-        headers, pair, _ = self._headers.of(batch)
+        headers, pair, _ = self._headers.headers_of(batch)
         packet_rows: IntArray = headers.index[np.isin(pair, self._pairs)]
         return packet_rows

@@ -49,9 +49,9 @@ class Conversation:
             if kind != self._kind or not self._folds:
                 yield from self.end()
                 self._kind = (int(kind[0]), int(kind[1]), bool(kind[2]))
-            yield from self._take(batch, rows[start:end])
+            yield from self._lines_of_run(batch, rows[start:end])
 
-    def _take(self, batch: MessageBatch, run: RowNumbers) -> Iterator[str]:
+    def _lines_of_run(self, batch: MessageBatch, run: RowNumbers) -> Iterator[str]:
         if not self._folds:
             yield from (self._line(batch, index) for index in run.tolist())
             return

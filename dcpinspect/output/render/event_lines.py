@@ -85,7 +85,7 @@ def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[Noted]:
     requests = rows[~decoded.is_response[rows]]
     for row in requests[np.isin(decoded.opcode[requests], list(_NOTED))].tolist():
         letter, name = _NOTED[int(decoded.opcode[row])]
-        sid = decoded.sid.at(row)
+        sid = decoded.sid.value_at(row)
         message = (
             int(batch.row[row]),
             int(batch.time_ns[row]),
@@ -320,7 +320,7 @@ class EventLines:
         """The heading above the columns."""
         return self._line(_HEADINGS, "Event")[0]
 
-    def of(self, event: VbucketEvent) -> list[str]:
+    def lines_of(self, event: VbucketEvent) -> list[str]:
         """Returns the lines of an event; those after the first are indented."""
         return self._line(self._cells(event), event.text)
 

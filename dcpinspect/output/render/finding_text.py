@@ -99,7 +99,7 @@ def report_lines(
     last = list(page.aside(notes_aside)) if notes_aside else []
     most_lines = most - 2 - len(head) - len(hint) - len(last)
     yield from (
-        page.whole(causes)
+        page.all_in_full(causes)
         if with_effects
         else page.fitted([finding for finding in causes if finding not in notes_aside], most_lines)
     )
@@ -161,7 +161,7 @@ class _Page:
             f"(connections {numbers}; --all)"
         )
 
-    def whole(self, causes: Sequence[Finding]) -> list[str]:
+    def all_in_full(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""
         return _apart([self.entry(finding, _FULL) for finding in causes])
 
@@ -185,7 +185,7 @@ class _Page:
         for change in _FOLDING:
             levels.update(change)
             chosen_levels = [levels[finding.severity] for finding in causes]
-            lines = self._at(causes, chosen_levels)
+            lines = self._lines_at(causes, chosen_levels)
             if len(lines) <= most or self._width is None:
                 return self._raised(causes, chosen_levels, lines, most)
         return [
@@ -201,11 +201,11 @@ class _Page:
             for index, finding in enumerate(causes):
                 if finding.severity == severity and levels[index] < level and len(lines) < most:
                     raised_levels = [*levels[:index], level, *levels[index + 1 :]]
-                    if len(raised_lines := self._at(causes, raised_levels)) <= most:
+                    if len(raised_lines := self._lines_at(causes, raised_levels)) <= most:
                         levels, lines = raised_levels, raised_lines
         return lines, levels
 
-    def _at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
+    def _lines_at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
         entries = [
             self.entry(finding, level)
             for finding, level in zip(causes, levels, strict=True)

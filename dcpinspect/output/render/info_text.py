@@ -56,7 +56,7 @@ def _wrapped(text: str) -> Iterator[str]:
     yield line
 
 
-def _some(lines: Sequence[str], noun: str) -> Iterator[str]:
+def _first_lines(lines: Sequence[str], noun: str) -> Iterator[str]:
     first_lines = lines if len(lines) <= MOST + 1 else lines[:MOST]
     yield from first_lines
     if len(first_lines) < len(lines):
@@ -64,7 +64,7 @@ def _some(lines: Sequence[str], noun: str) -> Iterator[str]:
 
 
 def _files(info: dict[str, Any]) -> Iterator[str]:
-    return _some(
+    return _first_lines(
         [
             f"{escape(file['name'])} ({file['format']}, {counted(file['packets'], 'packet')})"
             for file in info["files"]
@@ -122,7 +122,7 @@ def _traffic(info: dict[str, Any]) -> str:
 
 
 def _clients(info: dict[str, Any]) -> Iterator[str]:
-    return _some(
+    return _first_lines(
         [
             f"{escape(client['address'])}  {escape(client['name'] or _nameless(info, client))}"
             + (f", agent {escape(client['agent'])}" if client["agent"] else "")
@@ -144,7 +144,7 @@ def _nameless(info: dict[str, Any], client: dict[str, Any]) -> str:
 
 
 def _servers(info: dict[str, Any]) -> Iterator[str]:
-    return _some(
+    return _first_lines(
         [
             (
                 f"{escape(server['address'])}  {_version(info, server)}: "

@@ -78,7 +78,7 @@ class Scale:
     cells: int
 
     @staticmethod
-    def of(first: int, last: int, cells: int) -> Scale:
+    def finest(first: int, last: int, cells: int) -> Scale:
         """Returns the finest scale on which the seqnos from ``first`` to ``last`` take at most
         ``cells`` cells.
         """
@@ -93,7 +93,7 @@ class Scale:
 
     @staticmethod
     def filling(first: int, last: int, cells: int) -> Scale:
-        """Returns a scale as ``of`` does, but with any step, so that it uses more of ``cells``."""
+        """Returns a scale as ``finest`` does, but with any step, so that it uses more of ``cells``."""
         step = max(1, -(-(last - first + 1) // cells))
         return Scale(first, step, max(1, -(-(last - first + 1) // step)))
 

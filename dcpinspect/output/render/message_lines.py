@@ -339,7 +339,7 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     """
     decoded = batch.decoded
     texts: list[str] = []
-    sid = decoded.sid.at(index)
+    sid = decoded.sid.value_at(index)
     if sid is not None:
         texts.append(f"sid {sid}")
     key = batch.key_of(index)
@@ -354,11 +354,13 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     if prepared is not None:
         texts.append(f"prepared {prepared}")
     texts.append(body_text(batch, index))
-    rtt = batch.rtt_ns.at(index)
+    rtt = batch.rtt_ns.value_at(index)
     if rtt is not None:
         texts.append(f"after {rtt / 1e6:.3f} ms")
     lost = (
-        sum(end - start for start, end in batch.missing.of(index)) if len(batch.missing.row) else 0
+        sum(end - start for start, end in batch.missing.ranges_of(index))
+        if len(batch.missing.row)
+        else 0
     )
     if lost:
         texts.append(f"{lost} bytes not captured")
@@ -400,7 +402,7 @@ class WordField:
     otherwise: str = ""
     """Text if there are no words."""
 
-    def of(self, message: Message) -> str:
+    def text_of(self, message: Message) -> str:
         """Returns the words of a message."""
         return _words(message, self.field) or self.otherwise
 
@@ -413,7 +415,7 @@ class NumberField:
     label: str
     tells_zero: bool = True
 
-    def of(self, message: Message) -> str:
+    def text_of(self, message: Message) -> str:
         """Returns label and number; empty if the message has no such number."""
         number = _numbers(message).get(self.field)
         return "" if number is None or not (number or self.tells_zero) else f"{self.label} {number}"
@@ -427,7 +429,7 @@ class Story:
 
     def __call__(self, message: Message) -> str:
         """Returns the story of one message."""
-        return ", ".join(text for field in self.parts if (text := field.of(message)))
+        return ", ".join(text for field in self.parts if (text := field.text_of(message)))
 
 
 def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
@@ -437,7 +439,7 @@ def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> s
     layout = batch.layout_of(index)
     # only keys of documents have a prefix, and names of collections do not
     has_prefix = layout is not None and layout.key is not None and layout.key.kind is FieldKind.KEY
-    number = batch.decoded.collection_id.at(index) if has_prefix else None
+    number = batch.decoded.collection_id.value_at(index) if has_prefix else None
     if not number:
         return ""
     name = batch.names.known_collection(int(batch.connection[index]), number, int(batch.row[index]))
@@ -510,7 +512,7 @@ def _is_plain(batch: MessageBatch, index: int, layout: Layout) -> bool:
     """Whether a message has no problem, and all of it was captured."""
     decoded = batch.decoded
     is_whole = (
-        not batch.missing.of(index)
+        not batch.missing.ranges_of(index)
         and batch.length[index] == HEADER_SIZE + decoded.body_size[index]
     )
     return bool(
@@ -651,19 +653,19 @@ def _event_text(
 
 
 def _id(name: str) -> Callable[[Message], str]:
-    def tell(message: Message) -> str:
+    def text_of_field(message: Message) -> str:
         field = message.field(name)
         return escape(field.meaning or "") if field is not None else ""
 
-    return tell
+    return text_of_field
 
 
 def _records(group: str, label: str) -> Callable[[Message], str]:
-    def tell(message: Message) -> str:
+    def text_of_records(message: Message) -> str:
         count = sum(field.group == group for field in message.fields)
         return f"{count} {label}{'' if count == 1 else 's'}"
 
-    return tell
+    return text_of_records
 
 
 _MARKER = Story(

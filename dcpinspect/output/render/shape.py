@@ -50,7 +50,7 @@ class Shape:
     """Events, in order of places."""
     is_time: bool
 
-    def places(self) -> Iterable[int]:
+    def seqno_ranges(self) -> Iterable[int]:
         """Yields first and last places of everything, to choose a scale."""
         yield from (
             seqno_or_time

@@ -33,9 +33,9 @@ def scale_of(streams: Sequence[StreamStory], *, width: int, seqnos: range | None
     """
     cells = max(TICK, width - LABEL - 2 - max(20, width // 3))
     if seqnos is not None:
-        return Scale.of(seqnos[0], seqnos[-1], cells)
+        return Scale.finest(seqnos[0], seqnos[-1], cells)
     shown_seqnos = [seqno for story in streams for seqno in story.seqnos()]
-    return Scale.of(min(shown_seqnos, default=0), max(shown_seqnos, default=0), cells)
+    return Scale.finest(min(shown_seqnos, default=0), max(shown_seqnos, default=0), cells)
 
 
 def picture(

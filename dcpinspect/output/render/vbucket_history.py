@@ -31,7 +31,7 @@ _SHOWN = ("connection", "client", "server", "name", "verdict", "closed_by")
 
 class VbucketHistory:
     """The streams of a vbucket and everything that happened to them. Feed it with every batch of a
-    reading, then ask ``tell``.
+    reading, then ask ``read``.
     """
 
     def __init__(self, vbucket: int, connections: Sequence[range] = ()) -> None:
@@ -63,7 +63,7 @@ class VbucketHistory:
                 self.left_out += 1
         return rows
 
-    def tell(
+    def read(
         self, reading: Reading, only: Filter | None = None, bounds: tuple[int, int] | None = None
     ) -> None:
         """Finds the streams and events, once the reading has come to its end. ``only``: streams for
@@ -129,7 +129,7 @@ class VbucketHistory:
         folded_events = list(folded(self.events))
         lines = self.lines(folded_events, None)
         return "\n".join(
-            [lines.heading, *(line for event in folded_events for line in lines.of(event))]
+            [lines.heading, *(line for event in folded_events for line in lines.lines_of(event))]
         )
 
     def __repr__(self) -> str:

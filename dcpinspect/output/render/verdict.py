@@ -52,7 +52,7 @@ class LookedAt:
     """Connections that carry no DCP, beside others that do."""
 
     @classmethod
-    def of(
+    def from_reading(
         cls,
         reading: Reading | Merged,
         rules: Collection[str] = ORDINARY,
@@ -62,7 +62,7 @@ class LookedAt:
         """Returns how much of a reading was checked by these rules."""
         tracker, links = reading.tracker, reading.links
         copies = tracker.left_out(links) if tracker is not None else ()
-        sums, messages = reading.coverage.without(copies, {}).own, reading.messages
+        sums, messages = reading.coverage.without(copies, {}).own_protocol, reading.messages
         rules_text = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams, without = 0, frozenset[int]()
         if tracker is not None:
@@ -74,7 +74,7 @@ class LookedAt:
             without = without if len(without) < len(links) else frozenset()
             messages, streams = (
                 messages - tracker.copies.messages_of(copies),
-                len(tracker.counted(links)[0].state.known.streams),
+                len(tracker.counted(links)[0].state.known_tables.streams),
             )
         return cls(
             messages,
@@ -109,7 +109,7 @@ class _Met:
     since_ns: int = 0
 
     def add(self, cost: Cost, finding: Finding) -> None:
-        for case in finding.each:
+        for case in finding.case_of_each:
             client = case.clients[0] if case.clients else case.connections
             if cost.of == "client":
                 self.those.add((client,))
@@ -119,7 +119,7 @@ class _Met:
                 self.whole.update(case.connections)
         began = [
             case.first_time_ns
-            for case in finding.each
+            for case in finding.case_of_each
             if case.over != "recovered" and case.first_time_ns
         ]
         if finding.over != "recovered" and began:

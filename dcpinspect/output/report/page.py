@@ -146,7 +146,7 @@ def _colours() -> str:
 def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     """Returns what the page says of a finding and of its effects."""
     most = contents.limits.cases
-    cases = finding.each if len(finding.each) > 1 else ()
+    cases = finding.case_of_each if len(finding.case_of_each) > 1 else ()
     effects = contents.effects.get(finding.id, ())
     return {
         "id": finding.id,

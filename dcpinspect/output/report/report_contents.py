@@ -169,7 +169,9 @@ def of_reading(
             kind, connection, sid, seqno, time_ns = store.numbers(
                 read, ("_kind", "connection", "sid", "by_seqno", "time_ns")
             )
-            items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
+            items.add_messages(
+                Own(kind.values, connection.values, read, sid, seqno, time_ns.values)
+            )
         return items
 
     about = overview(reading)
@@ -178,7 +180,7 @@ def of_reading(
         title=title_of(files),
         facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
         files=files,
-        looked=LookedAt.of(reading, damage=damage(reading)),
+        looked=LookedAt.from_reading(reading, damage=damage(reading)),
         findings=found,
         tables=tables,
         by_name=by_name,
@@ -243,7 +245,7 @@ def places_of(one: Finding, most: Limits) -> list[MessagePlace]:
     """Returns the messages of a finding that a report shows: some of each case, so that every case
     has its turn.
     """
-    of_cases = [list(case.places) for case in one.each[: most.cases]]
+    of_cases = [list(case.places) for case in one.case_of_each[: most.cases]]
     turns = (
         places[turn] for turn in range(most.of_one) for places in of_cases if turn < len(places)
     )

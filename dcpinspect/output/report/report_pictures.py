@@ -190,7 +190,7 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
 def timeline(drawn_timeline: Timeline) -> Element:
     """Returns the streams of a vbucket along one axis of seqnos."""
     shapes = [by_seqno(story) for story in drawn_timeline.streams]
-    seqnos = [seqno for shape in shapes for seqno in shape.places()]
+    seqnos = [seqno for shape in shapes for seqno in shape.seqno_ranges()]
     scale = Scale.filling(min(seqnos, default=0), max(seqnos, default=0), 1_000_000)
     tops = list(accumulate((_STREAM + _delivered(shape) for shape in shapes), initial=24))
     svg = _svg(

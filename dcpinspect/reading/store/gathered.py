@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     target: RowNumbers
     """Index in the target data where the first byte of each range goes."""
 
-    def take(self, some: RowNumbers | BoolArray) -> Wanted:
+    def only(self, some: RowNumbers | BoolArray) -> Wanted:
         """Returns the selected ranges only."""
         return Wanted(*(column[some] for column in self))
 
@@ -51,7 +51,7 @@ class _Pieces(NamedTuple):
     size: RowNumbers
     target: RowNumbers
 
-    def take(self, some: RowNumbers | slice) -> _Pieces:
+    def only(self, some: RowNumbers | slice) -> _Pieces:
         return _Pieces(*(column[some] for column in self))
 
 
@@ -64,7 +64,7 @@ def gather(originals: Originals, places: Places, wanted: Wanted, data: ByteArray
     is_read = np.zeros(len(wanted.flow), np.bool_)
     for flow in unique(wanted.flow).tolist():
         flow_ranges = np.flatnonzero(wanted.flow == flow)
-        pieces = _pieces(places, flow, wanted.take(flow_ranges))
+        pieces = _pieces(places, flow, wanted.only(flow_ranges))
         is_read[flow_ranges[pieces.of]] = True
         for run in _runs(pieces):
             try:
@@ -111,7 +111,7 @@ def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
         file_offset,
         size[whole_rows],
         wanted.target[range_of] + start - wanted.offset[range_of],
-    ).take(order)
+    ).only(order)
 
 
 def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
@@ -135,7 +135,7 @@ def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
                 int(np.searchsorted(pieces.place[first:high], pieces.place[first] + AT_ONCE))
                 + first,
             )
-            yield pieces.take(slice(first, until))
+            yield pieces.only(slice(first, until))
             first = until
 
 

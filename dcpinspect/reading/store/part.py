@@ -76,7 +76,7 @@ class StorePart:
     name: str | None = None
     """Name of the part's files in the spool; None while the part is in memory."""
 
-    def kept(self, name: str, rows: RowNumbers | slice) -> Any:
+    def short_column(self, name: str, rows: RowNumbers | slice) -> Any:
         """Returns a kept column in its short form, for rows counted within the part; of null type
         if it has no value.
         """
@@ -110,7 +110,7 @@ class StorePart:
             return as_time(self.column("time_ns", rows).to_numpy())
         if name == "key":
             return as_text(self.column("key_bytes", rows))
-        array = self.kept(name, rows)
+        array = self.short_column(name, rows)
         if name in _HIDDEN:
             return _wide(array, name)
         if (
@@ -189,7 +189,7 @@ def joined(store_parts: Sequence[StorePart]) -> StorePart:
     names = {name: None for store_part in store_parts for name in store_part.table.schema.names}
     arrays = {
         name: pa.concat_arrays(
-            [_wide(store_part.kept(name, slice(None)), name) for store_part in store_parts]
+            [_wide(store_part.short_column(name, slice(None)), name) for store_part in store_parts]
         )
         for name in names
     }

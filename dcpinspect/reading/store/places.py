@@ -54,7 +54,7 @@ class Places:
     def __len__(self) -> int:
         return len(self.flow)
 
-    def of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
+    def segments_of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
         """Yields the segments that hold any of the stream bytes [start, end) of a flow, last
         first.
         """
@@ -128,7 +128,7 @@ def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], 
     flow = np.repeat([2 * chunk.connection + chunk.direction for chunk in chunks], counts)
     is_placed = (file_offset != NOWHERE) & (ends > offset)
     columns = (flow, offset, ends - offset, file, file_offset)
-    return _places(*(column[is_placed] for column in columns))
+    return _typed_places(*(column[is_placed] for column in columns))
 
 
 def _of_told(told: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Places:
@@ -140,10 +140,10 @@ def _of_told(told: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Pla
             told.framed.data[start : start + int(carried.length[index])]
         )
         file[index] = BESIDE
-    return _places(carried.way + 2, carried.first, carried.length, file, file_offset)
+    return _typed_places(carried.way + 2, carried.first, carried.length, file, file_offset)
 
 
-def _places(*columns: IntArray) -> Places:
+def _typed_places(*columns: IntArray) -> Places:
     return Places(
         *(column.astype(dtype) for column, dtype in zip(columns, _TYPES.values(), strict=True))
     )

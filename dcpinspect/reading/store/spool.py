@@ -26,7 +26,7 @@ class Spool:
         """Returns the path of the file of this name."""
         return self.folder / name
 
-    def put(self, name: str, batch: Any) -> Any:
+    def write(self, name: str, batch: Any) -> Any:
         """Writes a record batch as an uncompressed Arrow file; returns it mapped into memory.
         Raises SpoolError.
 

@@ -233,11 +233,13 @@ class Store:
         self._names += 1
         store_part = p.small(store_part)
         table = (
-            self._spool.put(f"{name}.messages", store_part.table)
+            self._spool.write(f"{name}.messages", store_part.table)
             if store_part.rows
             else store_part.table
         )
-        mapped_places = pl.from_batch(self._spool.put(f"{name}.places", store_part.places.batch()))
+        mapped_places = pl.from_batch(
+            self._spool.write(f"{name}.places", store_part.places.batch())
+        )
         return replace(store_part, table=table, places=mapped_places, name=name)
 
     def _drop(self) -> None:
@@ -364,7 +366,7 @@ class Store:
             for name in columns
         ]
 
-    def take(self, rows: Sequence[int] | RowNumbers, columns: Sequence[str]) -> Any:
+    def batch_of(self, rows: Sequence[int] | RowNumbers, columns: Sequence[str]) -> Any:
         """Returns an Arrow record batch of these columns of these rows, in their order. Raises
         IndexError, NotKeptError.
         """
@@ -443,7 +445,9 @@ class Store:
                 None,
                 f"frame {frame} has other bytes than when it was read",
             )
-        holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
+        holes = HoleRanges.from_ranges(
+            start[missing.row] + missing.start, start[missing.row] + missing.end
+        )
         settled = Settled(
             (
                 (state >> p.COLLECTIONS & 3).astype(np.int8),
@@ -452,7 +456,7 @@ class Store:
             )
         )
         request_row = located_rows.numbers("request_row")
-        has_key, keys = located_rows.given("request_key")
+        has_key, keys = located_rows.present_values("request_key")
         return MessageBatch(
             files=self._files,
             endpoints=self._endpoints,
@@ -495,7 +499,7 @@ class Store:
         """
         read = np.zeros(len(located_rows), np.bool_)
         for store_part, rows in located_rows.groups:
-            read[rows] = gather(self._originals, store_part.places, wanted.take(rows), data)
+            read[rows] = gather(self._originals, store_part.places, wanted.only(rows), data)
         return read
 
     def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:
@@ -506,7 +510,7 @@ class Store:
         size = 0
         for earlier_part in view.parts[part::-1]:
             segment_start = end
-            for segment in earlier_part.places.of(flow, start, end):
+            for segment in earlier_part.places.segments_of(flow, start, end):
                 segment_start = max(segment.offset, start)
                 until = min(segment.offset + segment.length, end)
                 self._originals.read(
@@ -563,7 +567,7 @@ class _Found:
         """Returns a column in which every row has a value."""
         return self.numbers(name).values
 
-    def given(self, name: str) -> tuple[RowNumbers, list[Any]]:
+    def present_values(self, name: str) -> tuple[RowNumbers, list[Any]]:
         """Returns which of the rows have a value in a sparse column, and those values."""
         array = self.column(name)
         return np.flatnonzero(
@@ -572,7 +576,7 @@ class _Found:
 
     def missing(self) -> Missing:
         """Returns the ranges that the capture lacks, each with the index of its row."""
-        row_indexes, spans_of = self.given("_missing")
+        row_indexes, spans_of = self.present_values("_missing")
         ranges = [
             (index, spans)
             for index, spans in zip(row_indexes.tolist(), spans_of, strict=True)

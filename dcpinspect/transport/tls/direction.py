@@ -342,7 +342,7 @@ class Direction:
             if opened_record is None:
                 return False
         self._sequence += 1
-        self._take(opened_record[0], opened_record[1], record, offset)
+        self._take_record(opened_record[0], opened_record[1], record, offset)
         return True
 
     def _open_plain(self, kind: int, record: bytes, offset: int) -> bool:
@@ -361,7 +361,7 @@ class Direction:
             if opened_record is None:
                 return False
             self._sequence += 1
-            self._take(opened_record[0], opened_record[1], record, offset)
+            self._take_record(opened_record[0], opened_record[1], record, offset)
             return True
         if kind == ALERT and len(record) == HEADER + 2 and not self._has_told:
             self._alert(record[HEADER:])
@@ -439,7 +439,7 @@ class Direction:
                 return ahead
         return None
 
-    def _take(self, kind: int, plain: bytes, record: bytes, offset: int) -> None:
+    def _take_record(self, kind: int, plain: bytes, record: bytes, offset: int) -> None:
         """Takes a record that was opened."""
         records = self._records
         records.opened += 1
@@ -613,7 +613,7 @@ class Direction:
                 self._sequence += 1
                 run.at = end
                 self.is_lost = False
-                self._take(opened_record[0], opened_record[1], record, run.start + offset)
+                self._take_record(opened_record[0], opened_record[1], record, run.start + offset)
                 return True
             self._lost_bytes, self._lost_records = before
             offset += 1
@@ -647,7 +647,7 @@ class Direction:
             self._about.own.append(
                 unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]])
             )
-        self._segments = [self._kept(columns)]
+        self._segments = [self._unread_segments(columns)]
 
     def _chunk(
         self,
@@ -708,7 +708,7 @@ class Direction:
             self._segments = [np.concatenate((np.empty((6, 0), np.int64), *self._segments), axis=1)]
         return self._segments[0]
 
-    def _kept(self, columns: IntArray) -> IntArray:
+    def _unread_segments(self, columns: IntArray) -> IntArray:
         """Returns the segments of bytes that were not read yet."""
         if not columns.size:
             return columns

@@ -87,20 +87,20 @@ def hello_of(kind: int, body: bytes) -> Hello | None:
 
 def _hello(kind: int, body: _Bytes) -> Hello:
     version = body.number(2)
-    random = body.take(32)
-    body.take(body.number(1))
+    random = body.next_bytes(32)
+    body.next_bytes(body.number(1))
     if kind == CLIENT_HELLO:
-        listed = _Bytes(body.take(body.number(2)))
+        listed = _Bytes(body.next_bytes(body.number(2)))
         suites = tuple(listed.number(2) for _ in range(min(len(listed.data) // 2, _MOST_SUITES)))
-        body.take(body.number(1))
+        body.next_bytes(body.number(1))
     else:
         suites = (body.number(2),)
-        body.take(1)
+        body.next_bytes(1)
     hello = Hello(random, version, suites)
-    if body.left:
-        extensions = _Bytes(body.take(min(body.number(2), body.left)))
-        while extensions.left >= 4:
-            number, data = extensions.number(2), extensions.take(extensions.number(2))
+    if body.size_left:
+        extensions = _Bytes(body.next_bytes(min(body.number(2), body.size_left)))
+        while extensions.size_left >= 4:
+            number, data = extensions.number(2), extensions.next_bytes(extensions.number(2))
             if number in _KEPT:
                 hello.extensions[number] = data if len(data) <= _MOST_EXTENSION else b""
     selected_version = hello.extensions.get(_SUPPORTED_VERSIONS, b"")
@@ -116,9 +116,9 @@ def first_certificate(body: bytes, *, has_context: bool) -> bytes | None:
     data = _Bytes(body)
     try:
         if has_context:
-            data.take(data.number(1))
+            data.next_bytes(data.number(1))
         data.number(3)
-        certificate = data.take(data.number(3))
+        certificate = data.next_bytes(data.number(3))
     except IndexError:
         return None
     return certificate if 0 < len(certificate) <= MOST_CERTIFICATE else None
@@ -132,17 +132,17 @@ class _Bytes:
         self._at = 0
 
     @property
-    def left(self) -> int:
+    def size_left(self) -> int:
         return len(self.data) - self._at
 
-    def take(self, size: int) -> bytes:
-        if size > self.left:
+    def next_bytes(self, size: int) -> bytes:
+        if size > self.size_left:
             raise IndexError
         self._at += size
         return self.data[self._at - size : self._at]
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big")
+        return int.from_bytes(self.next_bytes(size), "big")
 
 
 class HandshakeReader:

@@ -107,7 +107,7 @@ class KeyLog:
         self._files = [_Followed(path) for path in paths]
         self._looked = 0.0
         self._lock = threading.Lock()  # readings in other threads may use the same secrets
-        self._look()
+        self._read_locked()
         for file in self._files:
             if file.is_something_else:
                 raise CaptureError(
@@ -120,7 +120,7 @@ class KeyLog:
         """Returns whether there may be a secret."""
         return bool(self._secrets or self._files)
 
-    def of(self, client_random: bytes, labels: Sequence[str]) -> Secrets:
+    def secrets_of(self, client_random: bytes, labels: Sequence[str]) -> Secrets:
         """Returns the known secrets of a connection, by label; reads the files again if a wanted
         label is missing.
         """
@@ -129,7 +129,7 @@ class KeyLog:
             self.look_again()
         return self._secrets.get(client_random, {})
 
-    def each(self) -> Iterator[tuple[bytes, Secrets]]:
+    def all_secrets(self) -> Iterator[tuple[bytes, Secrets]]:
         """Returns client random and secrets of every connection, the newest first."""
         self.look_again()
         return reversed(list(self._secrets.items()))
@@ -137,16 +137,16 @@ class KeyLog:
     def look_again(self) -> None:
         """Reads what was written since the last look, unless that was just now."""
         if time.monotonic() - self._looked >= AGAIN_S:
-            self._look()
+            self._read_locked()
 
     def lines(self, used_secrets: Iterable[Secrets]) -> bytes:
-        """Returns the secrets of connections, as ``of`` or ``each`` returned them, as lines of a
-        key log, for callers that were asked to write them.
+        """Returns the secrets of connections, as ``secrets_of`` or ``all_secrets`` returned them,
+        as lines of a key log, for callers that were asked to write them.
         """
         used_ids = {id(secrets) for secrets in used_secrets}
         return b"".join(
             f"{label} {client_random.hex()} {secret.hex()}\n".encode()
-            for client_random, connection_secrets in self.each()
+            for client_random, connection_secrets in self.all_secrets()
             if id(connection_secrets) in used_ids
             for label, secret in list(connection_secrets.items())
         )
@@ -175,7 +175,7 @@ class KeyLog:
         secrets[label] = secret
         self.count += 1
 
-    def _look(self) -> None:
+    def _read_locked(self) -> None:
         with self._lock:
             self._read()
 

@@ -99,7 +99,7 @@ class TlsStage:
             if not is_last and self._shared.waiting <= MOST_FOR_KEYS:
                 break
             if is_last or talk.is_waiting:
-                yield from talk.rest()
+                yield from talk.held_chunks()
                 self._end(number, talk)
 
     def _judged(self, number: int, doubt: Doubt, *, is_last: bool = False) -> Iterator[StreamChunk]:

@@ -87,8 +87,8 @@ class Talk:
             self._latest = chunk
             if was_open:
                 if side is self._unplaced:
-                    self._place(side)
-                yield from self._opened([side], chunk)
+                    self._find_numbers(side)
+                yield from self._open_chunks([side], chunk)
                 continue
             if not self.is_watched:
                 self._raw.append(chunk)
@@ -106,14 +106,14 @@ class Talk:
             elif self._is_hopeless or (
                 not has_hellos and (is_over or self._is_inside() or self._waits > MOST_WAITING)
             ):
-                yield from self.rest()
+                yield from self.held_chunks()
 
     def again(self) -> Iterator[StreamChunk]:
         """Yields what was held back, if the key log has its secrets by now."""
         if self._learn(is_last=all(side.is_ended for side in self._sides)):
             yield from self._open_held()
 
-    def rest(self) -> Iterator[StreamChunk]:
+    def held_chunks(self) -> Iterator[StreamChunk]:
         """Yields what was held back: opened if that is possible at last, else as it came."""
         if (
             self._waits
@@ -123,17 +123,17 @@ class Talk:
             yield from self._open_held()
         if self._unplaced is not None:
             side = self._unplaced
-            self._place(side, is_last=True)
+            self._find_numbers(side, is_last=True)
             if side.waiting and self._latest is not None:
                 yield from side.open(self._latest)
         elif self._about.is_open and self._latest is not None:
-            yield from self._opened((), self._latest, is_last=True)
+            yield from self._open_chunks((), self._latest, is_last=True)
         elif not self._about.is_open:
             self._about.is_given_up = self.is_over = True
             yield from self.held()
 
     def _open_held(self) -> Iterator[StreamChunk]:
-        yield from self._opened(self._in_roles(), self.held()[-1])
+        yield from self._open_chunks(self._in_roles(), self.held()[-1])
         self.is_over = all(side.is_ended for side in self._sides)
 
     def held(self) -> list[StreamChunk]:
@@ -143,7 +143,7 @@ class Talk:
         self._waits = 0
         return held
 
-    def _opened(
+    def _open_chunks(
         self, sides: Iterable[Direction], latest: StreamChunk, *, is_last: bool = False
     ) -> Iterator[StreamChunk]:
         for side in sides:
@@ -177,7 +177,7 @@ class Talk:
             and suite is not None
             and suite.version == TLS12
         ):
-            master = self._keys.of(client.random, (MASTER,)).get(MASTER)
+            master = self._keys.secrets_of(client.random, (MASTER,)).get(MASTER)
             if master is not None:
                 side.renew(_keys12(master, client, server, suite)[role], suite)
                 self._renewed[role] += 1
@@ -220,7 +220,7 @@ class Talk:
             and about.suite is not None
             and not self.is_watched
         ):
-            about.secrets = self._keys.of(
+            about.secrets = self._keys.secrets_of(
                 about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,)
             )
             lacks_some = about.version == TLS13 and not all(
@@ -316,9 +316,9 @@ class Talk:
         }
         suites = [suite for suite in SEARCHED if about.suite in (None, suite)]
         if about.client is not None:
-            known_secrets = {about.client.random: keys.of(about.client.random, TRAFFIC)}
+            known_secrets = {about.client.random: keys.secrets_of(about.client.random, TRAFFIC)}
         else:
-            known_secrets = dict(keys.each())
+            known_secrets = dict(keys.all_secrets())
             known_secrets = {
                 random: secrets
                 for random, secrets in known_secrets.items()
@@ -335,7 +335,7 @@ class Talk:
         self._not_before(
             max(side.sampled_by for side in self._sides) if inside else self._last_held()
         )
-        self._found(fit, side_of_record[fit.asked])
+        self._use_keys(fit, side_of_record[fit.asked])
         return True
 
     def _last_held(self) -> int:
@@ -354,7 +354,7 @@ class Talk:
             return (side.number, 1 - side.number)
         return (C2S,) if side.number == self._client_side else (S2C,)
 
-    def _found(self, fit: Fit, side: Direction) -> None:
+    def _use_keys(self, fit: Fit, side: Direction) -> None:
         """Takes keys that open a record of a side. So the other side's secret is known, and the
         numbers of its records have to be found.
         """
@@ -369,9 +369,9 @@ class Talk:
         self._is_client(side if fit.asked.role == C2S else other_side)
         side.begin_at(fit.keys, fit.sequence)
         self._unplaced = other_side
-        self._place(other_side)
+        self._find_numbers(other_side)
 
-    def _place(self, side: Direction, *, is_last: bool = False) -> None:
+    def _find_numbers(self, side: Direction, *, is_last: bool = False) -> None:
         """Finds the numbers of a side's records, once it has some."""
         about = self._about
         assert about.suite is not None

@@ -22,7 +22,7 @@ def chunk(
     """Bytes of one packet; at the end of a direction another packet shows it."""
     offsets, packets = ([start, end], [packet, packet + 1]) if is_end else ([start], [packet])
     numbers = column(*packets)
-    segments = Segments.of(
+    segments = Segments.from_columns(
         column(*offsets), numbers, numbers + 1, 0 * numbers, 10 * numbers, numbers
     )
     return StreamChunk(

@@ -42,5 +42,5 @@ def test_the_first_ones_of_each_connection(tmp_path: Path, batch_bytes: int) -> 
     for connection, expected in ((1, [1, 3, 5]), (2, list(range(7, 7 + 2 * MAX_OPENING, 2)))):
         wanted = LineMarks()
         wanted.add(np.array([connection]))
-        packets, found = openings.of(wanted)
+        packets, found = openings.of_connections(wanted)
         assert (packets.tolist(), found.tolist()) == ([1000 + row for row in expected], expected)

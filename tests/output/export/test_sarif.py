@@ -57,7 +57,11 @@ def test_every_sample_is_valid_by_the_schema(path: Path) -> None:
             pass
         found_by_rules = reading.findings()
     expected = [
-        (one.rule, one.severity, sum(case.count for case in one.each if number in case.connections))
+        (
+            one.rule,
+            one.severity,
+            sum(case.count for case in one.case_of_each if number in case.connections),
+        )
         for one in found_by_rules
         for number in one.connections
     ]

@@ -12,7 +12,7 @@ def test_pieces_are_written_as_they_are_and_whole(tmp_path: Path) -> None:
     file = AtomicFile(str(tmp_path / "x"))
     target = Target(file)
     for piece in ("é\n", b"\x1b\xff\n"):
-        target.put(piece)
+        target.write_piece(piece)
     target.put_lines(b"\x1b[2J\n")
     assert target.tell() == 11
     file.commit()

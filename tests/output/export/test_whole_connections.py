@@ -45,7 +45,7 @@ def rows(reading: Reading, chosen: Subset | None = None) -> Counter[Row]:
                 server,
                 int(batch.direction[index]),
                 batch.bytes_of(index),
-                batch.missing.of(index),
+                batch.missing.ranges_of(index),
             ] += 1
     return found
 

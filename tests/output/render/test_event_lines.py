@@ -84,7 +84,7 @@ def test_messages_that_are_events_have_their_place() -> None:
     event = next(event for event in found if event.kind == "system-event")
     assert (event.row, event.record()["text"]) == (8, "system event: x")
     assert EventLines([event], 4_000_000_000, None).heading == "Row     Time Con Stream Event"
-    assert EventLines([event], 4_000_000_000, None).of(event) == [
+    assert EventLines([event], 4_000_000_000, None).lines_of(event) == [
         "  8 1.000000   1 #1     system event: x"
     ]
 
@@ -93,7 +93,7 @@ def test_nothing_that_an_event_says_is_cut() -> None:
     event = VbucketEvent(
         8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30
     )
-    lines = EventLines([event], None, 60).of(event)
+    lines = EventLines([event], None, 60).lines_of(event)
     assert all(len(line) <= 60 for line in lines)
     assert {line[: len("Row Time Con Stream   ")] for line in lines[1:]} == {
         " " * len("Row Time Con Stream   ")

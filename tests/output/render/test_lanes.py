@@ -73,13 +73,13 @@ def made(
 def drawn(
     story: StreamStory, first: int = 0, last: int = 9, cells: int = 10, glyphs: Glyphs = UNICODE
 ) -> Lanes:
-    return lanes(by_seqno(story), Scale.of(first, last, cells), glyphs=glyphs)
+    return lanes(by_seqno(story), Scale.finest(first, last, cells), glyphs=glyphs)
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(10, 300))
 def test_a_scale_holds_its_range_in_round_steps(one: int, other: int, cells: int) -> None:
     first, last = sorted((one, other))
-    scale = Scale.of(first, last, cells)
+    scale = Scale.finest(first, last, cells)
     assert scale.first <= first
     assert last <= scale.last
     assert scale.cells <= cells
@@ -95,7 +95,7 @@ def test_what_a_stream_asked_for_and_how_far_it_came() -> None:
     assert drawn(made(first_seqno=4, last_seqno=6)).axis == "    ──┤   "
     assert drawn(made(requested_start=5)).axis == "     Q    "
     assert (
-        lanes(by_seqno(made(requested_start=0, last_seqno=50)), Scale.of(20, 39, 20)).axis
+        lanes(by_seqno(made(requested_start=0, last_seqno=50)), Scale.finest(20, 39, 20)).axis
         == "┼─────────┼────────┤"
     )
 
@@ -129,7 +129,7 @@ def test_every_event_is_in_a_cell_and_no_cell_is_drawn_without_one(
     spans: list[tuple[int, int, int]], cells: int
 ) -> None:
     items = [(first, first + more, count) for first, more, count in spans]
-    scale = Scale.of(0, 560, cells)
+    scale = Scale.finest(0, 560, cells)
     found = lanes(by_seqno(made(items=items)), scale).items
     covered = {
         cell
@@ -151,7 +151,7 @@ def test_the_worst_cause_wins_a_cell() -> None:
 def test_events_stand_at_their_seqnos() -> None:
     story = made(gaps=[(2, 5, "seqno-advanced")], last_seqno=8, end_reason="ok")
     assert (
-        lanes(by_seqno(story, [Mark(1, "S"), Mark(99, "V")]), Scale.of(0, 9, 10)).events
+        lanes(by_seqno(story, [Mark(1, "S"), Mark(99, "V")]), Scale.finest(0, 9, 10)).events
         == " S  ^   E "
     )
     assert drawn(made(last_seqno=8, end_reason="connection-closed")).events == "        C "

@@ -17,7 +17,7 @@ def told(
     with Reading([str(path)], track=True) as reading:
         for batch in reading:
             history.feed(batch)
-    history.tell(reading, None, bounds)
+    history.read(reading, None, bounds)
     return history
 
 

@@ -27,7 +27,7 @@ def chunk(
     """``entries``: stream offset and place of each segment."""
     offsets, places = column(*(one for one, _ in entries)), column(*(place for _, place in entries))
     numbers = np.arange(len(entries), dtype=np.int64)
-    segments = Segments.of(
+    segments = Segments.from_columns(
         offsets, numbers, numbers + 1, np.full(len(entries), 2), numbers, numbers
     )
     return StreamChunk(
@@ -41,12 +41,12 @@ def nothing_beside(_: ByteArray) -> int:
 
 def test_a_segment_reaches_to_the_next_or_to_the_end_of_its_chunk() -> None:
     places = located([chunk((10, 500), (14, 900), data=bytes(9), offset=10)], (), nothing_beside)
-    assert list(places.of(3, 0, 100)) == [Segment(14, 5, 2, 900), Segment(10, 4, 2, 500)]
+    assert list(places.segments_of(3, 0, 100)) == [Segment(14, 5, 2, 900), Segment(10, 4, 2, 500)]
 
 
 def test_holes_and_ends_have_no_place() -> None:
     made = chunk((0, 70), (2, NOWHERE), (5, 80), (6, NOWHERE), data=bytes(6), holes=((2, 5),))
-    assert list(located([made], (), nothing_beside).of(3, 0, 9)) == [
+    assert list(located([made], (), nothing_beside).segments_of(3, 0, 9)) == [
         Segment(5, 1, 2, 80),
         Segment(0, 2, 2, 70),
     ]
@@ -54,7 +54,9 @@ def test_holes_and_ends_have_no_place() -> None:
 
 def test_a_hole_before_the_first_byte_of_a_chunk_has_none_either() -> None:
     made = chunk((0, NOWHERE), (90_000, 4), data=b"x", offset=90_000, holes=((0, 90_000),))
-    assert list(located([made], (), nothing_beside).of(3, 0, 90_001)) == [Segment(90_000, 1, 2, 4)]
+    assert list(located([made], (), nothing_beside).segments_of(3, 0, 90_001)) == [
+        Segment(90_000, 1, 2, 4)
+    ]
 
 
 def test_bytes_in_no_one_piece_are_put_beside() -> None:
@@ -70,25 +72,25 @@ def test_bytes_in_no_one_piece_are_put_beside() -> None:
     ]
     places = located(chunks, (), put)
     assert beside == [b"cd", b"ef"]
-    assert list(places.of(2, 0, 6)) == [
+    assert list(places.segments_of(2, 0, 6)) == [
         Segment(4, 2, BESIDE, 42),
         Segment(2, 2, BESIDE, 41),
         Segment(0, 2, 2, 1),
     ]
-    assert list(places.of(3, 0, 5)) == [Segment(0, 5, 2, 7)]
+    assert list(places.segments_of(3, 0, 5)) == [Segment(0, 5, 2, 7)]
 
 
 def test_no_chunks_have_no_places() -> None:
     places = located([], (), nothing_beside)
-    assert (len(places), list(places.of(2, 0, 10))) == (0, [])
+    assert (len(places), list(places.segments_of(2, 0, 10))) == (0, [])
 
 
 def test_a_table_of_places_comes_back_from_arrow() -> None:
     places = located([chunk((0, 7), (3, 1 << 40), data=b"plain")], (), nothing_beside)
     again = from_batch(places.batch())
     assert (
-        list(again.of(3, 0, 5))
-        == list(places.of(3, 0, 5))
+        list(again.segments_of(3, 0, 5))
+        == list(places.segments_of(3, 0, 5))
         == [Segment(3, 2, 2, 1 << 40), Segment(0, 3, 2, 7)]
     )
 
@@ -115,9 +117,9 @@ def test_a_range_gives_just_the_segments_that_touch_it(data: st.DataObject) -> N
         for one, offset, length in sorted(rows)
         if one == flow and offset < start + size and offset + length > start
     ]
-    assert [(one.offset, one.length) for one in places.of(flow, start, start + size)] == expected[
-        ::-1
-    ]
+    assert [
+        (one.offset, one.length) for one in places.segments_of(flow, start, start + size)
+    ] == expected[::-1]
 
 
 def _places(rows: list[tuple[int, int, int]]) -> Places:

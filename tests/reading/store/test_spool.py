@@ -59,7 +59,7 @@ def test_nobody_else_may_look_into_it(tmp_path: Path) -> None:
 
 def test_what_is_put_is_mapped_and_readable_after_it_is_removed(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
-    mapped = spool.put("a", BATCH)
+    mapped = spool.write("a", BATCH)
     assert str(spool.path("a")) in Path("/proc/self/maps").read_text("utf-8")
     spool.remove("a")
     assert not spool.path("a").exists()
@@ -69,7 +69,7 @@ def test_what_is_put_is_mapped_and_readable_after_it_is_removed(tmp_path: Path) 
 
 def test_closing_removes_all(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
-    spool.put("a", BATCH)
+    spool.write("a", BATCH)
     spool.close()
     spool.close()
     assert spools(tmp_path) == []
@@ -185,7 +185,7 @@ from dcpinspect.errors import SpoolError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:
-    spool.put("big", pa.RecordBatch.from_arrays([pa.array(range(100_000))], names=["n"]))
+    spool.write("big", pa.RecordBatch.from_arrays([pa.array(range(100_000))], names=["n"]))
 except SpoolError as error:
     print(error, sorted(path.name for path in spool.folder.iterdir()))
 """

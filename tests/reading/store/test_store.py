@@ -193,7 +193,7 @@ def test_compressed_captures_are_unpacked_once(folder: Path) -> None:
     check([path], batch_bytes=3000)
     with Filled([path]).store as store:
         path.unlink()
-        assert len(store.bytes_of(1)) == store.take([1], ["length"]).column(0)[0].as_py()
+        assert len(store.bytes_of(1)) == store.batch_of([1], ["length"]).column(0)[0].as_py()
 
 
 def test_a_pipe_is_kept_as_it_comes(folder: Path) -> None:
@@ -290,7 +290,7 @@ def test_any_rows_in_any_order_also_twice(
     monkeypatch.setattr(module, "PART_ROWS", 50)
     with Filled([path], batch_bytes=3000).store as store:
         rows = [300, 1, 150, 150, 2, 299]
-        table = store.take(rows, ["row", "by_seqno", "key", "datatype", "cas"])
+        table = store.batch_of(rows, ["row", "by_seqno", "key", "datatype", "cas"])
         assert table.column("row").to_pylist() == rows
         whole = pa.Table.from_batches(store.batches(["row", "by_seqno", "key", "datatype", "cas"]))
         assert pa.Table.from_batches([table]).equals(
@@ -305,7 +305,7 @@ def test_any_rows_in_any_order_also_twice(
 
 def test_no_rows_are_a_table_and_a_batch(large: tuple[Path, Store]) -> None:
     _, store = large
-    assert store.take([], ["row", "datatype"]).num_rows == 0
+    assert store.batch_of([], ["row", "datatype"]).num_rows == 0
     assert len(store.messages([])) == 0
 
 
@@ -315,7 +315,7 @@ def test_a_row_that_does_not_exist_is_an_index_error(large: tuple[Path, Store], 
     with pytest.raises(IndexError, match=rf"row {row}: rows are 1 to 300"):
         store.annotate(row)
     with pytest.raises(IndexError, match=rf"row {row}: rows are 1 to 300"):
-        store.take([5, row], ["name"])
+        store.batch_of([5, row], ["name"])
 
 
 def test_an_empty_store_says_so(folder: Path) -> None:
@@ -415,7 +415,7 @@ def test_a_capture_that_shrinks_says_so_and_columns_stay(large: tuple[Path, Stor
         match=rf"{path}.*: has shrunk from .* to 1,000 bytes since it was read; open it again",
     ):
         store.annotate(300)
-    assert store.take([300], ["row"]).column("row").to_pylist() == [300]
+    assert store.batch_of([300], ["row"]).column("row").to_pylist() == [300]
 
 
 def test_other_bytes_in_a_capture_are_no_messages_of_it(large: tuple[Path, Store]) -> None:
@@ -499,7 +499,7 @@ def test_readers_see_whole_rows_while_the_store_fills(
                 if rows:
                     row = int(rng.integers(1, rows + 1))
                     assert text(store.messages([row]), 0) == texts[row - 1]
-                    assert store.take([1, rows], ["row"]).column("row").to_pylist() == [1, rows]
+                    assert store.batch_of([1, rows], ["row"]).column("row").to_pylist() == [1, rows]
                     looked[0] += 1
             except BaseException as error:
                 faults.append(error)

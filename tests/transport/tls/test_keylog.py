@@ -29,10 +29,10 @@ def test_secrets_are_found_by_client_random_and_label(tmp_path: Path) -> None:
         + line(TWO, TRAFFIC[1]).rstrip()
     )
     keys = KeyLog([str(path)])
-    assert keys.of(bytes.fromhex(ONE), ()) == {MASTER: bytes.fromhex("0c" * 48)}
-    assert set(keys.of(bytes.fromhex(TWO), ())) == set(TRAFFIC)
-    assert keys.of(bytes(32), ()) == {}
-    assert [random.hex() for random, _ in keys.each()] == [TWO.lower(), ONE]
+    assert keys.secrets_of(bytes.fromhex(ONE), ()) == {MASTER: bytes.fromhex("0c" * 48)}
+    assert set(keys.secrets_of(bytes.fromhex(TWO), ())) == set(TRAFFIC)
+    assert keys.secrets_of(bytes(32), ()) == {}
+    assert [random.hex() for random, _ in keys.all_secrets()] == [TWO.lower(), ONE]
     assert keys.damage == []
     assert keys
 
@@ -42,7 +42,7 @@ def test_damaged_lines_are_told_by_number_and_without_what_they_have(tmp_path: P
     path.write_bytes(b"garbage\n" + line(ONE).encode() + b"CLIENT_RANDOM secret\n\xff\xfe\0\n" * 2)
     keys = KeyLog([str(path)])
     assert keys.damage == [Damage(str(path), number) for number in (1, 3, 4, 5, 6)]
-    assert keys.of(bytes.fromhex(ONE), ())
+    assert keys.secrets_of(bytes.fromhex(ONE), ())
 
 
 def test_a_key_log_that_grows_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,13 +54,13 @@ def test_a_key_log_that_grows_is_read_on(tmp_path: Path, monkeypatch: pytest.Mon
     with path.open("a") as file:
         file.write(text[:50])
         file.flush()
-        assert keys.of(bytes.fromhex(ONE), (MASTER,)) == {}
+        assert keys.secrets_of(bytes.fromhex(ONE), (MASTER,)) == {}
         file.write(text[50:])
         file.flush()
-        assert keys.of(bytes.fromhex(ONE), (MASTER,))
+        assert keys.secrets_of(bytes.fromhex(ONE), (MASTER,))
         file.write(line(ONE, TRAFFIC[0], "22" * 32))
         file.flush()
-        assert TRAFFIC[0] in keys.of(bytes.fromhex(ONE), (TRAFFIC[0],))
+        assert TRAFFIC[0] in keys.secrets_of(bytes.fromhex(ONE), (TRAFFIC[0],))
 
 
 def test_a_pipe_is_read_once() -> None:
@@ -70,8 +70,8 @@ def test_a_pipe_is_read_once() -> None:
     keys = KeyLog([f"/dev/fd/{out}"])
     os.close(out)
     time.sleep(2 * keylog.AGAIN_S)
-    assert keys.of(bytes.fromhex(ONE), ())
-    assert keys.of(bytes(32), (MASTER,)) == {}
+    assert keys.secrets_of(bytes.fromhex(ONE), ())
+    assert keys.secrets_of(bytes(32), (MASTER,)) == {}
 
 
 def test_readings_share_a_pipe() -> None:
@@ -82,7 +82,7 @@ def test_readings_share_a_pipe() -> None:
     assert chosen.choose([f"/dev/fd/{out}"]).damage == []
     os.close(out)
     for _ in range(2):
-        assert chosen.open().of(bytes.fromhex(ONE), ())
+        assert chosen.open().secrets_of(bytes.fromhex(ONE), ())
 
 
 def test_a_file_that_is_begun_anew_is_read_from_its_start(
@@ -93,12 +93,12 @@ def test_a_file_that_is_begun_anew_is_read_from_its_start(
     path.write_text("# the first one\n" + line(ONE))
     keys = KeyLog([str(path)])
     path.write_text(line(TWO))
-    assert keys.of(bytes.fromhex(TWO), (MASTER,))
+    assert keys.secrets_of(bytes.fromhex(TWO), (MASTER,))
     path.unlink()
-    assert keys.of(bytes(32), (MASTER,)) == {}
+    assert keys.secrets_of(bytes(32), (MASTER,)) == {}
     path.write_text("# " + "longer than the one before" * 20 + "\n" + line("cc" * 32))
-    assert keys.of(bytes.fromhex("cc" * 32), (MASTER,))
-    assert keys.of(bytes.fromhex(ONE), ())
+    assert keys.secrets_of(bytes.fromhex("cc" * 32), (MASTER,))
+    assert keys.secrets_of(bytes.fromhex(ONE), ())
     assert keys.damage == []
 
 
@@ -146,9 +146,9 @@ def test_the_oldest_connections_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keylog, "MOST_CONNECTIONS", 3)
     keys = KeyLog()
     keys.add("".join(line(f"{number:064x}") for number in range(5)).encode())
-    assert (keys.dropped, len(list(keys.each()))) == (2, 3)
-    assert not keys.of((0).to_bytes(32, "big"), ())
-    assert keys.of((4).to_bytes(32, "big"), ())
+    assert (keys.dropped, len(list(keys.all_secrets()))) == (2, 3)
+    assert not keys.secrets_of((0).to_bytes(32, "big"), ())
+    assert keys.secrets_of((4).to_bytes(32, "big"), ())
 
 
 def test_the_newest_connections_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +156,9 @@ def test_the_newest_connections_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = KeyLog()
     for number in range(5500):
         keys.add(line(f"{number:064x}").encode())
-    assert len(list(keys.each())) + keys.dropped == 5500
-    assert len(list(keys.each())) <= 1000
-    assert all(keys.of(number.to_bytes(32, "big"), ()) for number in range(4700, 5500))
+    assert len(list(keys.all_secrets())) + keys.dropped == 5500
+    assert len(list(keys.all_secrets())) <= 1000
+    assert all(keys.secrets_of(number.to_bytes(32, "big"), ()) for number in range(4700, 5500))
 
 
 def test_secrets_of_a_wrong_length_are_damage(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_secrets_of_a_wrong_length_are_damage(tmp_path: Path) -> None:
     )
     keys = KeyLog([str(path)])
     assert [one.line for one in keys.damage] == [1, 2, 3, 4, 5, 6]
-    assert not keys.of(bytes.fromhex(ONE), ())
-    assert keys.of(bytes.fromhex(TWO), ())
+    assert not keys.secrets_of(bytes.fromhex(ONE), ())
+    assert keys.secrets_of(bytes.fromhex(TWO), ())
 
 
 def test_what_agents_write_beside_secrets_is_no_damage(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_what_agents_write_beside_secrets_is_no_damage(tmp_path: Path) -> None:
     path.write_text("\n".join(others) + "\n" + line(ONE))
     keys = KeyLog([str(path)])
     assert keys.damage == []
-    assert keys.of(bytes.fromhex(ONE), ())
+    assert keys.secrets_of(bytes.fromhex(ONE), ())
 
 
 def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(
@@ -197,10 +197,10 @@ def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(
     for end in range(1, len(text) - 1):
         path.write_text(text[:end])
         keys = keys or KeyLog([str(path)])
-        assert keys.of(bytes.fromhex(ONE), (MASTER,)) == {}
+        assert keys.secrets_of(bytes.fromhex(ONE), (MASTER,)) == {}
     path.write_text(text)
     assert keys is not None
-    assert keys.of(bytes.fromhex(ONE), (MASTER,))
+    assert keys.secrets_of(bytes.fromhex(ONE), (MASTER,))
     assert keys.damage == []
 
 
@@ -236,7 +236,7 @@ def test_lines_are_the_same_wherever_reads_cut_them(
         monkeypatch.setattr(keylog, "_READ", size)
         keys = KeyLog([str(path)])
         assert [one.line for one in keys.damage] == [3]
-        assert [list(keys.of(bytes.fromhex(one), ())) for one in (ONE, TWO)] == [
+        assert [list(keys.secrets_of(bytes.fromhex(one), ())) for one in (ONE, TWO)] == [
             [MASTER],
             [TRAFFIC[0]],
         ]
@@ -263,6 +263,6 @@ def test_the_secrets_of_chosen_connections_are_lines_that_are_read_again(tmp_pat
         f"CLIENT_RANDOM {'1' * 64} {'a' * 96}\nCLIENT_TRAFFIC_SECRET_0 {'2' * 64} {'b' * 64}\n"
     )
     keys = KeyLog([str(path)])
-    chosen = keys.of(bytes.fromhex("2" * 64), ())
+    chosen = keys.secrets_of(bytes.fromhex("2" * 64), ())
     assert keys.lines([chosen, {}]) == path.read_bytes().splitlines(keepends=True)[1]
     assert keys.lines([]) == b""
