@@ -37,6 +37,9 @@ WITHOUT_SEQNOS = {
 }
 """Rules of the families stream and snapshot that are not about a seqno, and what they are about."""
 
+WITHOUT_STREAMS = ("reconnect-loop",)
+"""Rules of these families that also tell of clients that ask for no vbucket."""
+
 
 def complaints(
     tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: Sequence[Finding]
@@ -103,6 +106,7 @@ def without_seqnos(
         if RULES[case.rule].family in ("stream", "snapshot")
         and case.rule not in WITHOUT_SEQNOS
         and not case.seqnos
+        and (case.vbuckets or case.rule not in WITHOUT_STREAMS)
         if not {(number, vbucket) for number in case.connections for vbucket in case.vbuckets}
         & {*unknown}
     ]

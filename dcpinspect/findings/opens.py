@@ -4,17 +4,21 @@ connections claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from dcpinspect.arrays import unique
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.history_rules import MOST_ROUNDS
+from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS, way_of
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
@@ -112,6 +116,15 @@ CLIENT = 0
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 _OF_DCP = opcodes_with(Trait.DCP)
 _OF_DCP[Opcode.DCP_OPEN] = False
+_SETS_UP = np.isin(
+    np.arange(256),
+    (
+        *(Opcode.HELLO, Opcode.SASL_LIST_MECHS, Opcode.SASL_AUTH, Opcode.SASL_STEP),
+        *(Opcode.SELECT_BUCKET, Opcode.GET_ERROR_MAP, Opcode.GET_CLUSTER_CONFIG),
+        *(Opcode.VERSION, Opcode.NOOP, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.DCP_NOOP),
+    ),
+)
+"""Commands of whoever has not begun with what it came for."""
 
 
 @dataclass(slots=True)
@@ -139,7 +152,7 @@ class _Early:
 class Opens(Watcher):
     """Follows the opens of all connections."""
 
-    travels = ("_of", "_early")
+    travels = ("_of", "_early", "_asking")
 
     def __init__(self) -> None:
         self._of: PerConnection[int, list[DcpOpen]] = PerConnection()
@@ -147,6 +160,8 @@ class Opens(Watcher):
         self._early: PerConnection[tuple[int, int], _Early] = PerConnection()
         """By connection and row."""
         self._early_count: PerConnection[int, int] = PerConnection()
+        self._asking: PerConnection[int, bool] = PerConnection()
+        """Connections whose client asked for more than to be set up."""
         self._settled: PerConnection[int, bool] = PerConnection()
         """Connections that need no further look: they are open, may be open, or were told of often
         enough.
@@ -172,6 +187,8 @@ class Opens(Watcher):
             assume_unique=True,
         )
         self._settled.update(dict.fromkeys(batch.connection[unreadable].tolist(), True))
+        asks = requests & ~_SETS_UP[decoded.opcode]
+        self._asking.update(dict.fromkeys(unique(batch.connection[asks]).tolist(), True))
         of_dcp = requests & _OF_DCP[decoded.opcode]
         asking = unique(batch.connection[of_dcp]).tolist()
         wanted_numbers = [
@@ -225,6 +242,32 @@ class Opens(Watcher):
         unbound = {key[3]: key for key, _ in finished.so_far.occurrences_of(["login-refused"])}
         yield from self._misplaced(finished.context, unbound)
         yield from self._clashes(finished.context)
+        yield from self._loops(finished.context)
+
+    def _loops(self, context: Context) -> Iterator[Occurrence]:
+        """Yields clients that connect and open DCP again and again, and never ask for a stream."""
+        rounds: dict[tuple[str, str], list[tuple[DcpOpen, Link]]] = {}
+        for link in sorted(context.links, key=lambda link: (link.first_ns, link.number)):
+            latest = next(reversed(self._of.get(link.number, ())), None)
+            if latest is None:
+                continue
+            of_client = rounds.setdefault((context.clients.get(link.number, ""), link.server), [])
+            if of_client and not 0 <= link.first_ns - of_client[-1][1].closed_ns <= PAUSE_NS:
+                yield from _loop(of_client)
+                of_client.clear()
+            if (
+                latest.status == Status.SUCCESS
+                and link.closed in ("fin", "rst")
+                and context.sight.is_complete(link.number)
+                and link.number not in self._asking
+                and not len(context.streams_of(link.number))
+            ):
+                of_client.append((latest, link))
+            else:
+                yield from _loop(of_client)
+                of_client.clear()
+        for of_client in rounds.values():
+            yield from _loop(of_client)
 
     def _misplaced(
         self, context: Context, unbound: Mapping[int, FindingKey]
@@ -335,6 +378,27 @@ def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
     )
 
 
+def _loop(rounds: Sequence[tuple[DcpOpen, Link]]) -> Iterator[Occurrence]:
+    """Yields the occurrence of these connections of a client, if they are enough."""
+    if len(rounds) < LEAST_TIMES:
+        return
+    ways = Counter(way_of(link) for _, link in rounds)
+    (first, _), (last, link) = rounds[0], rounds[-1]
+    spent = duration((last.place.time_ns - first.place.time_ns) / 1e9)
+    evidence = [last.place, *(dcp_open.place for dcp_open, _ in rounds[:MOST_ROUNDS])]
+    yield Occurrence(
+        "reconnect-loop",
+        "warning",
+        f"connected {len(rounds):,} times in {spent}, opened DCP, and never asked for a stream",
+        link.number,
+        tuple(evidence),
+        cause=ways.most_common(1)[0][0],
+        next="look in the client's log, and in the server's, for what came last on a connection",
+        rows=[dcp_open.place.row for dcp_open, _ in rounds],
+        time_ns=first.place.time_ns,
+    )
+
+
 def _is_lost_between(context: Context, first: MessagePlace, again: MessagePlace) -> bool:
     """Returns whether something of the opening side was lost between two of its messages."""
     losses = context.tracker.state.known_tables.losses
@@ -380,4 +444,4 @@ def _clash(newer: DcpOpen, link: Link, older: DcpOpen, held: Link) -> Occurrence
     )
 
 
-RULE_SET = RuleSet(RULES, watcher=Opens)
+RULE_SET = RuleSet(RULES, watcher=Opens, also=("reconnect-loop",))

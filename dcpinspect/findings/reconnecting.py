@@ -22,6 +22,7 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, ENDED, STREAMING
 
 LEAST_TIMES = 5
@@ -47,12 +48,14 @@ RULES = (
         " items when its connection was closed or the producer ended it, or when the consumer "
         "closed it and asked again on the same"
         " connection;"
-        " a note if each had finished, and the consumer asked again on the same connection",
+        " a note if each had finished, and the consumer asked again on the same connection. Or a "
+        "client opens DCP on five connections or more, within a minute of each other, and each is "
+        "closed before anything is asked for",
         "streams that deliver nothing; a rollback in between; requests from the latest seqno; "
         "finished streams, and streams that the"
         " consumer"
         " closed, where the next one is on another connection, because that may be another job "
-        "of the same name",
+        "of the same name; of connections without a stream, those on which a byte is missing",
         (
             "look in the client's log for what it did last on a connection; it has to store "
             "checkpoints, so that it gets further each time"
@@ -64,9 +67,7 @@ RULES = (
             BY_CLIENT: "client",
             **dict.fromkeys((CLOSED, ENDED_EARLY, FINISHED), "consumer"),
         },
-        cost=Cost(
-            "client", "reads the same again and again", "read the same again and again", lasts=True
-        ),
+        cost=Cost("client", "begins again and again", "begin again and again", lasts=True),
     ),
 )
 
@@ -148,10 +149,12 @@ class _Ends:
             return ENDED_EARLY
         if self.are_finished[stream]:
             return FINISHED
-        link = self._context.by_number[int(self._context.streams.connection[stream])]
-        return (
-            RESET if link.closed == "rst" else BY_CLIENT if link.closed_by == _CLIENT else BY_SERVER
-        )
+        return way_of(self._context.by_number[int(self._context.streams.connection[stream])])
+
+
+def way_of(link: Link) -> str:
+    """Returns how a connection was closed, as a cause."""
+    return RESET if link.closed == "rst" else BY_CLIENT if link.closed_by == _CLIENT else BY_SERVER
 
 
 def _asks_again(context: Context, ends: _Ends) -> BoolArray:

@@ -233,7 +233,7 @@ FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
     "seqno-outside-snapshot": (outside, "{} vbuckets have messages that break the protocol"),
     "server-owes-seqno": (owed, "{} vbuckets wait for seqnos since 22:13:20 UTC"),
     "snapshot-stalled": (standing, "{} vbuckets stand still inside a snapshot since 22:13:20 UTC"),
-    "reconnect-loop": (anew, "{} clients read the same again and again since 22:13:20 UTC"),
+    "reconnect-loop": (anew, "{} clients begin again and again since 22:13:20 UTC"),
 }
 
 

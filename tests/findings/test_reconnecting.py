@@ -239,3 +239,57 @@ def test_a_request_may_be_in_a_hole() -> None:
         stream.mutation(1 + number, "k")
         stream.close()
     assert found(talk) == []
+
+
+def bare(number: int) -> Told:
+    """A connection that is opened for DCP, and on which nothing else is said."""
+    return opened(port=50_000 + number)
+
+
+@pytest.mark.parametrize(
+    ("side", "abort", "cause", "whose"),
+    [
+        ("client", False, "by-client", "client"),
+        ("server", False, "by-server", "server"),
+        ("client", True, "reset", "unknown"),
+    ],
+)
+def test_who_opens_dcp_again_and_again_and_never_asks_for_a_stream_is_told(
+    side: str, abort: bool, cause: str, whose: str
+) -> None:
+    (one,) = found(*looping(*(bare(number) for number in range(8)), side=side, abort=abort))
+    assert (one.severity, one.cause, one.whose, one.vbuckets) == ("warning", cause, whose, ())
+    assert one.message.startswith("connected 8 times in ")
+    assert one.message.endswith(", opened DCP, and never asked for a stream")
+    assert len(one.places) == len(set(one.places)) <= 8
+
+
+def test_fewer_connections_without_a_stream_are_no_loop() -> None:
+    assert found(*looping(*(bare(number) for number in range(LEAST_TIMES - 1)))) == []
+
+
+def test_connections_without_a_stream_that_run_together_are_no_loop() -> None:
+    assert found(*(bare(number) for number in range(8))) == []
+
+
+def test_a_stream_or_a_question_in_between_shows_that_the_client_gets_on() -> None:
+    asking = bare(4)
+    asking.high_seqnos({7: 100})
+    for other in (round_of(4), asking):
+        rest = (*(bare(number) for number in range(4)), other, *map(bare, range(5, 9)))
+        assert found(*looping(*rest)) == []
+
+
+def test_connections_that_come_after_a_long_pause_are_no_loop() -> None:
+    rounds = looping(*map(bare, range(8)))
+    for one in rounds:
+        one.wait(PAUSE_NS / 1e9 + 1)
+    assert found(*rounds) == []
+
+
+def test_a_connection_without_a_stream_of_which_bytes_are_missing_is_not_counted() -> None:
+    lossy = bare(4)
+    with lossy.lost():
+        lossy.control("noop", "true")
+    rest = (*(bare(number) for number in range(4)), lossy, *map(bare, range(5, 9)))
+    assert found(*looping(*rest)) == []
