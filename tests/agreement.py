@@ -14,7 +14,8 @@ from dcpinspect.findings.registry import RULES
 from tests.advice import contradictions
 from tests.wording import unclear
 
-_ENDLESS = (1 << 64) - 1
+_ENDLESS = ((1 << 64) - 1, "no end")
+"""As the tables have it, and as their JSON says it."""
 _LABELS = re.compile(r"(?:^|(?<=; ))vbs? [\d,–-][^:]*: |: [\d, –…]+$| on vb \d+\b")
 _TO_AN_END = {"disk-only", "to-latest"}
 
@@ -158,7 +159,7 @@ def disagreements(
         filter_ = one["filter"] or {}
         is_whole = (
             one["answer"] == "accepted"
-            and one["requested_end"] == _ENDLESS
+            and one["requested_end"] in _ENDLESS
             and not _TO_AN_END & {*one["request_flags"]}
         )
         is_whole &= not {"collections", "scope"} & filter_.keys() and not {key[0]} & (

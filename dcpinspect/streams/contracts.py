@@ -18,6 +18,9 @@ _VBUCKET = _C("vbucket", "i64", "vbucket")
 _SID = _C("sid", "i64", "DCP stream-id; null where the connection has none")
 _STREAM = _C("stream", "i64", "which stream of the connection, vbucket and stream-id, from 1")
 
+NO_END = ("no end",)
+"""The word for the greatest seqno, where it stands for no end."""
+
 CONNECTIONS = RecordTable(
     "connection",
     (
@@ -79,7 +82,7 @@ STREAMS = RecordTable(
             "u64",
             "seqno asked to start after; null if the request was not captured",
         ),
-        _C("requested_end", "u64", "seqno asked to end at; 18446744073709551615 is no end"),
+        _C("requested_end", "u64", "seqno asked to end at", NO_END),
         _C("vbucket_uuid", "hex64", "branch of the history that the client named"),
         _C("snapshot_start", "u64", "start of the snapshot that the client was in"),
         _C("snapshot_end", "u64", "its end"),
@@ -114,6 +117,7 @@ STREAMS = RecordTable(
         _C("first_time", "time", "time of the request, or of the first message"),
         _C("last_time", "time", "time of the latest message"),
     ),
+    version=2,
 )
 
 SNAPSHOTS = RecordTable(
@@ -259,7 +263,7 @@ VBUCKETS = RecordTable(
         ),
         _C("connections", "numbers", "connections that asked for it"),
         _C("streams", "i64", "all streams, also refused ones"),
-        _C("requested_end", "u64", "of the newest stream"),
+        _C("requested_end", "u64", "of the newest stream", NO_END),
         _C("first_seqno", "u64", "first seqno received"),
         _C("last_seqno", "u64", "greatest seqno of the newest stream that received any"),
         _C("high_seqno", "u64", "high seqno from the server; null if it sent none"),
@@ -286,6 +290,7 @@ VBUCKETS = RecordTable(
         _C("first_time", "time", "time of the first request, or of the first message"),
         _C("last_time", "time", "time of the latest message"),
     ),
+    version=2,
 )
 
 INFO = RecordTable(

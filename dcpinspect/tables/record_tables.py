@@ -17,6 +17,10 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.tables.column_kinds import Column, arrow_type
 
+GREATEST = 2**64 - 1
+"""A number that programs which count in doubles, as jq, would round; columns where it stands for
+something else have a word for it.
+"""
 FILE = Column("file", "text", "capture that the record begins in")
 """Further column of every record if several captures are read."""
 
@@ -28,16 +32,18 @@ class RecordTable:
     name: str
     """Name of one record: ``stream``."""
     columns: tuple[Column, ...]
+    version: int = 1
+    """Version of its JSON, which changes when a key means something else."""
 
     @property
     def schema(self) -> str:
         """Name and version of the contract."""
-        return f"dcpinspect.{self.name}/1"
+        return f"dcpinspect.{self.name}/{self.version}"
 
     @property
     def with_file(self) -> RecordTable:
         """The table with the column of the capture, for readings of several captures."""
-        return RecordTable(self.name, (*self.columns, FILE))
+        return RecordTable(self.name, (*self.columns, FILE), self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +269,8 @@ def _plain(column: Column, value: Any) -> Any:
         return None
     if column.kind == "hex64":
         return hex64(value)
+    if column.kind == "u64" and column.words and value == GREATEST:
+        return column.words[0]
     if column.kind == "time":
         return time_text(value)
     if column.kind == "log":

@@ -159,6 +159,9 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
     tables = {name: made.records() for name, made in tracker.tables(engine.links).by_name.items()}
     findings = checker.findings(engine.links, engine.coverage)
     assert not (wrong := complaints(tables, findings)), "\n".join(wrong)
+    for record in (*tables["streams"], *tables["vbuckets"]):
+        if record["requested_end"] == "no end":
+            record["requested_end"] = (1 << 64) - 1  # as the model has it
     return Read(_recognised(capture, found, known), known, tables, findings)
 
 

@@ -102,7 +102,7 @@ LOG_EVENTS = RecordTable(
             "seqno asked to start after; where a backfill or a branch of the history begins",
         ),
         _C("end_seqno", "u64", "seqno to end at"),
-        _C("requested_end", "u64", "seqno asked to end at"),
+        _C("requested_end", "u64", "seqno asked to end at", ("no end",)),
         _C(
             "snapshot_start",
             "u64",
@@ -123,6 +123,7 @@ LOG_EVENTS = RecordTable(
         ),
         _C("text", "text", "the line without time, level and names; null for statistics"),
     ),
+    version=2,
 )
 """The table of records of logs and statistics. They are made from no message, so no capture
 contains them.

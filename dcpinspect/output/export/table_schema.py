@@ -71,12 +71,15 @@ def table_schema(table: RecordTable) -> dict[str, Any]:
 
 def _column_schema(column: Column) -> dict[str, Any]:
     """Returns the schema of a column; any column may be null."""
+    described = {"description": column.doc}
     form = dict(_CASES if column.kind == "cases" else KINDS[column.kind].json)
     if column.kind == "word" and column.words:
         form = {"enum": list(column.words)}
     elif column.kind == "counts" and column.words:
         form["propertyNames"] = {"enum": list(column.words)}
-    return {"anyOf": [form, {"type": "null"}], "description": column.doc}
+    elif column.kind == "u64" and column.words:
+        return {"anyOf": [form, {"enum": list(column.words)}, {"type": "null"}], **described}
+    return {"anyOf": [form, {"type": "null"}], **described}
 
 
 def timeline_schema() -> dict[str, Any]:
@@ -113,7 +116,7 @@ def timeline_schema() -> dict[str, Any]:
         "title": "The timeline of a vbucket, as dcpinspect exports it",
         "type": "object",
         "properties": {
-            "schema": {"const": "dcpinspect.timeline/1"},
+            "schema": {"const": "dcpinspect.timeline/2"},
             "vbucket": {"type": "integer"},
             "connections": {
                 "type": "array",

@@ -110,7 +110,7 @@ class VbucketHistory:
     def to_dict(self) -> dict[str, Any]:
         """Returns what ``dcpinspect timeline --format json`` prints, as Python objects."""
         return {
-            "schema": "dcpinspect.timeline/1",
+            "schema": "dcpinspect.timeline/2",
             "vbucket": self.vbucket,
             "connections": [
                 {name: row[name] for name in _SHOWN} for row in self.connections.values()
