@@ -11,6 +11,7 @@ NO_MODULE = {
     "test_forked": "the same",
     "test_import_hygiene": "the package as a whole",
     "test_layout": "the tree of files",
+    "test_names": "the names in all modules",
     "test_notebooks": "docs/*.ipynb",
     "test_readme": "README.md",
     "test_wheel": "hatch_build.py",
