@@ -656,9 +656,9 @@ def rows_in(batch: MessageBatch | None) -> list[tuple[object, ...]]:
     decoded = batch.decoded
     columns: list[list[Any]] = [getattr(batch, name).tolist() for name in _COLUMNS]
     columns += [getattr(decoded, name).tolist() for name in _HEADER]
-    columns += [[getattr(batch, name).at(i) for i in range(len(batch))] for name in _NUMBERS]
+    columns += [[getattr(batch, name).value_at(i) for i in range(len(batch))] for name in _NUMBERS]
     columns += [
-        [getattr(decoded, name).at(i) for i in range(len(batch))]
+        [getattr(decoded, name).value_at(i) for i in range(len(batch))]
         for name in ("collection_id", "sid")
     ]
     columns.append([batch.bytes_of(i) for i in range(len(batch))])
