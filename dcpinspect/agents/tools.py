@@ -305,17 +305,22 @@ class Tools:
         max_characters: Room = USUAL,
     ) -> Answer:
         """Messages in order of rows. Columns, also for filter: row, time, connection, direction
-        (c2s, s2c), name (dcp_mutation), side (request, response), status_name, vbucket, by_seqno,
+        (c2s, s2c), name (dcp_mutation), text (what it says), side (request, response), status_name, vbucket, by_seqno,
         opaque, sid, key, start_seqno, end_seqno, request_row, rtt_ns, value and many more; explain
         has each.
         """
-        names = [column_name(column, "columns:") for column in columns or _USUAL_COLUMNS]
+        names = [
+            column_name(column, "columns:")
+            for column in columns or _USUAL_COLUMNS
+            if column != "text"
+        ]
+        told = columns is None or "text" in columns
         with self._library.reading(captures, question) as recording:
             rows = recording.matching(filter)
             return answer(
                 {},
                 "messages",
-                _messages(recording, rows[skip:], names, skip, told=columns is None),
+                _messages(recording, rows[skip:], names, skip, told=told),
                 skip=skip,
                 room=max_characters,
                 total=len(rows),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.cli import options
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.record_tables import TableChoices
@@ -83,6 +84,8 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
             advice = (
                 ""
                 if reading.events
+                else "; it has the name of a capture, which 'dcpinspect check' reads"
+                if has_name_of_capture(reading.path)
                 else (
                     "; nothing of streams is in it: give memcached.log, or what cbstats or mcstat "
                     "printed"

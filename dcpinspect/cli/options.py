@@ -73,10 +73,12 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
             raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
     keys = command_secrets.choose(paths)
-    for damaged in keys.damage:
+    for damaged in keys.damage[:1]:
+        more = keys.damaged - 1
         complain(
-            f"{escape(damaged.path)}, line {damaged.line}: is no line of a key log; the others "
-            "are used"
+            f"{escape(damaged.path)}, line {damaged.line}: is no line of a key log"
+            + (f", and so are {more:,} more" if more else "")
+            + f"; {keys.count:,} secrets were read"
         )
     if keys.dropped:
         complain(

@@ -4,6 +4,7 @@ Parquet or Arrow.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
@@ -418,6 +419,10 @@ class Files:
         self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False
     ) -> None:
         self.captures = captures
+        if STDIN in captures and sys.stdin is not None and sys.stdin.isatty():
+            terminal.complain(
+                "reads a capture from this terminal, and waits for it; Ctrl-C ends it"
+            )
         self.pauses = follow or "-" in captures
         self._follow = follow
         self._only_text = only_text

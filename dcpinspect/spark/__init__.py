@@ -1,5 +1,12 @@
 """dcpinspect on Apache Spark: Spark's tasks call the engine. No other part of the package knows
 Spark, and this module imports it late.
+
+Captures in folders and stores go in; Delta tables of messages, streams, gaps and findings come out.
+The data source ``dcp`` gives the messages of captures to any query.
+
+``pipeline.py`` is one run from end to end: ``scan.py`` looks for captures, ``plan.py`` makes parts
+of connections, ``tasks.py`` reads a part, ``runs.py`` commits what came of it. ``data_source.py`` is
+where Spark asks for rows. Begin with ``pipeline.py``.
 """
 
 from __future__ import annotations

@@ -91,6 +91,15 @@ def test_pages_have_every_row_once() -> None:
     assert talk(body, SAMPLES) == list(range(1, 162))
 
 
+def test_the_text_of_a_message_can_be_asked_for_as_a_column() -> None:
+    async def body(client: Client) -> list[dict[str, Any]]:
+        page = await ask(client, "messages", **ROLLBACK, columns=["row", "text"])
+        return list(page["messages"])
+
+    messages = talk(body, SAMPLES)
+    assert [*messages[0]] == ["row", "text"]
+
+
 def test_answers_about_many_vbuckets_are_as_short_as_others() -> None:
     async def body(client: Client) -> None:
         large: dict[str, Any] = {"captures": ["large.pcapng.gz"]}

@@ -7,6 +7,7 @@ import pytest
 
 from dcpinspect.cli.main import main
 from tests.findings.logs.written import failovers, producer, rollback
+from tests.peers.truth import SAMPLES
 
 
 @pytest.fixture
@@ -80,3 +81,12 @@ def test_a_line_that_is_too_long_makes_the_file_damaged(
         file.write(b"x" * 100_000)
     assert main(["log", log]) == 3
     assert "1 too long to be read" in capsys.readouterr().err
+
+
+def test_a_capture_is_named_as_one_with_the_command_that_reads_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["log", str(SAMPLES / "rollback.pcap")]) != 0
+    assert capsys.readouterr().err.endswith(
+        "; it has the name of a capture, which 'dcpinspect check' reads\n"
+    )

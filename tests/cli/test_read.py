@@ -1105,3 +1105,22 @@ def test_damage_of_a_followed_capture_is_told_when_it_is_met_and_once(tmp_path: 
     assert process.returncode == 3
     assert line.startswith(f"dcpinspect: {path}, offset ")
     assert line not in rest
+
+
+def test_a_terminal_that_a_capture_is_read_from_is_told_that_it_waits() -> None:
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "dcpinspect", "read", "-"],
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        process.terminate()
+    os.close(ours)
+    os.close(theirs)
+    assert line == (
+        "dcpinspect: reads a capture from this terminal, and waits for it; Ctrl-C ends it\n"
+    )

@@ -205,9 +205,21 @@ def test_damaged_lines_are_told_without_what_they_have(
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == COUNT + 2
     assert said.err == (
-        f"dcpinspect: {tmp_path}/keys\\x1b.log, line 1: is no line of a key log; the others "
-        "are used\n"
+        f"dcpinspect: {tmp_path}/keys\\x1b.log, line 1: is no line of a key log; "
+        f"{KeyLog([str(recorded.keylog)]).count} secrets were read\n"
     )
+
+
+def test_a_text_that_is_no_key_log_is_told_in_one_line_with_counts(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text("# Notes\n" + "a line of text\n" * 300)
+    assert main(["read", str(recorded.path), "--keylog", str(path)]) == 0
+    assert [line for line in capsys.readouterr().err.splitlines() if "key log" in line][:1] == [
+        f"dcpinspect: {path}, line 2: is no line of a key log, and so are 299 more; 0 secrets "
+        "were read"
+    ]
 
 
 def test_connections_that_a_large_key_log_has_too_many_are_told(

@@ -117,3 +117,9 @@ def test_no_setting_of_duckdb_can_be_changed() -> None:
         database.execute("select name, value from duckdb_settings() order by 1").fetchall()
         == before
     )
+
+
+def test_a_lambda_may_be_written_with_an_arrow_as_with_the_word() -> None:
+    database = connect()
+    for text in ("x -> x + 1", "lambda x: x + 1"):
+        assert database.sql(f"select list_transform([1, 2], {text})").fetchall() == [([2, 3],)]

@@ -100,6 +100,8 @@ class KeyLog:
         """Number of secrets that were read so far."""
         self.damage: list[Damage] = []
         """The first lines that could not be read."""
+        self.damaged = 0
+        """Number of all such lines."""
         self.dropped = 0
         """Number of connections whose secrets were dropped because there were more than are kept.
         """
@@ -184,12 +186,13 @@ class KeyLog:
             for number, lines in file.lines():
                 self.add(lines)
                 file.is_key_log = file.is_key_log or _lines(_GOOD).search(lines) is not None
-                if len(self.damage) < MOST_TOLD:
-                    damaged = islice(_lines(_DAMAGE).finditer(lines), MOST_TOLD - len(self.damage))
-                    self.damage += [
-                        Damage(file.path, number + lines.count(b"\n", 0, match.start()))
-                        for match in damaged
-                    ]
+                damaged = _lines(_DAMAGE).finditer(lines)
+                shown = [
+                    Damage(file.path, number + lines.count(b"\n", 0, match.start()))
+                    for match in islice(damaged, MOST_TOLD - len(self.damage))
+                ]
+                self.damage += shown
+                self.damaged += len(shown) + sum(1 for _ in damaged)
         self._looked = time.monotonic()
 
 
