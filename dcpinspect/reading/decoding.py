@@ -40,6 +40,22 @@ class Frames(NamedTuple):
     is_last: bool
 
 
+def frames_joined(held: Sequence[Frames]) -> Frames:
+    """Returns what was framed of packets that followed each other, none of them the last."""
+    if len(held) == 1:
+        return held[0]
+    begun, first = np.unique(
+        np.concatenate([frames.begun for frames in held]), return_index=True
+    )  # a connection may begin once in each direction
+    return Frames(
+        [part for frames in held for part in frames.parts],
+        [brief for frames in held for brief in frames.told],
+        begun,
+        np.concatenate([frames.has_handshake for frames in held])[first],
+        is_last=False,
+    )
+
+
 class Decoding:
     """What messages mean that depends on earlier ones: features, requests that wait for an answer,
     names. It carries this from batch to batch.

@@ -15,7 +15,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.folders import named
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, FileDamage, open_capture
 from dcpinspect.coverage import Coverage
-from dcpinspect.reading.decoding import Frames
+from dcpinspect.reading.decoding import Frames, frames_joined
 from dcpinspect.reading.engine import Engine, Keeper
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_DECODED_AT_ONCE = 1 << 20
+"""Packets of so many bytes are decoded together, of whatever captures."""
 MOST_CLOSED = 1000
 """The default of ``Reading.most_closed``."""
 MANY = 10
@@ -425,6 +427,7 @@ class Reading:
 
     def _framed(self) -> Generator[Frames, None, None]:
         taken: dict[int, int] = {}  # number of blocks of secrets, by file
+        held, held_bytes = list[Frames](), 0
         for packets in self.capture:
             for number, file in enumerate(self.capture.files):
                 for text in file.secrets[taken.get(number, 0) :]:
@@ -446,7 +449,14 @@ class Reading:
                     packets.time_ns[-1]
                 )  # not the latest time: a clock may be set back
                 self.on_packets(packets)
-            yield self.engine.frame(packets)
+            held.append(self.engine.frame(packets))
+            held_bytes += len(packets.data)
+            may_wait = self._is_repeatable and not self._has_keeper and packets.clock_ns is None
+            is_first = len(packets) > 0 and packets.first_frame == 1  # of its capture
+            if may_wait and is_first and held_bytes < _DECODED_AT_ONCE:
+                continue  # to decode takes some time, however few messages there are
+            yield frames_joined(held)
+            held, held_bytes = [], 0
             if self._is_endless and self.engine.transport.count >= self._reset + self.most_closed:
                 self._reset = self.engine.transport.count
                 yield self.engine.frame_reset((self.last_time_ns or 0) - LONG_AGO_NS)
@@ -455,5 +465,7 @@ class Reading:
                 yield self.engine.frame_overdue(packets.clock_ns)
             if not len(packets):
                 self.on_pause()
+        if held:
+            yield frames_joined(held)
         self.on_end()
         yield self.engine.frame_rest()

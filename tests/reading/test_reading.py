@@ -58,6 +58,24 @@ def test_the_earliest_time_may_be_that_of_a_later_packet(tmp_path: Path) -> None
     assert found["last_time"] - found["first_time"] == 10**6 * (len(back) - 1)
 
 
+def test_small_captures_are_decoded_together_and_say_what_they_say_alone(tmp_path: Path) -> None:
+    paths = []
+    for number in range(20):
+        segments = builders.recorded(builders.conversation(server=builders.mutation()))
+        later = [replace(one, time_ns=one.time_ns + 10**9 * number) for one in segments]
+        (path := tmp_path / f"{number:02}.pcap").write_bytes(builders.pcap(later))
+        paths.append(str(path))
+    with Reading(paths) as reading:
+        (together,) = list(reading)
+    alone = []
+    for path in paths:
+        with Reading([path]) as reading:
+            alone += [(batch.time_ns.tolist(), batch.frame.tolist()) for batch in reading]
+    assert together.time_ns.tolist() == [time for times, _ in alone for time in times]
+    assert together.frame.tolist() == [frame for _, frames in alone for frame in frames]
+    assert together.file.tolist() == list(range(20))
+
+
 def test_no_batch_is_empty(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "a.pcap")
     with Reading([str(path)]) as reading:
