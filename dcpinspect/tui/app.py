@@ -116,8 +116,8 @@ class InspectApp(ThemedApp):
         self.navigation.beside = self._beside = beside
         loaded = [inspection] if beside is None else [inspection, beside]
         self._loaders = [
-            threading.Thread(target=one.load, args=(lambda: None,), name="load", daemon=True)
-            for one in loaded
+            threading.Thread(target=inspected.load, args=(lambda: None,), name="load", daemon=True)
+            for inspected in loaded
         ]
         self._shown_beside: Results | None = None
         self._shown_rows = 0
@@ -213,13 +213,13 @@ class InspectApp(ThemedApp):
         """Stops reading and waits for its threads. Call it after the application has ended."""
         self._stop_search()
         read = [self.inspection] if self._beside is None else [self.inspection, self._beside]
-        for one in read:
-            one.stop()
+        for inspection in read:
+            inspection.stop()
         for loader in self._loaders:
             if loader.ident is not None:  # it was started
                 loader.join()
-        for one in read:
-            one.close()
+        for inspection in read:
+            inspection.close()
 
     # -- what is read
     # -------------------------------------------------------------------------------------
@@ -390,8 +390,8 @@ class InspectApp(ThemedApp):
         number = next(
             (
                 at
-                for at, one in enumerate(self.inspection.results.findings)
-                if one.severity == severity
+                for at, finding in enumerate(self.inspection.results.findings)
+                if finding.severity == severity
             ),
             None,
         )
@@ -672,7 +672,7 @@ def is_first(inspection: Inspection) -> bool:
     if inspection.is_live:
         return False
     is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
-    return is_large or any(one.severity != "note" for one in inspection.results.findings)
+    return is_large or any(finding.severity != "note" for finding in inspection.results.findings)
 
 
 def _never_ends(worker: Worker[Any]) -> bool:

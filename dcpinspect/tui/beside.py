@@ -56,7 +56,7 @@ def _rules(results: Results) -> set[str]:
     """Returns the names of the rules that found errors or warnings."""
     return {
         case.rule
-        for one in results.findings
-        for case in one.case_of_each
+        for finding in results.findings
+        for case in finding.case_of_each
         if case.severity != "note"
     }

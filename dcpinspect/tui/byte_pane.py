@@ -23,7 +23,7 @@ from dcpinspect.tui.part_colors import Parts
 from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
-Form = Literal["hex", "grid"]
+ByteForm = Literal["hex", "grid"]
 Span = tuple[int, int]
 
 
@@ -32,7 +32,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field"}
 
-    form: reactive[Form] = reactive("hex")
+    form: reactive[ByteForm] = reactive("hex")
 
     class Picked(Event):
         """Sent when the user clicks a byte, or moves to it with a key."""

@@ -33,10 +33,10 @@ def fitted(values: IntArray, width: int) -> Values:
     """
     if not len(values) or width < 1:
         return np.zeros(0)
-    found: Values = np.maximum.reduceat(values, np.arange(width) * len(values) // width).astype(
-        np.float64
-    )
-    return found
+    fitted_values: Values = np.maximum.reduceat(
+        values, np.arange(width) * len(values) // width
+    ).astype(np.float64)
+    return fitted_values
 
 
 def columns(values: Values, height: int, *, most: float | None = None) -> list[str]:

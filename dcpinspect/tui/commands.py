@@ -170,19 +170,19 @@ class Commands(Provider):
 
     async def discover(self) -> Hits:
         """Yields all entries; Textual asks for them before anything is typed."""
-        for one in commands():
-            yield DiscoveryHit(self._line(one), partial(self._run, one), text=one.title)
+        for command in commands():
+            yield DiscoveryHit(self._line(command), partial(self._run, command), text=command.title)
 
     async def search(self, query: str) -> Hits:
         """Yields the entries whose title or further words contain all typed words."""
         words = query.casefold().split()
         found = commands()
-        for number, one in enumerate(found):
-            ranked = rank(one, words)
+        for number, command in enumerate(found):
+            ranked = rank(command, words)
             if ranked:  # among equal matches, the entry that is first in the table comes first
                 yield Hit(
                     ranked - number / len(found),
-                    self._line(one, words),
-                    partial(self._run, one),
-                    text=one.title,
+                    self._line(command, words),
+                    partial(self._run, command),
+                    text=command.title,
                 )

@@ -55,9 +55,9 @@ def talks(results: Results) -> list[Talk]:
     if table is None:
         return []
     found: dict[int, Counter[Severity]] = {}
-    for one in results.findings:
-        for connection in one.connections if one.effect_of is None else ():
-            found.setdefault(connection, Counter())[one.severity] += 1
+    for finding in results.findings:
+        for connection in finding.connections if finding.effect_of is None else ():
+            found.setdefault(connection, Counter())[finding.severity] += 1
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
     told = []
@@ -114,15 +114,18 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         self.talks: Sequence[Talk] = ()
         self._columns: list[tuple[str, list[str], bool]] = []
 
-    def show(self, told: Sequence[Talk], here: int | None = None, *, has_all: bool = False) -> None:
+    def show(
+        self, talks_shown: Sequence[Talk], here: int | None = None, *, has_all: bool = False
+    ) -> None:
         """Shows these connections, with the cursor on connection ``here``.
 
         ``has_all``: the first line stands for all connections; its number is 0.
         """
         here = self.connection if here is None else here
-        self.talks, self._has_all = told, has_all
+        self.talks, self._has_all = talks_shown, has_all
         self.at = next(
-            (place for place, one in enumerate(told, self._has_all) if one.number == here), 0
+            (place for place, talk in enumerate(talks_shown, self._has_all) if talk.number == here),
+            0,
         )
         self._arrange()
 
@@ -138,23 +141,23 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         """Chooses the columns that fit, the most important first. The line for all connections has
         the sums.
         """
-        told, both = self.talks, [("con", [str(one.number) for one in self.talks], True)]
-        between = [f"{one.client} → {one.server}" for one in told]
+        told, both = self.talks, [("con", [str(talk.number) for talk in self.talks], True)]
+        between = [f"{talk.client} → {talk.server}" for talk in told]
         columns = [
             *both,
             ("client → node", between, False),
-            ("messages", [f"{one.messages:,}" for one in told], True),
-            ("name", [clip(one.name, 30) for one in told], False),
-            ("bucket", [clip(one.bucket, 20) for one in told], False),
-            ("bytes", [short(one.bytes) for one in told], True),
-            ("streams", [f"{one.streams:,}" for one in told], True),
-            ("agent", [clip(one.agent, 30) for one in told], False),
-            ("TLS", [one.tls or "plain" for one in told], False),
+            ("messages", [f"{talk.messages:,}" for talk in told], True),
+            ("name", [clip(talk.name, 30) for talk in told], False),
+            ("bucket", [clip(talk.bucket, 20) for talk in told], False),
+            ("bytes", [short(talk.bytes) for talk in told], True),
+            ("streams", [f"{talk.streams:,}" for talk in told], True),
+            ("agent", [clip(talk.agent, 30) for talk in told], False),
+            ("TLS", [talk.tls or "plain" for talk in told], False),
         ]
         room = (
             self.size.width
             - 2
-            - max((cells(_found_text(one, self._glyphs)) for one in told), default=0)
+            - max((cells(_found_text(talk, self._glyphs)) for talk in told), default=0)
             - 2
         )
         self._columns = []

@@ -47,7 +47,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self.point(min(self.at, max(0, len(events) - 1)))
 
     def _lay_out(self) -> None:
-        found = [one.event for one in self._events]
+        found = [event.event for event in self._events]
         self._short = EventLines(found, self._first_ns, None)
         self._whole = EventLines(found, self._first_ns, max(40, room(self) - 1))
 

@@ -112,8 +112,8 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
 
     def select(self, field: FieldValue) -> None:
         """Moves the cursor to a field, and unfolds the lines around it."""
-        for path, one in self._fields():
-            if one is field:
+        for path, other_field in self._fields():
+            if other_field is field:
                 self._open_around(path)
                 self.move_to(path)
                 return
@@ -142,9 +142,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         for _ in range(_DEEPEST):
             here = next(
                 (
-                    one
-                    for one in level
-                    if one.span is not None and one.span[0] <= offset < one.span[1]
+                    field
+                    for field in level
+                    if field.span is not None and field.span[0] <= offset < field.span[1]
                 ),
                 None,
             )

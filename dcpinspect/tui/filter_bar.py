@@ -89,18 +89,18 @@ class Completions(Static):
         self.remove_class("pointing")
         self.display = bool(every)
         top = min(max(self._at - OFFERED + 2, 0), max(0, len(every) - OFFERED))
-        shown = every[top : top + OFFERED]
-        width = max((len(one.text) for one in shown), default=0)
+        completions = every[top : top + OFFERED]
+        width = max((len(completion.text) for completion in completions), default=0)
         out, left = Text(no_wrap=True), min(self._offered.start, max(0, self.app.size.width - 60))
         room = max(0, self.app.size.width - left - width - 5)
-        for number, one in enumerate(shown, top):
+        for number, completion in enumerate(completions, top):
             is_chosen = number == self._at
             out.append(
-                f"{self._glyphs.cursor if is_chosen else ' '}{one.text:<{width}}",
+                f"{self._glyphs.cursor if is_chosen else ' '}{completion.text:<{width}}",
                 "bold reverse" if is_chosen else "",
             )
-            out.append(f"  {clip(one.doc, room)} \n", "dim")
-        more = len(every) - top - len(shown)
+            out.append(f"  {clip(completion.doc, room)} \n", "dim")
+        more = len(every) - top - len(completions)
         out.append(f" {more} more \n" if more else "", "dim")
         out.append(
             " Tab takes the first one, ↓ chooses "

@@ -73,11 +73,15 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """
         before, kept = self._items[self.at] if self.at < len(self._items) else _Item(), self.shown
         self.findings, self.is_final, self._connections = findings, is_final, connections
-        numbers = {one.id: number for number, one in enumerate(findings) if one.effect_of is None}
+        numbers = {
+            finding.id: number
+            for number, finding in enumerate(findings)
+            if finding.effect_of is None
+        }
         self._causes = {
-            number: numbers[one.effect_of]
-            for number, one in enumerate(findings)
-            if one.effect_of in numbers
+            number: numbers[finding.effect_of]
+            for number, finding in enumerate(findings)
+            if finding.effect_of in numbers
         }
         self._effects = {}
         for effect, cause in self._causes.items():
@@ -113,11 +117,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _by_cause(self) -> Iterator[_Item]:
         for severity in SEVERITIES:
-            for number, one in enumerate(self.findings):
+            for number, finding in enumerate(self.findings):
                 if (
-                    one.severity == severity
+                    finding.severity == severity
                     and number not in self._causes
-                    and one.rule not in self._hidden
+                    and finding.rule not in self._hidden
                 ):
                     yield _Item(None, number)
                     for effect in () if self._is_alone else self._effects.get(number, ()):
@@ -126,8 +130,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _by_connection(self) -> Iterator[_Item]:
         found: dict[int, list[int]] = {}
-        for number, one in enumerate(self.findings):
-            for connection in one.connections if one.rule not in self._hidden else ():
+        for number, finding in enumerate(self.findings):
+            for connection in finding.connections if finding.rule not in self._hidden else ():
                 found.setdefault(connection, []).append(number)
         for connection, own in sorted(found.items()):
             yield _Item(connection)
@@ -276,7 +280,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Draws one visible line."""
         line, base, width = int(self.scroll_offset.y) + y, self.rich_style, room(self)
         if self._hidden and line == self.lines - 1:
-            hidden = sum(one.rule in self._hidden for one in self.findings)
+            hidden = sum(finding.rule in self._hidden for finding in self.findings)
             return strip(
                 [
                     (
@@ -322,7 +326,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         dim = style if place == self.at else self.dim_style()
         if item.finding is None:
             counts = Counter(
-                one.severity for one in self.findings if item.connection in one.connections
+                finding.severity
+                for finding in self.findings
+                if item.connection in finding.connections
             )
             found = "  ".join(
                 f"{self._glyphs.of(severity)} {counts[severity]}"
@@ -332,17 +338,17 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             yield f"connection {item.connection}  {found}", strong
             yield f"  {self._connections.get(item.connection or 0, '')}", dim
             return
-        one = self.findings[item.finding]
-        sign = theme.style_of(self.app, f"severity-{one.severity}")
+        finding = self.findings[item.finding]
+        sign = theme.style_of(self.app, f"severity-{finding.severity}")
         yield f" {'  ' * (item.is_effect + (item.connection is not None))}", style
         yield (
-            self._glyphs.of(one.severity),
+            self._glyphs.of(finding.severity),
             style + Style(bold=True) + (Style() if place == self.at and self.has_focus else sign),
         )
-        yield f" {one.rule}", strong
-        yield f"  {self._where(one, item)}", dim
+        yield f" {finding.rule}", strong
+        yield f"  {self._where(finding, item)}", dim
         if not self._more[place]:
-            yield f"  {self._sentence(one, item)}", style
+            yield f"  {self._sentence(finding, item)}", style
 
     def _where(self, one: Finding, item: _Item) -> str:
         """Returns the vbuckets and connections of a finding, or of its cases on one connection, and

@@ -84,7 +84,9 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
             )
         )
         left.append(Content("  " if width >= WIDE else " "))
-    counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)
+    counts = Counter(
+        finding.severity for finding in inspection.results.findings if finding.effect_of is None
+    )
     files = inspection.files
     name = _name([Path(file) for file in files])
     found = []
@@ -117,7 +119,7 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         )
     ]
     about = next(
-        (one for one in choices if cells(one) <= room), ""
+        (choice for choice in choices if cells(choice) <= room), ""
     )  # the counts of findings are never cut to make room for the name
     rest = Content.assemble(about, right).truncate(max(0, width - line.cell_length), ellipsis=True)
     return Content.assemble(line, " " * max(0, width - line.cell_length - rest.cell_length), rest)
@@ -128,7 +130,7 @@ def _name(files: Sequence[Path]) -> str:
     them.
     """
     folder = files[0].absolute().parent
-    if len(files) > 2 and all(one.absolute().parent == folder for one in files):
+    if len(files) > 2 and all(file.absolute().parent == folder for file in files):
         return f"{escape(folder.name)}/ ({len(files):,} captures)"
     return escape(files[0].name) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 

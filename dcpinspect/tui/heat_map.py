@@ -35,7 +35,7 @@ they would say nothing.
 """
 
 
-class Form(NamedTuple):
+class HeatForm(NamedTuple):
     """How vbuckets share lines."""
 
     together: int = 1
@@ -44,17 +44,19 @@ class Form(NamedTuple):
     """Number of lines of a row; 0: half a line, the upper or the lower half of a character."""
 
 
-def forms(count: int, lines: int, *, has_halves: bool) -> list[Form]:
+def forms(count: int, lines: int, *, has_halves: bool) -> list[HeatForm]:
     """Returns all forms, from the form that shows all vbuckets at once to the form with one line
     per vbucket.
     """
     if count <= lines:
-        return [Form(1, lines // max(1, count))]
+        return [HeatForm(1, lines // max(1, count))]
     rows = lines * (2 if has_halves else 1)
-    fitting = next((one for one in SHARING if -(-count // one) <= rows), SHARING[-1])
-    sharing = [one for one in reversed(SHARING) if 1 < one <= fitting and fitting % one == 0]
-    found = [Form(one, 0 if has_halves else 1) for one in sharing]
-    return [*found, *([Form(1, 0)] if has_halves else []), Form(1, 1)]
+    fitting = next((share for share in SHARING if -(-count // share) <= rows), SHARING[-1])
+    sharing = [
+        share for share in reversed(SHARING) if 1 < share <= fitting and fitting % share == 0
+    ]
+    found = [HeatForm(share, 0 if has_halves else 1) for share in sharing]
+    return [*found, *([HeatForm(1, 0)] if has_halves else []), HeatForm(1, 1)]
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
@@ -66,7 +68,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         super().__init__(glyphs, id=id)
         self._heat, self._results, self._first_ns = Heat(), Results(), 0
         self._numbers: list[int] = []
-        self.form = Form()
+        self.form = HeatForm()
         self.groups: list[tuple[int, int]] = []
         """First and last vbucket of each row."""
         self._zoomed = 0

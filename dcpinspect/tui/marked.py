@@ -25,7 +25,7 @@ class Marked:
 
     def __init__(self, findings: Sequence[Finding] = ()) -> None:
         """Makes the columns. ``findings``: the worst first."""
-        of = [rows_of(one) for one in findings]
+        of = [rows_of(finding) for finding in findings]
         rows = np.concatenate([NO_ROWS, *of])
         numbers = np.repeat(np.arange(len(of), dtype=np.uint32), [len(one) for one in of])
         order = np.argsort(
@@ -35,7 +35,7 @@ class Marked:
         """Rows, rising; a row occurs once for each finding that it shows."""
         self.numbers: npt.NDArray[np.uint32] = numbers[order]
         """Number of the finding that each element of ``rows`` shows."""
-        is_bad = np.array([one.severity != "note" for one in findings], np.bool_)
+        is_bad = np.array([finding.severity != "note" for finding in findings], np.bool_)
         self.bad: RowNumbers = np.unique(self.rows[is_bad[self.numbers]]) if len(of) else NO_ROWS
         """Rows that show an error or a warning."""
 

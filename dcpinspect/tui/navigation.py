@@ -437,8 +437,8 @@ class Navigation(ContentSwitcher):
         elif place.rule is not None:
             numbers = [
                 number
-                for number, one in enumerate(self.inspection.results.findings)
-                if one.rule == place.rule
+                for number, finding in enumerate(self.inspection.results.findings)
+                if finding.rule == place.rule
             ]
             if numbers:
                 self.to_finding(numbers[0])

@@ -65,7 +65,7 @@ class Notes:
                 continue
             if found.get("capture") == identity:
                 self._unseen = _notes(found)
-                self._files = [path, *(one for one in self._files if one != path)]
+                self._files = [path, *(file for file in self._files if file != path)]
                 break
             self._files.remove(path)  # the file is about something else
 
@@ -179,10 +179,10 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _notes(found: dict[str, Any]) -> dict[int, Note]:
     entries = found.get("messages")
     notes: dict[int, Note] = {}
-    for one in entries[:MOST] if isinstance(entries, list) else ():
+    for entry in entries[:MOST] if isinstance(entries, list) else ():
         row, time_ns, text = (
-            (one.get(name) for name in ("row", "time_ns", "note"))
-            if isinstance(one, dict)
+            (entry.get(name) for name in ("row", "time_ns", "note"))
+            if isinstance(entry, dict)
             else (None, None, None)
         )
         if type(row) is int and row > 0 and type(time_ns) is int:

@@ -37,7 +37,7 @@ def of_connection(results: Results, connection: int) -> Results:
     Records of vbuckets still count what their client received on all connections. Findings keep
     their texts about all connections.
     """
-    findings = [one for one in results.findings if connection in one.connections]
+    findings = [finding for finding in results.findings if connection in finding.connections]
     records = {
         name: table.take(_rows_of(table, connection)) for name, table in results.records.items()
     }

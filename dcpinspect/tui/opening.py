@@ -85,7 +85,7 @@ class OpenScreen(ModalScreen[Opening | None]):
         could not be opened.
         """
         super().__init__()
-        self._recent = [one for one in recent if os.path.exists(one)]
+        self._recent = [path for path in recent if os.path.exists(path)]
         self._interfaces: dict[str, str] = {}
         """What is said of each interface."""
         self._has_no_right = False
@@ -139,18 +139,23 @@ class OpenScreen(ModalScreen[Opening | None]):
         before = self._chosen
         self._offers = list(self._made())
         self._list.clear_options().add_options(
-            Option(one.line, disabled=not (one.opening or one.folder)) for one in self._offers
+            Option(offer.line, disabled=not (offer.opening or offer.folder))
+            for offer in self._offers
         )
         kept = [
             place
-            for place, one in enumerate(self._offers)
-            if before is not None and (one.opening or one.folder) == before
+            for place, offer in enumerate(self._offers)
+            if before is not None and (offer.opening or offer.folder) == before
         ]
         self._list.highlighted = next(
             iter(
                 [
                     *kept,
-                    *(place for place, one in enumerate(self._offers) if one.opening or one.folder),
+                    *(
+                        place
+                        for place, offer in enumerate(self._offers)
+                        if offer.opening or offer.folder
+                    ),
                 ]
             ),
             None,
@@ -262,11 +267,18 @@ class OpenScreen(ModalScreen[Opening | None]):
             traffic,
         )  # deferred: Scapy takes half a second
 
-        found = [one for one in interfaces() if one.is_up]
-        self._from_thread({one.name: ", ".join(one.addresses) for one in found}, None)
+        interfaces_up = [interface for interface in interfaces() if interface.is_up]
+        self._from_thread(
+            {interface.name: ", ".join(interface.addresses) for interface in interfaces_up}, None
+        )
         while not self._ending.is_set():
-            counts = traffic([one.name for one in found], sorted(DEFAULT_PORTS), LOOK_S)
-            self._from_thread({one.name: ", ".join(one.addresses) for one in found}, counts)
+            counts = traffic(
+                [interface.name for interface in interfaces_up], sorted(DEFAULT_PORTS), LOOK_S
+            )
+            self._from_thread(
+                {interface.name: ", ".join(interface.addresses) for interface in interfaces_up},
+                counts,
+            )
             if not counts:
                 return  # the user may not capture
 

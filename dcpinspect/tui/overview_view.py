@@ -138,7 +138,7 @@ class OverviewView(View):
             (
                 severity
                 for severity in ("error", "warning")
-                if any(one.severity == severity for one in causes)
+                if any(cause.severity == severity for cause in causes)
             ),
             "well",
         )

@@ -133,13 +133,15 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         heading = self._lines.spoken_heading() if self.talks else self._lines.heading()
         if not self.columns:
             return " " * GUTTER + heading
-        more = "".join(f"  {clip(one, width(one)):<{width(one)}}" for one in self.columns)
+        more = "".join(
+            f"  {clip(column, width(column)):<{width(column)}}" for column in self.columns
+        )
         return f"{' ' * GUTTER}{heading:<{self._room}}{more}"
 
     @property
     def _room(self) -> int:
         """Width of the line itself, without added columns, in terminal columns."""
-        return max(20, room(self) - GUTTER - sum(2 + width(one) for one in self.columns))
+        return max(20, room(self) - GUTTER - sum(2 + width(column) for column in self.columns))
 
     def toggle_column(self, name: str) -> None:
         """Adds a column after the line, or removes it."""
@@ -254,8 +256,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self))
         self._bring(self.place_of(row), is_centred=is_centred)
         if before and int(self.scroll_offset.y) == top:
-            for one in (before, row):  # all other lines stay as they are
-                self.refresh_line(self.place_of(one))
+            for changed_row in (before, row):  # all other lines stay as they are
+                self.refresh_line(self.place_of(changed_row))
         else:
             self.refresh()
 

@@ -443,7 +443,7 @@ class PacketsView(View):
 
     def _show_all(self) -> bool:
         """Shows all panes again. Returns whether one filled the view."""
-        was_alone = any(self.has_class(one) for one in ALONE)
+        was_alone = any(self.has_class(css_class) for css_class in ALONE)
         self.remove_class(*ALONE)
         return was_alone
 

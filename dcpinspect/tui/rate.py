@@ -55,9 +55,9 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
             severity: np.array(
                 [
                     place.time_ns
-                    for one in results.findings
-                    if one.severity == severity
-                    for case in one.case_of_each
+                    for finding in results.findings
+                    if finding.severity == severity
+                    for case in finding.case_of_each
                     for place in case.places[:1]
                 ],
                 np.int64,

@@ -103,12 +103,12 @@ def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[L
 
 def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
     counted = sorted(
-        ((int(getattr(one, measure).sum()), one) for one in charts.commands),
+        ((int(getattr(command, measure).sum()), command) for command in charts.commands),
         key=lambda pair: -pair[0],
     )
     total = max(1, sum(count for count, _ in counted))
     name = min(
-        max(len(f"{one.name} {one.side}") for _, one in counted),
+        max(len(f"{command.name} {command.side}") for _, command in counted),
         max(1, min(40, width - 16)),
     )
     length = min(24, (width - name - 20) // 2)
@@ -120,15 +120,15 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
         ),
         "heading",
     )
-    for count, one in counted[:COMMANDS]:
+    for count, command in counted[:COMMANDS]:
         line = (
-            clip(f"{escape(one.name)} {one.side}", name).ljust(name)
+            clip(f"{escape(command.name)} {command.side}", name).ljust(name)
             + f"  {short(count):>6} {100 * count / total:5.1f} %"
         )
         if length >= SHORTEST:
             line += (
                 f"  {bar(count, counted[0][0], length):<{length}}  "
-                f"{spark(getattr(one, measure)[: charts.used], room)}"
+                f"{spark(getattr(command, measure)[: charts.used], room)}"
             )
         yield line, "chart"
     if len(counted) > COMMANDS:
@@ -191,27 +191,30 @@ def _with_marks(
     yield lines[0], "heading"
     yield from ((line, "chart") for line in lines[1:-1])
     begin, end = span
-    own = [
-        one
-        for one in found
-        if one.connection == connection and begin <= one.time_ns - ends[0] <= end
+    happenings = [
+        happened
+        for happened in found
+        if happened.connection == connection and begin <= happened.time_ns - ends[0] <= end
     ]
     columns = len(fitted(values, max(1, width - LABEL)))
     marks = [" "] * columns
-    for one in own:
+    for happened in happenings:
         marks[
-            min(columns - 1, int((one.time_ns - ends[0] - begin) / max(end - begin, 1) * columns))
-        ] = one.sign
-    if own:
-        yield f"{'':>{LABEL}}{''.join(marks)}", min(one.severity for one in own)
+            min(
+                columns - 1,
+                int((happened.time_ns - ends[0] - begin) / max(end - begin, 1) * columns),
+            )
+        ] = happened.sign
+    if happenings:
+        yield f"{'':>{LABEL}}{''.join(marks)}", min(happened.severity for happened in happenings)
     yield lines[-1], ""
-    for one in own[:MARKED]:
+    for happened in happenings[:MARKED]:
         yield (
-            f"{'':>{LABEL}}{one.sign} {(one.time_ns - ends[0]) / 1e9:.3f} s  {one.text}",
-            one.severity,
+            f"{'':>{LABEL}}{happened.sign} {(happened.time_ns - ends[0]) / 1e9:.3f} s  {happened.text}",
+            happened.severity,
         )
-    if len(own) > MARKED:
-        yield f"{'':>{LABEL}}and {len(own) - MARKED} more", ""
+    if len(happenings) > MARKED:
+        yield f"{'':>{LABEL}}and {len(happenings) - MARKED} more", ""
 
 
 def _answers(charts: Charts) -> Iterator[Line]:
@@ -253,8 +256,8 @@ def _octaves(counts: IntArray) -> tuple[int, int]:
 
 
 def _sum(rows: Sequence[IntArray]) -> IntArray:
-    found: IntArray = np.sum(rows, axis=0, dtype=np.int64)
-    return found
+    total: IntArray = np.sum(rows, axis=0, dtype=np.int64)
+    return total
 
 
 def _span(start_ns: int, span_ns: int, used: int, ends: tuple[int, int]) -> tuple[int, int]:

@@ -89,15 +89,15 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
     def _found(self) -> list[Happened]:
         """Returns errors and warnings, each with its first place in a connection."""
         found: dict[tuple[int, str], Happened] = {}
-        for one in self._results.findings:
-            for case in one.case_of_each if one.severity != "note" else ():
+        for finding in self._results.findings:
+            for case in finding.case_of_each if finding.severity != "note" else ():
                 for place in case.places:
                     text = f"{case.rule}: {one_line(case.message)}"
                     own = Happened(
                         place.connection,
                         place.time_ns,
-                        self._glyphs.of(one.severity),
-                        one.severity,
+                        self._glyphs.of(finding.severity),
+                        finding.severity,
                         text,
                     )
                     found.setdefault((place.connection, case.rule), own)

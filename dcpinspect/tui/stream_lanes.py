@@ -241,23 +241,30 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
                     f"{w.SNAPSHOT_TYPES[int(told.type[bar])]}"
                 )
                 long = " · ".join((kind, *_more(track.story.snapshots, int(told.row[bar]))))
-                word = next((f" {one} " for one in (long, kind) if len(one) + 4 <= room), "")
+                word = next(
+                    (
+                        f" {word_shown} "
+                        for word_shown in (long, kind)
+                        if len(word_shown) + 4 <= room
+                    ),
+                    "",
+                )
                 if word:
                     yield int(first[place]) + (room - len(word)) // 2, word
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
         cells, worst = [" "] * self._columns, "warning"
-        found = [
-            (at, one)
-            for at, one in self.tracks[place].found_at(self.axis)
+        marks = [
+            (at, mark)
+            for at, mark in self.tracks[place].found_at(self.axis)
             if self.scale.first <= at <= self.scale.last
         ]
         for severity, glyph in (
             ("warning", self._lane_glyphs.warning),
             ("error", self._lane_glyphs.error),
         ):
-            for at, one in found:
-                if one.severity == severity:
+            for at, mark in marks:
+                if mark.severity == severity:
                     column = int(
                         np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step)
                     )

@@ -94,10 +94,10 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         here = self.key
         self.records = records
         bad = [
-            (one.severity, case)
-            for one in findings
-            if one.severity != "note"
-            for case in one.case_of_each
+            (finding.severity, case)
+            for finding in findings
+            if finding.severity != "note"
+            for case in finding.case_of_each
             if case.vbuckets
         ]
         self._bad = {}

@@ -166,4 +166,6 @@ class AsciiOnly(LineFilter):
 
 
 def _ascii(text: str) -> str:
-    return "".join(one if one.isascii() else "?" * cells(one) for one in text.translate(_DRAWN))
+    return "".join(
+        letter if letter.isascii() else "?" * cells(letter) for letter in text.translate(_DRAWN)
+    )

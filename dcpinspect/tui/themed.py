@@ -50,7 +50,7 @@ class ThemedApp(App[Opening | None]):
         super().__init__()
         self.memory = memory or Memory()
         self.glyphs = theme.ASCII if is_ascii else theme.UNICODE
-        remembered = [one for one in self.memory.themes.texts if one in theme.THEMES]
+        remembered = [text for text in self.memory.themes.texts if text in theme.THEMES]
         self.theme = theme_name or next(
             iter(remembered), theme.TERMINAL_THEME if has_few_colors else theme.DEFAULT_THEME
         )

@@ -436,13 +436,15 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
         Returns whether there is one.
         """
-        own = [
-            (place, at, one.row)
+        positions = [
+            (place, at, position.row)
             for place, track in enumerate(self.tracks)
-            for at, one in track.found_at(self.axis)
+            for at, position in track.found_at(self.axis)
         ]
         here = self.stream, self.at, self._chosen
-        others = [one for one in own if (one < here if back else one > here)]
+        others = [
+            position for position in positions if (position < here if back else position > here)
+        ]
         if others:
             self.stream, at, row = others[-1] if back else others[0]
             self.show_stream()
@@ -594,16 +596,16 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     @property
     def finding(self) -> int | None:
         """Number of the finding in the cursor's cell."""
-        return next((one.finding for one in self._found()), None)
+        return next((mark.finding for mark in self._found()), None)
 
     def _found(self) -> Iterator[FindingMark]:
         low, high = self.span
         track = self.track
-        for one in sorted(track.found if track is not None else (), key=lambda one: one.finding):
-            if low <= (one.seqno if self.axis == "seqno" else one.time) <= high and (
-                not self._chosen or one.row == self._chosen
+        for mark in sorted(track.found if track is not None else (), key=lambda mark: mark.finding):
+            if low <= (mark.seqno if self.axis == "seqno" else mark.time) <= high and (
+                not self._chosen or mark.row == self._chosen
             ):
-                yield one
+                yield mark
 
     def spoken(self) -> str:
         """Describes what is at the cursor."""

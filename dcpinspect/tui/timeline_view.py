@@ -130,12 +130,12 @@ class TimelineView(View):
             )
         ):
             return
-        own = [place for place, one in enumerate(told.events) if one.track == lanes.stream]
+        own = [place for place, event in enumerate(told.events) if event.track == lanes.stream]
         if lanes.chosen_row:
             before = [place for place in own if told.events[place].event.row <= lanes.chosen_row]
         else:
             high = lanes.span[1]
-            places = [one.seqno if lanes.axis == "seqno" else one.time for one in told.events]
+            places = [event.seqno if lanes.axis == "seqno" else event.time for event in told.events]
             latest = max((places[place] for place in own if places[place] <= high), default=0)
             before = [place for place in own if places[place] == latest][:1]
         place = max(before, default=min(own, default=0))

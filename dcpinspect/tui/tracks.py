@@ -108,9 +108,9 @@ class Track:
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
         """Returns the errors and warnings with their places on the axis, rising."""
         return sorted(
-            (one.seqno if axis == "seqno" else one.time, one)
-            for one in self.found
-            if one.severity != "note"
+            (mark.seqno if axis == "seqno" else mark.time, mark)
+            for mark in self.found
+            if mark.severity != "note"
         )
 
 
@@ -143,20 +143,28 @@ class Tracks:
         return list(dict.fromkeys((self.vbucket, *(track.vbucket for track in self.tracks))))
 
 
-def together(told: Sequence[Tracks]) -> Tracks:
+def together(tracks_of_vbuckets: Sequence[Tracks]) -> Tracks:
     """Returns the first vbucket with the streams of the others added below, to compare them. The
     others may be of another capture.
     """
-    connections = {key: name for one in told for key, name in one.connections.items()}
+    connections = {
+        key: name
+        for vbucket_tracks in tracks_of_vbuckets
+        for key, name in vbucket_tracks.connections.items()
+    }
     tracks: list[Track] = []
     events: list[Told] = []
-    for one in told:
-        events += [event._replace(track=event.track + len(tracks)) for event in one.events]
-        tracks += one.tracks
+    for vbucket_tracks in tracks_of_vbuckets:
+        events += [
+            event._replace(track=event.track + len(tracks)) for event in vbucket_tracks.events
+        ]
+        tracks += vbucket_tracks.tracks
     return Tracks(
-        told[0].vbucket,
+        tracks_of_vbuckets[0].vbucket,
         tracks,
-        sorted(events, key=lambda one: one.time) if len(told) > 1 else events,
+        sorted(events, key=lambda vbucket_tracks: vbucket_tracks.time)
+        if len(tracks_of_vbuckets) > 1
+        else events,
         connections,
     )
 
@@ -205,19 +213,20 @@ def tracks_of(
     for place, story in enumerate(found):
         own_notes = notes.get(place, ())
         on_seqnos = [
-            Mark(one.seqno, one.letter, one.row, one.text)
-            for one in own_notes
-            if one.seqno is not None
+            Mark(own_note.seqno, own_note.letter, own_note.row, own_note.text)
+            for own_note in own_notes
+            if own_note.seqno is not None
         ]
         in_time = [
-            Mark(max(0, one.time_ns - first_ns), one.letter, one.row, one.text) for one in own_notes
+            Mark(max(0, own_note.time_ns - first_ns), own_note.letter, own_note.row, own_note.text)
+            for own_note in own_notes
         ]
         tracks.append(
             Track(
                 story,
                 {"seqno": by_seqno(story, on_seqnos), "time": by_time(story, first_ns, in_time)},
                 name(story, is_with_sid=several),
-                words(story, [one.letter for one in own_notes]),
+                words(story, [own_note.letter for own_note in own_notes]),
                 source=source,
             )
         )
@@ -243,22 +252,23 @@ def _events(
 ) -> list[Told]:
     """Returns the events with their places, consecutive gaps of a kind as one."""
     place_of = {track.story.key: place for place, track in enumerate(tracks)}
-    told = list(folded(found))
+    events = list(folded(found))
     owner = [
-        place_of[one.connection, -1 if one.sid is None else one.sid, one.stream] for one in told
+        place_of[event.connection, -1 if event.sid is None else event.sid, event.stream]
+        for event in events
     ]
-    rows = np.array([one.row for one in told], np.int64)
+    rows = np.array([event.row for event in events], np.int64)
     times = inspection.store.numbers(rows, ("time_ns",))[0].values.tolist() if len(rows) else []
-    seqnos = [0] * len(told)
+    seqnos = [0] * len(events)
     for place, track in enumerate(tracks):
         own = [number for number, of in enumerate(owner) if of == place]
         for number, seqno in zip(
-            own, track.seqnos_of([told[number].row for number in own]), strict=True
+            own, track.seqnos_of([events[number].row for number in own]), strict=True
         ):
-            gap = told[number].gap
+            gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
-    placed = zip(told, owner, seqnos, (max(0, time - first_ns) for time in times), strict=True)
-    return [Told(*one) for one in placed]
+    placed = zip(events, owner, seqnos, (max(0, time - first_ns) for time in times), strict=True)
+    return [Told(*event) for event in placed]
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[Noted]:
@@ -278,9 +288,9 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
         return int(story.stream["end_row"]) + 1
     return min(
         (
-            int(one.stream["open_row"])
-            for one in streams[place + 1 :]
-            if one.key[:2] == story.key[:2]
+            int(stream.stream["open_row"])
+            for stream in streams[place + 1 :]
+            if stream.key[:2] == story.key[:2]
         ),
         default=1 << 62,
     )
@@ -349,14 +359,14 @@ def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
 
 def _of_stream(found: Sequence[_Found], track: Track, end: int) -> list[FindingMark]:
     """Returns the marks on messages of a stream, which ends before row ``end``."""
-    own = [
-        one.mark
-        for one in found
-        if one.connection == track.connection and track.first_row <= one.mark.row < end
+    marks = [
+        mark.mark
+        for mark in found
+        if mark.connection == track.connection and track.first_row <= mark.mark.row < end
     ]
     return [
-        one._replace(seqno=seqno)
-        for one, seqno in zip(own, track.seqnos_of([one.row for one in own]), strict=True)
+        mark._replace(seqno=seqno)
+        for mark, seqno in zip(marks, track.seqnos_of([mark.row for mark in marks]), strict=True)
     ]
 
 

@@ -163,7 +163,7 @@ def paint_of(state: str) -> str:
 def _worst(rows: Sequence[Mapping[str, Any]]) -> Severity | None:
     counts = [row["findings"] or {} for row in rows]
     for severity in ("error", "warning"):
-        if any(one.get(severity) for one in counts):
+        if any(count.get(severity) for count in counts):
             return severity
     return None
 

@@ -25,8 +25,8 @@ from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_map import VbucketMap
 from dcpinspect.tui.view import Host, Spot, View
 
-Form = Literal["map", "heat", "table"]
-FORMS: Sequence[Form] = ("map", "heat", "table")
+VbucketsForm = Literal["map", "heat", "table"]
+FORMS: Sequence[VbucketsForm] = ("map", "heat", "table")
 """Forms in the order of the key."""
 
 
@@ -42,7 +42,7 @@ class VbucketsView(View):
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="vbuckets")
         self.host = host
-        self.form: Form = "map"
+        self.form: VbucketsForm = "map"
         """The form that is shown, one of ``FORMS``."""
         self.map = VbucketMap(glyphs, id="map")
         self.heat = HeatMap(glyphs, id="heat")
@@ -112,7 +112,7 @@ class VbucketsView(View):
             self.keyboard.focus()
         self.map.move_to(vbucket)
 
-    def _show_form(self, form: Form, vbucket: int | None = None) -> None:
+    def _show_form(self, form: VbucketsForm, vbucket: int | None = None) -> None:
         self.form = form
         for one, widget in (("map", self.map), ("heat", self.heat), ("table", self.table)):
             widget.display = one == form

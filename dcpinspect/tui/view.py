@@ -167,8 +167,8 @@ class View(Widget):
     def action_finding(self) -> None:
         """Goes to the worst finding about the vbucket under the cursor."""
         vbucket = self.vbucket_here
-        for number, one in enumerate(self.host.inspection.results.findings):
-            if vbucket in one.vbuckets:
+        for number, finding in enumerate(self.host.inspection.results.findings):
+            if vbucket in finding.vbuckets:
                 self.host.to_finding(number, vbucket=vbucket)
                 return
         self.host.say("no finding here; n goes to the next error or warning")

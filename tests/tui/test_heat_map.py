@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.heat_map import Form, forms
+from dcpinspect.tui.heat_map import HeatForm, forms
 from tests.tui.screens import WIDE, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
@@ -18,20 +18,33 @@ async def to_heat(app: InspectApp, pilot: Keys) -> None:
 @pytest.mark.parametrize(
     ("count", "lines", "has_halves", "expected"),
     [
-        (4, 30, True, [Form(1, 7)]),
-        (30, 30, True, [Form(1, 1)]),
-        (40, 30, True, [Form(1, 0), Form(1, 1)]),
+        (4, 30, True, [HeatForm(1, 7)]),
+        (30, 30, True, [HeatForm(1, 1)]),
+        (40, 30, True, [HeatForm(1, 0), HeatForm(1, 1)]),
         (
             1024,
             30,
             True,
-            [Form(20, 0), Form(10, 0), Form(5, 0), Form(4, 0), Form(2, 0), Form(1, 0), Form(1, 1)],
+            [
+                HeatForm(20, 0),
+                HeatForm(10, 0),
+                HeatForm(5, 0),
+                HeatForm(4, 0),
+                HeatForm(2, 0),
+                HeatForm(1, 0),
+                HeatForm(1, 1),
+            ],
         ),
-        (1024, 30, False, [Form(together, 1) for together in (48, 24, 16, 12, 8, 6, 4, 3, 2, 1)]),
+        (
+            1024,
+            30,
+            False,
+            [HeatForm(together, 1) for together in (48, 24, 16, 12, 8, 6, 4, 3, 2, 1)],
+        ),
     ],
 )
 def test_all_vbuckets_fit_and_zoom_leads_to_one_a_line(
-    count: int, lines: int, has_halves: bool, expected: list[Form]
+    count: int, lines: int, has_halves: bool, expected: list[HeatForm]
 ) -> None:
     assert forms(count, lines, has_halves=has_halves) == expected
 
@@ -96,7 +109,7 @@ def test_many_vbuckets_share_lines_and_zoom_shows_each_on_its_own() -> None:
         await press(app, pilot, "o")
         vbucket = heat.vbucket
         await press(app, pilot, *["plus"] * 8)
-        assert (heat.form, heat.vbucket) == (Form(1, 1), vbucket)
+        assert (heat.form, heat.vbucket) == (HeatForm(1, 1), vbucket)
         assert int(heat.amounts.sum()) == whole
         assert str(vbucket) in screen(app)
         await press(app, pilot, "a")
