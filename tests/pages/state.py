@@ -39,7 +39,7 @@ def _lines() -> Iterator[str]:
             "",
             f"## {struct.__name__}",
             "",
-            (struct.__doc__ or "").strip(),
+            " ".join((struct.__doc__ or "").split()),
             "",
             "| field | meaning | new |",
             "| --- | --- | --- |",
