@@ -504,6 +504,14 @@ class Conditions(Choices):
     filter_: FilterOption = None
     times: Times = Times()
 
+    @property
+    def hint(self) -> str:
+        """What to try if no message meets the conditions; empty: nothing comes to mind."""
+        if self.key is None or not set(self.key).isdisjoint("*?["):
+            return ""
+        key = escape(self.key)
+        return f"--key {key} is compared with whole keys; '{key}*' has all that begin with it"
+
     def selection(
         self, captures: Sequence[str] | None, config: Config | None, row: str | None = None
     ) -> Selection:

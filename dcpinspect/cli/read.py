@@ -240,6 +240,17 @@ class _Messages:
     ports: dict[str, Any]
     """The arguments of a reading."""
     stats: bool
+    hint: str
+    """What to try if no message meets the conditions; may be empty."""
+
+    def report(self, reading: Reading, *, is_whole: bool, shown: int, skipped: int) -> int:
+        """Prints what is to be said at the end. Returns the exit status."""
+        status = self.source.report(
+            reading, is_whole=is_whole, stats=self.stats, shown=shown, skipped=skipped
+        )
+        if self.hint and is_whole and reading.messages and not (shown or skipped):
+            terminal.complain(self.hint)
+        return status
 
 
 def show(
@@ -267,7 +278,8 @@ def show(
         choices.input_.stats,
     )
     messages = _Messages(
-        source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats
+        *(source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats),
+        hint=choices.conditions.hint,
     )
     manner = packets.wishes(redactor)
     if choices.order.is_sorted(context, source):
@@ -334,12 +346,8 @@ def _as_they_come(
                 writer.end()
                 if announcer is not None:
                     announcer.end(is_whole=not window.is_full)
-        return source.report(
-            reading,
-            is_whole=not window.is_full,
-            stats=messages.stats,
-            shown=window.shown,
-            skipped=window.skipped,
+        return messages.report(
+            reading, is_whole=not window.is_full, shown=window.shown, skipped=window.skipped
         )
 
 
@@ -407,9 +415,7 @@ def _sorted(messages: _Messages) -> int:
         finally:
             writer.end()
         skipped = min(order.skip, sum(map(len, rows)))
-        return source.report(
-            reading, is_whole=True, stats=messages.stats, shown=len(sorted_rows), skipped=skipped
-        )
+        return messages.report(reading, is_whole=True, shown=len(sorted_rows), skipped=skipped)
 
 
 class Files:

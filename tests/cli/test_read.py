@@ -397,6 +397,19 @@ def test_conditions_that_nothing_meets_are_told(
     assert fails(talk, *arguments) == (0, "dcpinspect: none of 10 messages met the conditions")
 
 
+def test_a_key_that_no_message_has_hints_at_the_pattern_of_all_that_begin_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=builders.mutation(1, key=b"order::7"))
+    assert main(["read", str(path), "--key", "order"]) == 0
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "dcpinspect: --key order is compared with whole keys; 'order*' has all that begin with it"
+    ]
+    for is_met_or_a_pattern in ("order::7", "order*", "nobody*"):
+        assert main(["read", str(path), "--key", is_met_or_a_pattern]) == 0
+        assert "whole keys" not in capsys.readouterr().err
+
+
 def test_skipping_all_there_is_to_show_is_told(
     talk: str, fails: Callable[..., tuple[int, str]]
 ) -> None:
