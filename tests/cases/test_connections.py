@@ -37,7 +37,9 @@ def test_12_a_noop_answered_with_another_opaque(tmp_path: Path) -> None:
     assert case.accusations == ["noop-opaque"]
     assert found.message == "noop 0x00000011 answered with opaque 0x11000000"
     assert case.shows("noop-opaque") == ["noop answer", "noop"]
-    assert found.next.startswith("repeat the four bytes of the opaque as they are")
+    assert found.next.startswith(
+        "report the client's version to its author; it has to repeat the four bytes of the opaque"
+    )
     (told,) = case.tables.connections.records()
     assert told["closed_by"] == "server"
 
@@ -59,7 +61,8 @@ def test_12_a_noop_that_is_not_answered(tmp_path: Path) -> None:
         == "noop 0x00000011 unanswered for 20.0 s, then the producer closed the connection"
     )
     assert case.shows("noop-unanswered") == ["noop"]
-    assert found.next.startswith("answer noops at once")
+    assert found.next.startswith("look for what stops the client")
+    assert "a client has to answer noops at once" in found.next
 
 
 def nooped() -> Told:
@@ -92,7 +95,8 @@ def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
         "connection 1 3 ms later"
     )
     assert case.shows("name-clash")[:2] == ["open", "open"]
-    assert found.next.startswith("use a unique name")
+    assert found.next.startswith("look for a second instance of this client with the same name")
+    assert "a client should make its names unique" in found.next
 
 
 def test_26_streams_on_one_node_only(tmp_path: Path) -> None:

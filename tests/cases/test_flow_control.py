@@ -39,7 +39,7 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
         "acknowledgement 63.0 s before"
     )
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
-    assert found.next.startswith("look for what stops the consumer")
+    assert found.next.startswith("look for what stops the client")
     (told,) = case.tables.connections.records()
     assert (told["verdict"], told["outstanding_bytes"]) == ("starved-by-flow-control", used)
 
@@ -96,6 +96,6 @@ def test_11_answers_that_a_consumer_acknowledges(tmp_path: Path) -> None:
     )
     assert case.shows("over-acknowledged") == ["buffer_acknowledgement"] * 2
     assert found.next == (
-        "count the bytes on the wire, and only those of the producer's requests that belong to "
-        "streams"
+        "report the client's version to its author; it has to count the bytes on the wire, and "
+        "only those of the producer's requests that belong to streams"
     )

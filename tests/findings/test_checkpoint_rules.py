@@ -66,7 +66,8 @@ def test_checkpoints_that_will_be_rolled_back_alike_are_one_finding(tmp_path: Pa
     assert one.message.endswith(" on 12 vbuckets: 0–11")
     assert (
         one.next
-        == f"undo what the consumer has above 900, and resume at 900 with uuid 0x{NEW:016x}"
+        == "expect that items are sent again; the client has to undo what the consumer has above 900, "
+        f"and to resume at 900 with uuid 0x{NEW:016x}"
     )
 
 

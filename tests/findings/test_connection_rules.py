@@ -33,8 +33,8 @@ def test_a_setting_that_a_server_is_too_old_for_is_told_with_the_first_version_t
     talk.control("max_marker_version", "2.2", status=Status.NOT_SUPPORTED)
     known, unclear = (one.next for one in findings(talk) if one.rule == "control-rejected")
     assert (known, unclear) == (
-        "do not rely on it; servers know it from 7.0 on",
-        "do not rely on it",
+        "servers know it from 7.0 on; a client must not rely on it",
+        "compare the setting with the server's version; a client must not rely on it",
     )
 
 

@@ -268,7 +268,9 @@ def test_a_loop_with_the_wrong_branch_owns_that_and_names_the_right_one() -> Non
 def test_without_the_rule_of_the_cause_its_effects_stand_for_themselves() -> None:
     (one,) = findings(looping(), rules=["rollback"])
     assert one.effect_of is None
-    assert one.next.startswith("discard what is above 100, resume at 100 with the newest uuid")
+    assert one.next.startswith(
+        "let the client discard what is above 100, and resume at 100 with the newest uuid"
+    )
 
 
 # -- what servers close for
