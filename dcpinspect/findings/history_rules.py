@@ -291,7 +291,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     message = f"uuid 0x{uuid:016x} is unknown to the producer (log: {entries}{more})"
     evidence = (context.request(number), context.answer(number), context.log_place(log))
     start = plain(row.request.start)
-    facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
+    facts: dict[str, int | str] = {"requested start": start, "uuid": f"0x{uuid:016x}"}
     wrong, shared = (
         wrong_position(context, clients, number, "unknown-uuid"),
         "uuids are unknown to the producer",
@@ -573,7 +573,12 @@ def _of_loop(
         next_=f"{_ADVICE[cause]}{right}",
         seqnos=(to,),
         shared="rolled back again and again to the same seqno",
-        facts={"asked": request.start, "told": to, "times": len(rounds), "items sent again": again},
+        facts={
+            "requested start": request.start,
+            "rollback seqno": to,
+            "times": len(rounds),
+            "items sent again": again,
+        },
         is_over=is_over,
         explains=in_order.explained(
             context, rounds, int(context.streams.rollback[last]), last if is_over else then
@@ -623,7 +628,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 shared=shared,
                 explains=explains,
                 facts={
-                    "asked": plain(streams.request.start[rounds[-1]]),
+                    "requested start": plain(streams.request.start[rounds[-1]]),
                     "times": len(rounds),
                     "items sent again": again,
                 },

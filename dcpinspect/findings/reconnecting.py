@@ -216,7 +216,7 @@ def _loop(
         next_=_NEXT.get(cause),
         seqnos=(starts[-1],),
         shared=f"{done} again and again, from no higher seqno each time",
-        facts={"asked": starts[-1], "times": len(rounds), "items sent again": items},
+        facts={"requested start": starts[-1], "times": len(rounds), "items sent again": items},
         explains=rounds,
         is_over=None if is_over is False and not is_closed else is_over,
     )

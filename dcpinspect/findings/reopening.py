@@ -230,8 +230,8 @@ def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
         shared="rollbacks never followed",
         explains=(stream,),
         facts={
-            "asked": plain(row.request.start),
-            **({"told": to} if where else {}),
+            "requested start": plain(row.request.start),
+            **({"rollback seqno": to} if where else {}),
             "waited": waited,
         },
     )
@@ -259,7 +259,7 @@ def _given_up(
         ),
         seqnos=(start,),
         explains=[stream],
-        facts={"asked": start},
+        facts={"requested start": start},
     )
 
 
@@ -377,7 +377,7 @@ def _without_end(
     )
     shared, facts = (
         "asked again without the end that was asked for before",
-        {"end": end, "asked": start},
+        {"requested end": end, "requested start": start},
     )
     streams = context.streams
     other_streams = context.streams_of(row.connection)

@@ -538,7 +538,9 @@ def _refused(
     connection = int(row.connection)
     session = context.session(connection)
     evidence: list[MessagePlace | None] = [context.request(number), context.answer(number)]
-    facts: dict[str, int | str] = {"asked": plain(row.request.start)} if row.request.form else {}
+    facts: dict[str, int | str] = (
+        {"requested start": plain(row.request.start)} if row.request.form else {}
+    )
     seqnos = (plain(row.request.start),) if row.request.form else ()
     of_one = partial(occurrence, context, number, seqnos=seqnos, facts=facts)
     if status == Status.KEY_EEXISTS:
@@ -724,7 +726,7 @@ def _rolled_back(
             shared="rolled back",
             next_="capture whole packets (tcpdump -s 0), because the rollback seqno is missing here",
             seqnos=(start,),
-            facts={"asked": start},
+            facts={"requested start": start},
         )
     uuid = (
         "the newest uuid of the log that began at or below it"
@@ -765,7 +767,12 @@ def _rolled_back(
         ),
         next_=next_,
         seqnos=(start, to),
-        facts={"asked": start, "told": to, "resume at": to, **_uuid_fact(rollback.resume_uuid)},
+        facts={
+            "requested start": start,
+            "rollback seqno": to,
+            "resume at": to,
+            **_uuid_fact(rollback.resume_uuid),
+        },
     )
 
 
@@ -777,7 +784,9 @@ def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> O
     to = "a seqno that is not in the capture" if rollback.to is None else str(rollback.to)
     uuid = _uuid_fact(rollback.resume_uuid)
     facts: dict[str, int | str] = (
-        {} if rollback.to is None else {"told": rollback.to, "resume at": rollback.to, **uuid}
+        {}
+        if rollback.to is None
+        else {"rollback seqno": rollback.to, "resume at": rollback.to, **uuid}
     )
     return occurrence(
         context,

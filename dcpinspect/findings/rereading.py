@@ -250,7 +250,7 @@ def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occur
         next_=_NEXT.get(cause),
         seqnos=(start, high),
         count=len(rounds),
-        facts={"asked": start, "received to": high, "seqnos delivered again": items},
+        facts={"requested start": start, "received to": high, "seqnos delivered again": items},
     )
     return replace(
         rereading, rows=rows, last_time_ns=int(context.streams.opened.time[rounds[-1].stream])

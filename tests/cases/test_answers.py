@@ -124,7 +124,9 @@ def test_a_fault_that_many_clients_share_is_one_entry(
         count,
     )
     assert len(loop["cases"]) == 3 * count
-    assert {case["facts"]["asked"] for case in loop["cases"]} == set(range(150, 150 + count))
+    assert {case["facts"]["requested start"] for case in loop["cases"]} == set(
+        range(150, 150 + count)
+    )
     assert SEVERITIES.index(loop["severity"]) == 0
     (clear,) = [one for one in found if one["rule"] == "credentials-in-clear"]
     assert len(clear["cases"]) == count

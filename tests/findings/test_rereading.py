@@ -74,7 +74,7 @@ def test_a_client_that_comes_back_and_begins_from_0_reads_everything_again() -> 
         one.message
         == f"asked from the start again (from row {one.places[0].row}): 50 seqnos delivered again"
     )
-    assert one.facts == {"asked": 0, "received to": 50, "seqnos delivered again": 50}
+    assert one.facts == {"requested start": 0, "received to": 50, "seqnos delivered again": 50}
     assert [place.connection for place in one.places] == [2, 1]
     assert "store checkpoints" in one.next
     assert "nothing to do if the client means to" in one.next
