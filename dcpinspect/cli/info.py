@@ -42,7 +42,10 @@ def info(
             facts = overview(reading)
 
             def lines(paint: Painter) -> Iterator[str]:
-                return (paint(line[:10], "bold") + line[10:] for line in info_lines(facts))
+                return (
+                    paint(line[:10], "bold") + line[10:]
+                    for line in info_lines(facts, target.width())
+                )
 
             format_.report(
                 target, ReportFormat(lines, lambda: overview_records(facts)), guard=result.csv_guard

@@ -64,7 +64,10 @@ def io(
                 return (
                     paint(line, style)
                     for line, style in io_lines(
-                        counted.records(), counted.interval_ns, width=target.width()
+                        counted.records(),
+                        counted.interval_ns,
+                        width=target.width(),
+                        end_ns=reading.last_time_ns if conditions.times.until is None else None,
                     )
                 )
 

@@ -209,12 +209,15 @@ FIRST = {
     "rollbacks": (
         "connection",
         "vbucket",
-        "sid",
-        "cause",
-        "requested_start",
-        "rollback_seqno",
         "resume_start",
+        "resume_uuid",
+        "resume_snapshot_end",
+        "resume_snapshot_start",
+        "cause",
+        "rollback_seqno",
+        "requested_start",
         "explanation",
+        "sid",
     ),
     "differences": (
         "kind",
@@ -419,6 +422,9 @@ def command(name: str, doc: str) -> Callable[..., int]:
                 for _ in interrupts.batches(reading.capture, reading):
                     pass
                 view.selection = replace(view.selection, bounds=_bounds(span, reading))
+                if name == "vbuckets" and format_.is_text and not view.selection.sort:
+                    # a person looks for a number; in other formats rows are in order of requests
+                    view.selection = replace(view.selection, sort=["vbucket"])
                 everything = reading.by_name()[name]
                 count = view.write(target, everything, format_, guard=result.csv_guard)
             if reading.messages and not count:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.contracts import INFO
 from tests import builders
+from tests.captures import field
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 from tests.streams.told import opened, packets
@@ -33,11 +35,14 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]
 
 @pytest.mark.parametrize("sample", ALL_SAMPLES)
 def test_a_sample_is_told_in_about_ten_lines_of_80_columns_and_fits_the_schema(
-    sample: str, capsys: pytest.CaptureFixture[str]
+    sample: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(SAMPLES / sample)
     assert main(["info", path]) == 0
-    told = capsys.readouterr().out.replace(str(SAMPLES), "samples").splitlines()
+    assert len(capsys.readouterr().out.splitlines()) <= 16
+    monkeypatch.chdir(SAMPLES)
+    with dcpinspect.open(sample) as recording:
+        told = str(recording.info()).splitlines()
     assert len(told) <= 16
     assert max(map(len, told)) <= 80
     assert main(["info", path, "--format", "ndjson"]) == 0
@@ -80,15 +85,15 @@ def test_the_version_that_a_server_told_is_beside_its_address(
         (
             "capture-loss.pcap",
             (
-                "no: 3,067 bytes lost (5 holes), 117 bytes in no message; of what is there, 99.7 % "
-                "of 46,457 bytes decoded"
+                "no: 3,067 bytes lost (5 holes); of what is there, 99.7 % of 46,457 bytes decoded "
+                "(117 bytes in no message)"
             ),
         ),
         (
             "midstream.pcap",
             (
-                "no: 794 bytes in no message, no handshake of connection 1; of what is there, 96.2 "
-                "% of 21,346 bytes decoded"
+                "no: no handshake of connection 1; of what is there, 96.2 % of 21,346 bytes "
+                "decoded (794 bytes in no message)"
             ),
         ),
     ],
@@ -97,6 +102,43 @@ def test_what_a_capture_lacks_is_told(
     sample: str, complete: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lines(capsys, str(SAMPLES / sample))["complete"] == complete
+
+
+def test_in_a_pipe_no_line_is_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(field("p06-zero-window"))]) == 0
+    lines_ = capsys.readouterr().out.splitlines()
+    assert all(line[:10].strip() for line in lines_)
+    assert max(map(len, lines_)) > 80
+
+
+@pytest.mark.parametrize(
+    ("name", "complete", "below"),
+    [
+        (
+            "q01-syn-unanswered",
+            "yes: 100 % of 42,773 bytes decoded, no handshake is missing",
+            "6 connections to 10.20.0.8:11210 could not be opened (unanswered)",
+        ),
+        (
+            "q02-syn-refused",
+            "yes: 100 % of 49,151 bytes decoded, no handshake is missing",
+            "6 connections to 10.20.0.8:11210 could not be opened (refused)",
+        ),
+        (
+            "p06-zero-window",
+            (
+                "yes: 99.8 % of 56,832 bytes decoded (100 bytes in no message), no handshake is "
+                "missing"
+            ),
+            "the client of connection 1 does not read its socket for 65.4 s: its TCP window is 0",
+        ),
+    ],
+)
+def test_what_the_network_does_is_not_said_to_be_missing_from_the_capture(
+    name: str, complete: str, below: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = lines(capsys, str(field(name)))
+    assert (told["complete"], told["below DCP"]) == (complete, below)
 
 
 def test_packets_cut_by_the_snapshot_length_are_counted(

@@ -56,6 +56,18 @@ def test_intervals_and_filters_are_as_asked_for(capsys: pytest.CaptureFixture[st
     )
 
 
+def test_the_silence_at_the_end_is_told_unless_an_end_was_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(field("p06-zero-window"))
+    assert main(["io", path]) == 0
+    assert "nothing for 65.38 s, to the end of the capture" in capsys.readouterr().out
+    assert main(["io", path, "--until", "10s"]) == 0
+    assert "to the end of the capture" not in capsys.readouterr().out
+    assert main(["io", LOOP]) == 0
+    assert "to the end of the capture" not in capsys.readouterr().out
+
+
 def test_spans_are_chosen_for_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
     found = rows(capsys, LARGE)
     assert {row["interval_ns"] for row in found} == {20_000_000}

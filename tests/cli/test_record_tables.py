@@ -24,6 +24,7 @@ from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.contracts import BY_TABLE
 from tests import builders
+from tests.captures import field
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 
@@ -144,14 +145,32 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
             "streams": {"vbucket", "verdict", "items"},
             "snapshots": {"vbucket", "state"},
             "gaps": {"vbucket", "cause", "width"},
-            "rollbacks": {"vbucket", "cause", "requested_start", "rollback_seqno"},
+            "rollbacks": {"vbucket", "resume_start", "resume_snapshot_end", "resume_uuid"},
             "vbuckets": {"vbucket", "verdict"},
         }[name]
     )
 
 
-def test_at_200_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = text(capsys, "rollbacks", ROLLBACK, "--width", "200")
+def test_the_text_of_vbuckets_is_in_order_of_numbers_and_other_formats_of_requests(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(field("p06-zero-window"))
+    shown = [line.strip() for line in text(capsys, "vbuckets", path, "--columns", "vbucket")]
+    assert shown == ["vbucket", "6", "677", "723", "900", "952"]
+    assert [row["vbucket"] for row in ndjson(capsys, "vbuckets", path)] == [677, 952, 6, 723, 900]
+
+
+def test_the_request_that_works_is_shown_before_the_one_that_did_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heading = text(capsys, "rollbacks", ROLLBACK, "--width", "120")[0].split()
+    works = {"resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end"}
+    assert works <= set(heading)
+    assert "requested_start" not in heading
+
+
+def test_at_250_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = text(capsys, "rollbacks", ROLLBACK, "--width", "250")
     assert lines[1].endswith(
         "the consumer is ahead of the branch point 50, so resume there with that branch's uuid"
     )
@@ -160,7 +179,7 @@ def test_at_200_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFix
 def test_what_does_not_fit_is_below_each_row_with_v(capsys: pytest.CaptureFixture[str]) -> None:
     lines = text(capsys, "rollbacks", ROLLBACK, "--width", "80", "-v")
     assert "+" not in lines[0]
-    assert [line for line in lines if "resume_uuid 0xb8b8000000000007" in line]
+    assert [line for line in lines if "vbucket_uuid 0xa7a7000000000007" in line]
     assert max(map(len, lines)) <= 80
 
 

@@ -157,6 +157,10 @@ GLOSSARY: dict[str, dict[str, str]] = {
             "its stream ended, and its client did not request it again; all other verdicts "
             "are those of its newest stream"
         ),
+        "lost-something": (
+            "on maps only: it ended, and before that it had a gap with the cause unexplained "
+            "or capture-loss"
+        ),
     },
     "type of a snapshot": {
         "memory": "its items come from memory, and were written recently",

@@ -16,11 +16,12 @@ _WIDE = 80
 _LABEL = 10
 
 
-def info_lines(info: dict[str, Any]) -> Iterator[str]:
-    """Yields the lines, from a record of ``INFO``."""
+def info_lines(info: dict[str, Any], width: int | None = _WIDE) -> Iterator[str]:
+    """Yields the lines, from a record of ``INFO``. ``width``: of lines; None keeps them whole."""
     for label, texts in info_facts(info):
         for number, text in enumerate(texts):
-            for line_number, line in enumerate(_wrapped(text) if label != "next" else [text]):
+            lines = [text] if width is None or label == "next" else _wrapped(text, width - _LABEL)
+            for line_number, line in enumerate(lines):
                 yield f"{'' if number or line_number else label:<{_LABEL}}{line}"
 
 
@@ -38,17 +39,17 @@ def info_facts(info: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
         ),
         ("vbuckets", [_vbuckets(info)]),
         ("complete", [_complete(info)]),
-        ("below DCP", list(map(escape, info["below"]))),
+        ("below DCP", [*_not_opened(info), *map(escape, info["below"])]),
         ("TLS", [_tls(info)]),
         ("next", [escape(info["next"])] if info["next"] else []),
     )
 
 
-def _wrapped(text: str) -> Iterator[str]:
+def _wrapped(text: str, width: int) -> Iterator[str]:
     """Splits a text into lines, between words."""
     line = ""
     for word in text.split(" "):
-        if line and cells(line) + 1 + cells(word) > _WIDE - _LABEL:
+        if line and cells(line) + 1 + cells(word) > width:
             yield line
             line = word
         else:
@@ -185,17 +186,21 @@ def _how(hows: Iterable[str]) -> str:
     return ", ".join(how.replace("-", " ") for how in sorted(hows))
 
 
-def _complete(info: dict[str, Any]) -> str:
-    lacks = []
+def _not_opened(info: dict[str, Any]) -> Iterator[str]:
     failed = [endpoint for endpoint in info["unopened"] if endpoint["how"] != "silent"]
     if failed:
         count = sum(len(endpoint["connections"]) for endpoint in failed)
         servers = sorted({escape(endpoint["server"]) for endpoint in failed})
         to = ", ".join(servers) if len(servers) <= MOST else counted(len(servers), "server")
-        lacks.append(
+        yield (
             f"{counted(count, 'connection')} to {to} could not be opened "
             f"({_how({endpoint['how'] for endpoint in failed})})"
         )
+
+
+def _complete(info: dict[str, Any]) -> str:
+    """Returns what the capture lacks, and apart from it what of its bytes was not decoded."""
+    lacks, undecoded = [], []
     for name, noun, reason in (
         ("problems", "damaged place", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),
@@ -212,22 +217,23 @@ def _complete(info: dict[str, Any]) -> str:
         lacks.append(
             f"only one direction of {_numbers('connection', info['one_direction'])} was captured"
         )
-    if info["skipped_bytes"]:
-        lacks.append(f"{counted(info['skipped_bytes'], 'byte')} in no message")
-    if info["foreign_bytes"]:
-        lacks.append(f"{counted(info['foreign_bytes'], 'byte')} of another protocol")
     if info["late_bytes"]:
         lacks.append(f"{counted(info['late_bytes'], 'byte')} came too late to be read")
-    if info["unopened_records"]:
-        lacks.append(f"{counted(info['unopened_records'], 'record')} of TLS not opened")
     if info["mid_stream"]:
         lacks.append(f"no handshake of {_numbers('connection', info['mid_stream'])}")
+    if info["skipped_bytes"]:
+        undecoded.append(f"{counted(info['skipped_bytes'], 'byte')} in no message")
+    if info["foreign_bytes"]:
+        undecoded.append(f"{counted(info['foreign_bytes'], 'byte')} of another protocol")
+    if info["unopened_records"]:
+        undecoded.append(f"{counted(info['unopened_records'], 'record')} of TLS not opened")
     if info["tls_bytes"]:
-        lacks.append("TLS is not decrypted")
+        undecoded.append("TLS is not decrypted")
     if not info["captured_bytes"]:
-        return "; ".join(["nothing to decode", *lacks])
+        return "; ".join(["nothing to decode", *lacks, *undecoded])
     plain = info["captured_bytes"] - info["tls_overhead_bytes"]
-    share = f"{share_of(info['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
+    decoded = f"{share_of(info['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
+    share = f"{decoded} ({', '.join(undecoded)})" if undecoded else decoded
     return (
         f"no: {', '.join(lacks)}; of what is there, {share}"
         if lacks

@@ -30,15 +30,19 @@ StyledText = tuple[str, str]
 """Text and style."""
 
 
-def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterator[StyledText]:
-    """Yields the lines of a table of ``IO``. ``width``: clips the lines."""
+def io_lines(
+    records: Records, interval_ns: int, *, width: int | None, end_ns: int | None = None
+) -> Iterator[StyledText]:
+    """Yields the lines of a table of ``IO``. ``width``: clips the lines. ``end_ns``: time of the
+    last packet of the capture, if messages up to there were asked for.
+    """
     sparks = SPARKS if width is None else max(10, width - BESIDE)
-    for text, style in _lines(records, interval_ns, sparks, width):
+    for text, style in _lines(records, interval_ns, sparks, width, end_ns):
         yield (text if width is None else clip(text, width)), style
 
 
 def _lines(
-    records: Records, interval_ns: int, sparks: int, width: int | None
+    records: Records, interval_ns: int, sparks: int, width: int | None, end_ns: int | None
 ) -> Iterator[StyledText]:
     if not len(records):
         return
@@ -69,6 +73,11 @@ def _lines(
     yield from (
         (line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns, bar)
     )
+    low, high = int(spans.min()), int(spans.max())
+    silence = 0 if end_ns is None else end_ns - first - (high + 1) * interval_ns
+    if silence >= interval_ns:
+        whole = silence // interval_ns * interval_ns
+        yield f"{'…':>14}  nothing for {lasting(whole)}, to the end of the capture", ""
     if len(heads) < len(most):
         yield (
             (
@@ -78,7 +87,6 @@ def _lines(
             "dim",
         )
     yield "", ""
-    low, high = int(spans.min()), int(spans.max())
     together = max(1, -(-(high - low + 1) // sparks))
     yield (
         (

@@ -26,6 +26,7 @@ from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.items import Own, VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tables import Tables
+from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape, one_line
 
@@ -217,6 +218,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         for title in ("vbuckets", "connections", "rollbacks")
         if len(source.by_name[title]) > most.rows
     ]
+    by_vbucket = RecordSelection(sort=["vbucket"])
     return Contents(
         title=source.title,
         facts=source.facts,
@@ -227,9 +229,9 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         causes=causes[: most.findings],
         effects=effects,
         shown={one.row: one for one in source.messages(rows, most)},
-        vbuckets=source.by_name["vbuckets"],
+        vbuckets=by_vbucket.matching(source.by_name["vbuckets"]),
         connections=source.by_name["connections"],
-        rollbacks=source.by_name["rollbacks"],
+        rollbacks=by_vbucket.matching(source.by_name["rollbacks"]),
         timelines=[_timeline(source, number, most) for number in numbers],
         charts=source.charts,
         coverage=[

@@ -5,6 +5,8 @@ its limits allow.
 from __future__ import annotations
 
 from dcpinspect.output.report.report_contents import Limits, places_of, title_of
+from dcpinspect.output.report.report_pictures import vbucket_map
+from tests.captures import field
 from tests.output.report.gathered import gathered
 from tests.peers.truth import SAMPLES
 
@@ -29,6 +31,20 @@ def test_a_message_has_its_line_its_fields_and_its_bytes() -> None:
 def test_timelines_are_of_vbuckets_with_errors_warnings_and_rollbacks_or_the_first_ones() -> None:
     assert [one.vbucket for one in gathered(SAMPLES / "orphans.pcap").timelines] == [42, 45, 48]
     assert [one.vbucket for one in gathered(SAMPLES / "tour.pcapng").timelines][:1] != []
+
+
+def test_the_tables_and_the_map_are_in_the_order_of_vbucket_numbers() -> None:
+    told = gathered(field("p06-zero-window"))
+    assert told.vbuckets.values("vbucket") == [6, 677, 723, 900, 952]
+    drawn = vbucket_map(told.vbuckets, told.vbuckets.values("client")[0], frozenset())
+    cells = [one.text for one in drawn.iter("text")]
+    assert cells == [
+        "6 caught-up",
+        "677 caught-up",
+        "723 caught-up",
+        "900 backfilling",
+        "952 caught-up",
+    ]
 
 
 def test_what_is_beyond_the_limits_is_said() -> None:
