@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
+from dcpinspect.output.render.glossary import CONVENTION_TEXTS
 from dcpinspect.output.render.lane_paint import EVENTS, Sign, joined, paints_of
 from dcpinspect.output.render.lanes import LETTERS, Lanes, lanes
 from dcpinspect.output.render.message_lines import counted
@@ -350,7 +351,7 @@ def _more(snapshots: Records, row: int) -> Iterator[str]:
     own = np.flatnonzero(whole(snapshots, "row") == row)[:1]
     for name in ("convention", "state"):
         yield from (
-            str(value)
+            CONVENTION_TEXTS.get(value, value)
             for value in snapshots.take(own).values(name)
             if value not in (None, "unknown")
         )

@@ -183,6 +183,18 @@ def test_what_does_not_fit_is_below_each_row_with_v(capsys: pytest.CaptureFixtur
     assert max(map(len, lines)) <= 80
 
 
+def test_tables_say_where_a_snapshot_starts_and_json_has_the_word(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    only = ("--columns", "type,convention", "-n", "1")
+    assert text(capsys, "snapshots", ROLLBACK, *only)[1].split("  ") == [
+        "memory",
+        "starts at the request",
+    ]
+    assert ndjson(capsys, "snapshots", ROLLBACK, *only)[0]["convention"] == "memory-1"
+    assert text(capsys, "snapshots", ROLLBACK, *only, "--filter", "convention = 'memory-1'")[1:]
+
+
 def test_a_stream_without_an_end_says_so_in_lines_and_has_its_number_elsewhere(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -22,7 +22,7 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(
         assert (
             max(len(line.rstrip()) for line in lines if line.startswith("  items")) >= size[0] - 3
         )
-        assert "░ 0–40 memory · memory-1 · complete ░" in screen(app)
+        assert "░ 0–40 memory · starts at the request · complete ░" in screen(app)
         assert (
             " rollback " in "".join(line for line in lines if line.startswith("  gaps"))
             or size[0] < 200

@@ -79,23 +79,26 @@ GLOSSARY: dict[str, dict[str, str]] = {
     },
     "convention of a snapshot": {
         "memory-1": (
-            "first of the stream; starts where the client's request or its snapshot does, "
-            "so the client already has that seqno"
+            "starts at the request: first of the stream; starts where the client's request or its "
+            "snapshot does, so the client already has that seqno"
         ),
         "memory-2": (
-            "later; starts with the first seqno of its checkpoint, which may be de-duplicated"
+            "starts at its checkpoint: later; starts with the first seqno of its checkpoint, which "
+            "may be de-duplicated"
         ),
-        "memory-3": "starts with the event that follows",
+        "memory-3": "starts at its first event: the one that follows",
         "disk-1": (
-            "first of the stream, from disk; starts where the client's request or its snapshot does"
+            "starts at the request: first of the stream, from disk; starts where the client's "
+            "request or its snapshot does"
         ),
         "disk-later": (
-            "later, from disk or from a disk checkpoint in memory; starts at its range, whose "
-            "first seqno may be missing. "
+            "starts at its range: later, from disk or from a disk checkpoint in memory; the first "
+            "seqno of its range may be missing. "
             "Servers before 2019 send it without the checkpoint flag"
         ),
         "disk-3-first-event": (
-            "later, the rest of a disk checkpoint in memory; starts with the event that follows"
+            "starts at its first event: later, the rest of a disk checkpoint in memory; starts with "
+            "the event that follows"
         ),
         "irregular": "none of these",
         "unknown": "the request, the place in the stream, or the first event is unknown",
@@ -389,3 +392,8 @@ GLOSSARY: dict[str, dict[str, str]] = {
 """Words and their meanings, by the column that has them; in the order of precedence if there is
 one.
 """
+CONVENTION_TEXTS = {
+    word: meaning.partition(":")[0] if ":" in meaning else word
+    for word, meaning in GLOSSARY["convention of a snapshot"].items()
+}
+"""How tables for people name the conventions: the type of the snapshot stands beside them."""

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dcpinspect.output.render.glossary import CONVENTION_TEXTS
 from dcpinspect.text import cells, clip, escape, escape_rest
 
 Safe = Callable[[str], str]
@@ -250,6 +251,10 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
             if name in NO_END
             else texts
         )
+    if name == "convention" and pa.types.is_string(column.type):
+        words = pa.array([*CONVENTION_TEXTS])
+        texts = pa.array([*CONVENTION_TEXTS.values()]).take(pc.index_in(column, words))
+        column = pc.coalesce(texts, column)
     if pa.types.is_string(column.type) and _is_plain(column):
         return pc.fill_null(column, "")
     return pa.array(
