@@ -204,21 +204,29 @@ class Lines:
         """Returns the line of a message with its time from ``shown_times``; None: without a
         time.
         """
-        decoded = batch.decoded
-        direction = int(batch.direction[index])
-        vbucket = batch.vbucket_of(index)
         row, connection, _, vbucket_width, seqno = self.columns
-        more, gap = "", ""
-        if not self.is_narrow:
-            more, gap = f" 0x{int(decoded.opaque[index]):08x}", f" {int(batch.length[index]):>8} "
+        cell = self.cells(batch, index, shown_ns)
+        more, gap = ("", "") if self.is_narrow else (f" {cell['Opaque']}", f" {cell['Bytes']:>8} ")
         return self._clipped(
-            f"{int(batch.row[index]):>{row}} {self.time_text(shown_ns):>{self.time_width}}"
-            f" {int(batch.connection[index]):>{connection}}{ARROWS[direction]} "
-            f"{self.title_column(batch, index)}"
-            f" {'' if vbucket is None else vbucket:>{vbucket_width}}{more} "
-            f"{_seqno(batch, index):>{seqno}}{gap}"
-            f" {summary(batch, index, is_narrow=self.is_narrow)}"
+            f"{cell['Row']:>{row}} {cell['Time']:>{self.time_width}}"
+            f" {cell['Con']:>{connection + 1}} {self.title_column(batch, index)}"
+            f" {cell['vb']:>{vbucket_width}}{more} {cell['Seqno']:>{seqno}}{gap} {cell['Summary']}"
         )
+
+    def cells(self, batch: MessageBatch, index: int, shown_ns: int | None) -> dict[str, str]:
+        """Returns what the columns of a line say, by their heading."""
+        vbucket = batch.vbucket_of(index)
+        return {
+            "Row": f"{int(batch.row[index])}",
+            "Time": self.time_text(shown_ns),
+            "Con": f"{int(batch.connection[index])}{ARROWS[int(batch.direction[index])]}",
+            "Message": self._title(batch, index),
+            "vb": "" if vbucket is None else f"{vbucket}",
+            "Opaque": f"0x{int(batch.decoded.opaque[index]):08x}",
+            "Seqno": _seqno(batch, index),
+            "Bytes": f"{int(batch.length[index])}",
+            "Summary": summary(batch, index, is_narrow=self.is_narrow),
+        }
 
     def spoken_heading(self) -> str:
         """Returns the heading for the lines of ``spoken_at``."""

@@ -46,6 +46,10 @@ class Table:
     """Anchors on the page that rows link to, by number of the row."""
 
 
+_LINE_COLUMNS = ("Time", "Con", "Message", "vb", "Opaque", "Seqno", "Bytes", "Summary")
+"""Headings of the columns of a message, as the command ``read`` has them."""
+
+
 @cache
 def _template() -> Template:
     # autoescape, because nothing that a capture holds may become markup
@@ -97,6 +101,7 @@ def page(contents: Contents) -> str:
         has_items=any(report_pictures.has_items(drawn) for drawn in timelines),
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
+        line_columns=_LINE_COLUMNS,
         rules={
             finding.id: finding.rule
             for finding in (

@@ -66,8 +66,8 @@ class Shown:
     """A message that shows a finding."""
 
     row: int
-    line: str
-    """The line that the command ``read`` prints for it, without the row."""
+    cells: Mapping[str, str]
+    """The columns of the line that the command ``read`` prints for it, by their heading."""
     fields: Sequence[str]
     """Lines of the message's table of fields, as in the specification."""
     bytes: Sequence[str]
@@ -277,11 +277,12 @@ def _messages(
     batch = store.messages(there)
     lines = Lines()
     lines.start_at(reading.first_time_ns or 0)
+    times = lines.shown_times(batch.time_ns).tolist()
     for index, row in enumerate(there):
         message = batch.annotate(index)
         yield Shown(
             row,
-            lines.line(batch, index).split(maxsplit=1)[-1],
+            lines.cells(batch, index, times[index]),
             field_table(message, limit=most.value),
             list(_byte_lines(message, most.value)),
             rows[row],

@@ -448,7 +448,7 @@ def windows(charts: Charts, end_ns: int, most: int = 8) -> Iterator[tuple[int, E
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
         _frame(svg, highest, "bytes not acknowledged", length_ns)
         y = _y(window, highest)
-        _add(svg, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="limit")
+        _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="limit")
         _add(svg, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
         yield connection, svg
 
@@ -501,6 +501,8 @@ def round_trips(charts: Charts) -> Element | None:
 
 
 _TOP, _BOTTOM = 16.0, 148.0
+_PLOT = 84
+"""Left edge of the curves of a chart; the numbers of its grid lines stand before it."""
 
 
 def _y(value: float, highest: float) -> float:
@@ -511,17 +513,11 @@ def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
     """Adds grid lines and numbers to a chart."""
     for share in (0, 0.5, 1):
         y = _y(share, 1)
-        _add(svg, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid")
-        _add(
-            svg,
-            "text",
-            f"{highest * share:,.0f}{f' {unit}' if share == 1 else ''}",
-            x=_LEFT + 2,
-            y=y - 3,
-            class_="tick",
-        )
+        _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="grid")
+        _add(svg, "text", f"{highest * share:,.0f}", x=_PLOT - 4, y=y + 3, class_="level end")
+    _add(svg, "text", unit, x=_PLOT, y=_TOP - 5, class_="level")
     for share in (0, 0.25, 0.5, 0.75, 1):
-        x = _LEFT + (_RIGHT - _LEFT) * share
+        x = _PLOT + (_RIGHT - _PLOT) * share
         kind = "tick end" if share == 1 else "tick"
         _add(svg, "text", _seconds(int(span_ns * share)), x=x, y=_BOTTOM + 14, class_=kind)
 
@@ -540,7 +536,7 @@ def _area(
     """Returns a path that encloses the area between two step curves. ``spans``: how many the axis
     has; the capture may end within the last one.
     """
-    edges = _LEFT + (_RIGHT - _LEFT) * np.minimum(np.arange(len(top) + 1) / spans, 1.0)
+    edges = _PLOT + (_RIGHT - _PLOT) * np.minimum(np.arange(len(top) + 1) / spans, 1.0)
     there = [
         f"L {edges[number]:.1f} {_y(value, highest):.1f} H {edges[number + 1]:.1f}"
         for number, value in enumerate(top.tolist())
@@ -549,7 +545,7 @@ def _area(
         f"L {edges[number + 1]:.1f} {_y(base[number], highest):.1f} H {edges[number]:.1f}"
         for number in range(len(base) - 1, -1, -1)
     ]
-    return " ".join([f"M {_LEFT} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
+    return " ".join([f"M {_PLOT} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
 
 
 def _seconds(nanoseconds: int) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.output.report.page import page
+from tests.captures import real_server
 from tests.output.report.gathered import MARKUP, gathered, hostile
 from tests.peers.truth import SAMPLES
 
@@ -115,10 +116,17 @@ def test_headings_are_as_in_the_navigation() -> None:
 def test_evidence_has_column_heads_and_the_frame_of_each_message() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
     text = page(told)
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("row", "frame", "message"))
+    names = ["row", "frame", "time", "con", "message", "vb", "opaque", "seqno", "bytes", "summary"]
+    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
     assert heads in text
     for place in told.causes[0].places[:1]:
         assert re.search(rf">row {place.row}</a></td><td>{place.frame}</td>", text)
+
+
+def test_a_message_of_evidence_is_shown_whole() -> None:
+    text = page(gathered(real_server("resume")))
+    assert ", snapshot 45–50</td>" in text
+    assert "ellipsis" not in text
 
 
 def test_the_legend_of_timelines_has_the_curve_of_items() -> None:

@@ -22,7 +22,8 @@ def test_every_finding_has_messages_that_show_it_and_these_name_it() -> None:
 def test_a_message_has_its_line_its_fields_and_its_bytes() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
     one = told.shown[31]
-    assert "stream_req" in one.line
+    assert one.cells["Message"].startswith("stream_req")
+    assert (one.cells["vb"], one.cells["Bytes"]) == ("48", "72")
     assert one.fields[0].startswith("DCP_STREAM_REQ command")
     assert one.bytes[0].split()[:3] == ["0", "80", "53"]
     assert len(one.bytes) == -(-72 // 16)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.statistics import Charts
+from tests.captures import field
 from tests.output.report.gathered import gathered
 from tests.peers.truth import SAMPLES
 
@@ -34,6 +35,26 @@ def test_the_legend_of_the_map_says_what_its_signs_and_colours_are() -> None:
         told.vbuckets, told.vbuckets.values("client")[0], frozenset()
     )
     assert {one.get("class", "") for one in drawn.iter("rect")} == {style for style, _ in legend}
+
+
+def test_the_numbers_of_a_chart_stand_before_its_bars() -> None:
+    told = gathered(field("p06-zero-window"))
+    drawn = report_pictures.over_time(
+        told.charts, max(told.connections.values("last_time")), of_bytes=True
+    )
+    assert drawn is not None
+    numbers = {
+        one.text: float(one.get("x", ""))
+        for one in drawn[0].iter("text")
+        if one.get("class") == "level end"
+    }
+    assert list(numbers) == ["0", "11,224", "22,449"]
+    begins = [
+        float(x)
+        for path in drawn[0].iter("path")
+        for x in re.findall(r"[ML] ([\d.]+) ", path.get("d", ""))
+    ]
+    assert max(numbers.values()) < min(begins)
 
 
 def test_the_axis_of_a_chart_ends_where_the_capture_ends() -> None:
