@@ -248,7 +248,7 @@ def _check(
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.arrays import give_back
     from dcpinspect.capture.open import open_capture
-    from dcpinspect.output.render.verdict import damage
+    from dcpinspect.output.render.verdict import damage, is_answer
     from dcpinspect.reading.reading import Reading
 
     result, ports = request.result, input_.ports.reading_arguments()
@@ -276,7 +276,7 @@ def _check(
                     links,
                     reading,
                     damage(reading),
-                    is_checked=reading.messages > 0 and not lacking,
+                    is_checked=is_answer(findings, reading.messages) and not lacking,
                 ),
                 choice,
                 verdicts=reading.checker.verdicts(links) if request.lint else None,
@@ -302,7 +302,9 @@ def _remarks(
     finds_ports: bool,
 ) -> int:
     """Says what a check could not see. Returns the exit status, findings aside."""
-    status = remarks(reading, stats=stats, checks=True)
+    from dcpinspect.output.render.verdict import is_answer  # deferred, as above
+
+    status = remarks(reading, stats=stats, checks=not is_answer(findings, reading.messages))
     if lacking and reading.messages:
         complain(
             f"{UNCHECKED}: {lacking}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all"

@@ -329,9 +329,9 @@ class Decryption(Choices):
         typer.Option(
             "--copies",
             callback=choose_copies,
-            help="Count a conversation as often as the capture shows it: before and after address "
-            "translation, and on both sides of a "
-            "proxy.",
+            help="In tables and counts, have a conversation as often as the capture shows it: "
+            "before and after address translation, and on both sides of a proxy. Findings have it "
+            "once.",
         ),
     ] = False
 

@@ -111,6 +111,7 @@ def check(
     """Print what is wrong in all captures of a pipeline, worst first, with the messages that show
     it and what to do.
     """
+    from dcpinspect.output.render.verdict import is_answer
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.outputs import damage, states
     from dcpinspect.spark.whole_output import compared
@@ -136,7 +137,7 @@ def check(
     )
     has_messages = any(part_of_plan.rows for part_of_plan in manifest.parts)
     lacking = "" if findings else checking.lacks(choice, comparison, comparison.links)
-    is_checked = has_messages and not lacking
+    is_checked = is_answer(findings, has_messages) and not lacking
     with open_output(
         result.output, format_, [capture.unit.path for capture in manifest.units]
     ) as file:

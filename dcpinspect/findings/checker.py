@@ -214,7 +214,7 @@ class Checker(Portable):
         """Returns what was found, and the connections, without those that show what another one
         shows.
         """
-        tracker, counted = self._tracker.counted(links)
+        tracker, counted = self._tracker.counted(links, with_copies=False)
         if tracker is self._tracker:
             return self, links
         gone = {link.number for link in links} - {link.number for link in counted}

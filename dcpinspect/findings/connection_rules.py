@@ -121,7 +121,7 @@ RULES = (
         "two connections show one conversation, before and after address translation or a proxy",
         "two clients that say the same at the same time; a connection that comes again",
         (
-            "nothing; tables, counts and findings have one of the two, --copies shows both; "
+            "nothing; findings have one of the two; so have tables and counts, --copies shows both; "
             "'connections' says which is a copy of which"
         ),
         whose="capture",

@@ -55,6 +55,7 @@ ASK = (
     "report it with the versions of both sides; a client has to use stream-ids in all messages "
     "of a connection, or in none"
 )
+IN_CLEAR = "credentials-in-clear"
 
 RULES = (
     Rule(
@@ -175,18 +176,18 @@ RULES = (
         ),
     ),
     Rule(
-        "credentials-in-clear",
+        IN_CLEAR,
         "session",
         "note",
         "a password is sent with SASL PLAIN on a connection that is not encrypted",
-        "",
+        "connections inside TLS, which a key log decrypts",
         "protect this capture, which has the password; a client should use TLS or SCRAM",
         whose="client",
     ),
 )
 
 ALSO = "reserved-nonzero"
-IDS = frozenset(rule.id for rule in RULES) - {"credentials-in-clear"} | {ALSO}
+IDS = frozenset(rule.id for rule in RULES) - {IN_CLEAR} | {ALSO}
 """Rules that depend on what the consumer asked for."""
 
 _FRAMED = opcodes_with(Trait.STREAM_ID)
@@ -213,9 +214,11 @@ class Negotiation(Watcher):
 
     def reconsider(self, context: Context, collector: Collector) -> None:
         """Drops findings near holes. A hole is only known once a message of its direction follows;
-        the other direction was judged before that.
+        the other direction was judged before that. What came out of TLS was not sent in clear.
         """
         collector.doubt(IDS, _doubtful(context.tracker, context.links))
+        decrypted = {link.number: [(-1, ALL)] for link in context.links if link.is_decrypted}
+        collector.doubt([IN_CLEAR], decrypted)
 
 
 class _Against:
@@ -256,7 +259,7 @@ class _Against:
             if _is_plain(batch, row)
         ]
         yield Candidates(
-            "credentials-in-clear",
+            IN_CLEAR,
             np.array(in_clear, dtype=np.int64),
             "a password is sent in clear (SASL PLAIN)",
         )

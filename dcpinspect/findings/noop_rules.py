@@ -31,8 +31,8 @@ RULES = (
             "a noop has no answer within its interval, 5 s at most; an error if the producer then "
             "closes the connection"
         ),
-        "answers with another opaque; less than 2 s, or than ten times the slowest answer "
-        "before; after a hole on the consumer's side, "
+        "answers with another opaque; less than 2 s, or, without any answer, than ten times the "
+        "slowest answer before; after a hole on the consumer's side, "
         "or without any message of the consumer",
         (
             "look for what stops the client, or restart it; a client has to answer noops at once, "
@@ -42,7 +42,7 @@ RULES = (
         needs=("noops",),
         causes=(GOES_ON, ACKNOWLEDGED, SILENT),
         whose={GOES_ON: "consumer", ACKNOWLEDGED: "consumer", SILENT: "unknown"},
-        cost=Cost("connection", "does not answer noops", "do not answer noops"),
+        cost=Cost("connection", "lets noops wait", "let noops wait"),
     ),
     Rule(
         "noop-overlap",
@@ -225,7 +225,7 @@ def _unanswered(
                 _since(link, peer, noop_place),
             )
     events, certain = (
-        examples.unanswered.occurrences,
+        sorted(examples.unanswered.occurrences, key=lambda event: event.other.row > 0),
         _certain(context, link, examples.unanswered, 1 - peer.producer),
     )
     for event in events:
@@ -240,12 +240,16 @@ def _unanswered(
         if event.other.row:
             evidence.append(context.report_place(link.number, event.other, of_consumer=True))
         message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
+        message += ", then answered" if event.other.row else ""
         times = _times(event, events, examples.unanswered.count)
-        cause = _since(link, peer, event.at)
+        cause = GOES_ON if event.other.row else _since(link, peer, event.at)
         unanswered = _occurrences(
             "noop-unanswered", "warning", message, evidence, times, cause=cause
         )
-        goes_on = examples.unanswered.times[certain] + patience(peer) < peer.consumer_time
+        unanswered = replace(unanswered, is_over=True if event.other.row else None)
+        goes_on = (examples.unanswered.times[certain] + patience(peer) < peer.consumer_time) | (
+            examples.unanswered.shown_ns[certain] > 0
+        )
         yield _with(unanswered, examples.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
 
 

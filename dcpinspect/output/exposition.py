@@ -418,7 +418,8 @@ class Metrics:
         """Returns the connections that count by now."""
         tracker, links = self._reading.tracker, self._reading.engine.links
         assert tracker is not None
-        self._left_out, self._unsure = tracker.left_out(links), tracker.unsure(links)
+        self._left_out = tracker.left_out(links)
+        self._unsure = () if tracker.counts_copies else tracker.unsure(links)
         self._tracker, counted = tracker.counted(links)
         return {link.number: link for link in counted}
 

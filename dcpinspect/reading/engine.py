@@ -426,6 +426,7 @@ class Engine:
                     self._lost_behind(_number(number, S2C ^ is_turned)),
                 ),
                 tls=tls,
+                is_decrypted=tls is not None and self.tls.connections[number].is_open,
                 acked=(acked[C2S ^ is_turned], acked[S2C ^ is_turned]) if tls is None else (0, 0),
                 proxied=None if header is None else header.client,
                 unopened=opening.unopened,

@@ -67,6 +67,8 @@ class Link:
     """
     tls: str | None = None
     """Version, cipher suite and state of the records; None where the connection has no TLS."""
+    is_decrypted: bool = False
+    """Whether what was read of it came out of TLS."""
     acked: tuple[int, int] = (0, 0)
     """Stream offset up to which the host of the other side has acknowledged what was sent; 0 where
     nobody knows, as inside TLS.
@@ -122,9 +124,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.copies = False
-        """Whether tables, counts and findings also have connections that show what another one
-        shows.
-        """
+        """Whether tables and counts also have connections that show what another one shows."""
 
 
 command_counting = Counting()

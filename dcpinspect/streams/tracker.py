@@ -145,7 +145,9 @@ class Tracker(Portable):
         self.conversation = Conversation()
         self.copies = Copies()
         self.counts_copies = command_counting.copies
-        """Whether tables and findings also tell of connections that show what another one shows."""
+        """Whether tables also tell of connections that show what another one shows. Findings never
+        do: two of one packet would be a repetition or a contradiction to rules.
+        """
         self.kept: IntArray | None = None
         """What ``counted`` leaves out is missing here; the numbers that the streams had."""
         self._view: tuple[Collection[int], Tracker] | None = None
@@ -271,13 +273,17 @@ class Tracker(Portable):
 
     def unsure(self, links: Sequence[Link]) -> Collection[int]:
         """Returns the connections that may yet prove to show what another one shows."""
-        return () if self.counts_copies or self._is_over else self.copies.unsure(links)
+        return () if self._is_over else self.copies.unsure(links)
 
-    def counted(self, links: Sequence[Link]) -> tuple[Tracker, Sequence[Link]]:
+    def counted(
+        self, links: Sequence[Link], *, with_copies: bool | None = None
+    ) -> tuple[Tracker, Sequence[Link]]:
         """Returns what is known, and the connections, without those that show what another one
-        shows; the tracker must not be fed.
+        shows; the tracker must not be fed. ``with_copies``: whether those stay; by default as
+        ``counts_copies`` says.
         """
-        copies = self.left_out(links)
+        stay = self.counts_copies if with_copies is None else with_copies
+        copies = () if stay else self.copies.among(links).keys()
         if not copies:
             return self, links
         if self._view is None or self._view[0] != copies:

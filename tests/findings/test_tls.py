@@ -161,3 +161,10 @@ def test_other_tls_on_the_plain_port_is_not_advised_to_be_read_there(tmp_path: P
     )["tls-without-key"]
     assert "11210" not in one.next
     assert "what ends TLS" in one.next
+
+
+def test_a_password_that_is_sent_to_a_tls_port_before_any_tls_was_in_clear(tmp_path: Path) -> None:
+    login = builders.message(magic=0x80, opcode=0x21, key=b"PLAIN", value=b"\0reader\0secret")
+    said = (True, login), (False, record(21, bytes([2, 70])))
+    found = closed(tmp_path, *said, port=11_207, flags=FIN | ACK)
+    assert sorted(found) == ["credentials-in-clear", "wrong-port"]

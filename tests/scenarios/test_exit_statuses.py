@@ -11,6 +11,7 @@ import pytest
 from dcpinspect.cli.main import main
 from tests import builders
 from tests.peers.truth import SAMPLES
+from tests.scenarios.test_field_cases import FIELD
 
 pytestmark = pytest.mark.slow
 
@@ -97,3 +98,26 @@ def test_the_status_is_that_of_the_table(
         said = capfd.readouterr().err
         assert bool(said) == (what != "whole" or name in TELLING), what
     assert statuses == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["check"], 1),
+        (["check", "--fail-on", "never"], 0),
+        (["report"], 0),
+    ],
+)
+def test_trouble_without_a_message_is_the_headline_and_gives_the_status(
+    command: list[str], status: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(FIELD / "q05-tls-to-plain-port.pcap")
+    assert main([command[0], path, *command[1:]]) == status
+    out, err = capfd.readouterr()
+    assert "5 connections were made to the wrong port" in out
+    assert "nothing was checked" not in out + err
+
+
+def test_a_note_without_a_message_is_no_check(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(FIELD / "q04-istio-mtls-on-11210.pcap")]) == 2
+    assert capfd.readouterr().out.startswith("nothing was checked\n")

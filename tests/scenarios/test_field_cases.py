@@ -424,9 +424,11 @@ DCP: dict[str, Case] = {
 CASES = HEALTHY | COPIES | TCP | BELOW | FILES | DCP
 
 
-def told(name: str, capsys: pytest.CaptureFixture[str]) -> list[tuple[tuple[str, str, str], str]]:
+def told(
+    name: str, capsys: pytest.CaptureFixture[str], *options: str
+) -> list[tuple[tuple[str, str, str], str]]:
     """Rule, severity and side of each finding of a recording, and its text."""
-    main(["check", str(FIELD / f"{name}.pcap"), "--format", "json"])
+    main(["check", str(FIELD / f"{name}.pcap"), "--format", "json", *options])
     found = json.loads(capsys.readouterr().out)
     texts = [
         f"{one['message']} | {one['next']} | {one['who']} | {one['server']} | vb {one['vbuckets']}"
@@ -458,3 +460,11 @@ def test_info_says_what_a_recording_holds(name: str, capsys: pytest.CaptureFixtu
     text = " ".join(capsys.readouterr().out.split())
     assert [word for word in CASES[name].info if " ".join(word.split()) not in text] == [], text
     assert [word for word in CASES[name].info_without if " ".join(word.split()) in text] == [], text
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_two_legs_of_one_packet_are_no_repetition_to_any_rule(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tables and counts have both legs with --copies; findings are the same without it."""
+    assert told(name, capsys, "--copies") == told(name, capsys)

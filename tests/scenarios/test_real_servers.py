@@ -11,6 +11,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests.agreement import complaints
@@ -56,6 +57,7 @@ FINDINGS = {
     "6.6.5-dcp": [
         "error stream-refused (dcp-stream-id-invalid): connection 5, vb 1: client",
         "warning noop-unanswered (acknowledged): connection 4–6: client",
+        "warning noop-unanswered (goes-on): connection 3: client",
         "warning stream-refused (unknown-collection): connection 3, vb 0: client",
         "note snapshot-incomplete (hidden): connection 4, vb 0: normal",
         "note control-rejected (enable_out_of_order_snapshots): connection 6: client",
@@ -167,7 +169,7 @@ FINDINGS = {
         "note connection-closed (by-client): connection 3: client",
     ],
     "v85-collections": [
-        "warning noop-unanswered (acknowledged): connection 7: client",
+        "warning noop-unanswered (goes-on): connection 7: client",
         "note control-rejected (change_streams): connection 7: client",
         "note connection-closed (by-client): connection 4–6: client",
     ],
@@ -199,7 +201,7 @@ FINDINGS = {
         "note connection-closed (by-client): connection 3: client",
     ],
     "v85-marker22": [
-        "warning noop-unanswered (acknowledged): connection 3–4: client",
+        "warning noop-unanswered (goes-on): connection 3–4, 6: client",
         "note connection-closed (by-client): connection 4–5: client",
         "note control-rejected (max_marker_version): connection 6: client",
         "note read-again (restart): connection 3, vb 0: client",
@@ -375,3 +377,36 @@ def test_what_another_connection_shows_of_a_gap_is_told(name: str) -> None:
         )
         == GAPS[name]
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "late"),
+    [
+        ("v85-collections", {7: "6.0 s"}),
+        ("v85-marker22", {3: "2.1 s", 4: "2.4 s", 6: "2.0 s"}),
+        ("6.6.5-dcp", {3: "4.1 s"}),
+    ],
+)
+def test_a_noop_that_is_answered_late_is_told_as_answered(name: str, late: dict[int, str]) -> None:
+    with Reading([str(RECORDINGS / f"{name}.pcap.gz")], track=True) as reading:
+        reading.check(["noop-unanswered"])
+        for _ in reading:
+            pass
+        found = [case for one in reading.findings() for case in one.case_of_each]
+    answered = {
+        case.connections[0]: case.message.partition(" unanswered for ")[2]
+        for case in found
+        if len(case.places) == 2
+    }
+    assert answered == {number: f"{time}, then answered" for number, time in late.items()}
+    assert {case.over for case in found if case.connections[0] in late} == {"recovered"}
+
+
+def test_a_password_inside_tls_is_not_sent_in_clear() -> None:
+    keys = KeyLog([str(RECORDINGS / "tls13.keys.log")])
+    with Reading([str(RECORDINGS / "tls13.pcap.gz")], track=True, keys=keys) as reading:
+        reading.check(ORDINARY)
+        logins = sum(batch.decoded.opcode.tolist().count(Opcode.SASL_AUTH) for batch in reading)
+        found = {one.rule for one in reading.findings()}
+    assert logins > 0
+    assert "credentials-in-clear" not in found

@@ -135,6 +135,13 @@ class _Met:
                 )
 
 
+def is_answer(findings: Iterable[Finding], messages: int) -> bool:
+    """Returns whether findings answer what is wrong in so many messages: without any message only
+    trouble does, such as TLS to a port that expects none.
+    """
+    return messages > 0 or any(finding.severity != "note" for finding in findings)
+
+
 def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     """Returns one line about findings that are not effects, the worst first. The cost of notes is
     only mentioned if nothing is worse.

@@ -18,7 +18,7 @@ from dcpinspect.output.render.finding_text import with_their_effects
 from dcpinspect.output.render.info_text import info_facts
 from dcpinspect.output.render.message_lines import Lines
 from dcpinspect.output.render.timeline_text import name, words
-from dcpinspect.output.render.verdict import LookedAt, damage, verdict
+from dcpinspect.output.render.verdict import LookedAt, damage, is_answer, verdict
 from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Message
 from dcpinspect.reading.reading import Reading
@@ -224,7 +224,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         facts=source.facts,
         files=source.files,
         verdict=verdict(causes, source.looked)
-        if source.looked.messages
+        if is_answer(causes, source.looked.messages)
         else "nothing was checked: no messages were found",
         causes=causes[: most.findings],
         effects=effects,
