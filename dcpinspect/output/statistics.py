@@ -4,8 +4,8 @@ whole the capture is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -47,6 +47,10 @@ class Charts:
     windows: Sequence[tuple[int, int, int, int, IntArray]] = ()
     """Connection, bytes of its window, start and length of its spans, most bytes outstanding in
     each span.
+    """
+    held: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Time of the last change in ``windows``, time of the last packet, and bytes outstanding then,
+    by connection.
     """
     round_trips: Sequence[tuple[int, int, int, IntArray]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
@@ -123,7 +127,16 @@ class Statistics:
         """Returns what can be drawn by now; ``tables``: the tables of the reading."""
         if not self._of_all:
             return charts_of(self._counted)
-        return charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
+        charts = charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
+        last_times = dict(
+            zip(*map(tables.connections.values, ("connection", "last_time")), strict=True)
+        )
+        held = {
+            connection: (changed_ns, max(changed_ns, last_times[connection] or 0), level)
+            for connection, (changed_ns, level) in self._balance.by_time.latest.items()
+            if connection in last_times
+        }
+        return replace(charts, held=held)
 
 
 def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, IntArray]]:

@@ -21,6 +21,14 @@ greatest of its own values.
 """
 
 
+def with_longer_spans(row: IntArray, *, is_sum: bool) -> IntArray:
+    """Returns a row of ``SPANS`` spans with spans twice as long: the sums of two, or the greater."""
+    pairs = row.reshape(-1, 2)
+    return np.append(
+        pairs.sum(axis=1) if is_sum else pairs.max(axis=1), np.zeros(SPANS // 2, np.int64)
+    )
+
+
 class Series:
     """A row of spans for each group; groups are whole numbers. A span has the sum or the greatest
     of its values, see ``Kind``.
@@ -51,11 +59,7 @@ class Series:
         while int(since.max()) >= SPANS * self.span_ns:
             self.span_ns *= 2
             for group, row in self.rows.items():
-                pairs = row.reshape(-1, 2)
-                self.rows[group] = np.append(
-                    pairs.sum(axis=1) if self._is_sum else pairs.max(axis=1),
-                    np.zeros(SPANS // 2, np.int64),
-                )
+                self.rows[group] = with_longer_spans(row, is_sum=self._is_sum)
         present, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
         span_index = since // self.span_ns
@@ -84,6 +88,12 @@ class Series:
         carried = np.where(latest >= 0, last[latest], 0)
         until = int(place.max())
         row[1 : until + 1] = np.maximum(row[1 : until + 1], carried[:until])
+
+    @property
+    def latest(self) -> dict[int, tuple[int, int]]:
+        """Time of the latest value of each level, and the value."""
+        start_ns = self.start_ns or 0
+        return {group: (start_ns + since, value) for group, (since, value) in self._last.items()}
 
     @property
     def used(self) -> int:

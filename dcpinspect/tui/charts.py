@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, seconds
+from dcpinspect.tables.series import SPANS, with_longer_spans
 from dcpinspect.text import cells, clip
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -39,6 +41,52 @@ def fitted(values: IntArray, width: int) -> Values:
     return fitted_values
 
 
+def until(
+    row: IntArray, start_ns: int, span_ns: int, end_ns: int, *, is_sum: bool = True
+) -> tuple[IntArray, int]:
+    """Returns the spans of a row of ``Series`` up to ``end_ns``, and their length: a quiet end of
+    the capture has spans, too.
+
+    ``is_sum``: longer spans have the sum of their values, else the greatest.
+    """
+    while end_ns - start_ns >= SPANS * span_ns:
+        row, span_ns = with_longer_spans(row, is_sum=is_sum), 2 * span_ns
+    used = int(np.flatnonzero(row)[-1]) + 1 if row.any() else 1
+    return row[: max(used, (end_ns - start_ns) // span_ns + 1)], span_ns
+
+
+class TimeAxis(NamedTuple):
+    """The scale that bars, marks and labels of a chart over time share. Times are in nanoseconds
+    since the capture began.
+    """
+
+    scale: Scale
+    width: int
+
+    @classmethod
+    def filling(cls, begin_ns: int, end_ns: int, width: int) -> TimeAxis:
+        """Returns the axis of ``width`` columns from ``begin_ns`` to ``end_ns``."""
+        return cls(Scale.filling(begin_ns, max(end_ns, begin_ns + 1), width), width)
+
+    @property
+    def times(self) -> IntArray:
+        """The time at which each column begins."""
+        cells: IntArray = np.arange(self.width) * self.scale.cells // self.width
+        return self.scale.first + cells * self.scale.step
+
+    def spans(self, start_ns: int, span_ns: int, used: int) -> IntArray:
+        """Returns the span in which each column begins. ``start_ns``: begin of the first span."""
+        spans: IntArray = np.clip((self.times - start_ns) // span_ns, 0, max(0, used - 1))
+        return spans
+
+    def columns(self, times_ns: IntArray) -> IntArray:
+        """Returns the column of each time; for a time outside, the nearest column."""
+        starts = self.times
+        begun = np.maximum(np.searchsorted(starts, times_ns, "right") - 1, 0)
+        columns: IntArray = np.searchsorted(starts, starts[begun])
+        return columns
+
+
 def columns(values: Values, height: int, *, most: float | None = None) -> list[str]:
     """Returns lines from the top down, with one column per value. A column is as high as the share
     of its value in ``most``.
@@ -57,7 +105,8 @@ def columns(values: Values, height: int, *, most: float | None = None) -> list[s
 def chart(
     title: str,
     values: IntArray,
-    span: tuple[int, int],
+    span_ns: int,
+    ends: tuple[int, int],
     *,
     width: int,
     height: int,
@@ -67,12 +116,13 @@ def chart(
     """Returns a heading, ``height`` lines of columns with numbers beside them, and the axis of
     time.
 
-    ``span``: begin and end in nanoseconds since the capture began. ``each``: what values are
-    divided by. ``limit``: the greatest value that should occur; a line marks it where no column
-    covers it.
+    ``span_ns``: length of the span of each value. ``ends``: when the first span begins, and the
+    capture ends, in nanoseconds since the capture began. ``each``: what values are divided by.
+    ``limit``: the greatest value that should occur; a line marks it where no column covers it.
     """
     room = max(1, width - LABEL)
-    drawn = fitted(values, room) / each
+    spans = TimeAxis.filling(*ends, room).spans(ends[0], span_ns, len(values))
+    drawn = np.maximum.reduceat(values, spans) / each if len(values) else np.zeros(0)
     top = max(float(drawn.max(initial=0)), limit or 0)
     lines = columns(drawn, height, most=top)
     if limit is not None and top:
@@ -80,14 +130,14 @@ def chart(
         lines[row] = "".join("─" if glyph == " " else glyph for glyph in lines[row])
     marks = {0: short(top), height - 1: "0"}
     body = [f"{marks.get(number, ''):>{LABEL - 1}} {line}" for number, line in enumerate(lines)]
-    return [clip(line, width) for line in (title, *body, f"{'':>{LABEL}}{axis(*span, room)}")]
+    return [clip(line, width) for line in (title, *body, f"{'':>{LABEL}}{axis(*ends, room)}")]
 
 
 def axis(begin_ns: int, end_ns: int, width: int) -> str:
     """Returns an axis of time: round times where they are, and the end of the capture at its
     end.
     """
-    scale = Scale.filling(begin_ns, max(end_ns, begin_ns + 1), max(1, width))
+    scale = TimeAxis.filling(begin_ns, end_ns, max(1, width)).scale
     last = f"{max(f'{end_ns / 1e9:.3f}', seconds(scale, end_ns), key=len)} s"
     text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)
     if len(last) > width:

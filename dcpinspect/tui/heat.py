@@ -57,6 +57,11 @@ SIGNS = (
 SNAPSHOT, REQUEST, CLOSED, END, REFUSED, ROLLBACK = range(1, len(SIGNS))
 
 
+def _in_longer_spans(counts: Counts) -> Counts:
+    """Returns the counts with spans twice as long."""
+    return np.hstack((counts[:, ::2] + counts[:, 1::2], np.zeros_like(counts[:, ::2])))
+
+
 @dataclass(frozen=True, slots=True)
 class Heat:
     """The counts at one moment."""
@@ -70,6 +75,25 @@ class Heat:
     """Items by vbucket and span, or the measure that ``measured`` was asked for."""
     bytes: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint64))
     """Bytes of the messages with these items, by vbucket and span."""
+
+    def until(self, end_ns: int) -> Heat:
+        """Returns the heat with spans up to ``end_ns``: a quiet end of the capture has spans, too."""
+        if not self.used:
+            return self
+        since, span_ns, counts, octets = (
+            end_ns - self.start_ns,
+            self.span_ns,
+            self.counts,
+            self.bytes,
+        )
+        while since >= SPANS * span_ns:
+            span_ns, counts, octets = (
+                2 * span_ns,
+                _in_longer_spans(counts),
+                _in_longer_spans(octets),
+            )
+        used = -(-self.used * self.span_ns // span_ns)
+        return Heat(self.start_ns, span_ns, max(used, since // span_ns + 1), counts, octets)
 
     def cells(self, groups: list[tuple[int, int]], together: int) -> IntArray:
         """Returns the sums per group and column. A group has its first and last vbucket; a column
@@ -134,10 +158,7 @@ class HeatCounter:
         while int(since.max()) >= SPANS * self._span_ns:
             self._span_ns *= 2
             self._latest //= 2
-            self._counts, self._bytes = (
-                np.hstack((own[:, ::2] + own[:, 1::2], np.zeros_like(own[:, ::2])))
-                for own in (self._counts, self._bytes)
-            )
+            self._counts, self._bytes = map(_in_longer_spans, (self._counts, self._bytes))
         self._latest = max(self._latest, int(since.max()) // self._span_ns)
         numbers = vbucket.values[is_own].astype(np.int64)
         if not len(numbers):

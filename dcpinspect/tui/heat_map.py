@@ -66,7 +66,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
-        self._heat, self._results, self._first_ns = Heat(), Results(), 0
+        self._heat, self._results, self._first_ns, self._last_ns = Heat(), Results(), 0, 0
         self._numbers: list[int] = []
         self.form = HeatForm()
         self.groups: list[tuple[int, int]] = []
@@ -92,15 +92,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         changes.
         """
 
-    def show(self, results: Results, first_ns: int) -> None:
-        """Shows the results so far. ``first_ns``: when the capture began, in nanoseconds since
-        1970.
+    def show(self, results: Results, first_ns: int, last_ns: int) -> None:
+        """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended,
+        in nanoseconds since 1970.
         """
-        self._heat, self._results, self._first_ns = (
-            measured(results.heat, results.records, self.measure),
-            results,
-            first_ns,
-        )
+        self._heat = measured(results.heat.until(last_ns), results.records, self.measure)
+        self._results, self._first_ns, self._last_ns = results, first_ns, last_ns
         known = [number for number in results.vbuckets if number < MOST]
         self._numbers = known if len(known) <= FEW else list(range(max(known) + 1))
         self._arrange()
@@ -162,7 +159,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.measure = HEATS[(HEATS.index(self.measure) + 1) % len(HEATS)]
         if self.vbucket is not None:
             self._wanted = self.vbucket, self.span[0]
-        self.show(self._results, self._first_ns)
+        self.show(self._results, self._first_ns, self._last_ns)
 
     # -- the cursor
     # ---------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ def of_connection(results: Results, connection: int) -> Results:
         heat=Heat(),
         charts=Charts(
             windows=[window for window in results.charts.windows if window[0] == connection],
+            held=results.charts.held,
             by_connection=counts,
         ),
         coverage=coverage,
@@ -110,6 +111,7 @@ def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) ->
         heat.feed(batch)
     charts = replace(
         charts_of(statistics, results.charts.windows, round_trips),
+        held=results.charts.held,
         by_connection=results.charts.by_connection,
     )
     return replace(

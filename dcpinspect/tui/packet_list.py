@@ -15,7 +15,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.output.render.message_lines import Lines, TimeFormat
+from dcpinspect.output.render.message_lines import ALL_KNOWN, Lines, TimeFormat
 from dcpinspect.output.render.palette import KINDS, message_kinds
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.column_kinds import ColumnKind
@@ -119,6 +119,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         right.
         """
         self._lines = Lines(width=80)
+        self._fitted_rows = 0
+        """Number of rows that the columns fit; 0 if they have to be fitted again."""
         self._pages: OrderedDict[int, list[Line]] = OrderedDict()
 
     # -- what is shown
@@ -130,6 +132,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def heading(self) -> str:
         """The heading above the columns."""
+        self._fit_columns()
         heading = self._lines.spoken_heading() if self.talks else self._lines.heading()
         if not self.columns:
             return " " * GUTTER + heading
@@ -160,6 +163,25 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._lines = Lines(
             self.time_form, width=self._room, narrow=NARROW, has_names=self.has_names
         )
+        self._fitted_rows = 0
+
+    def _fit_columns(self) -> None:
+        """Makes the columns as narrow as their content if the width is below ``NARROW``; fits them
+        again while few rows are known.
+        """
+        count = min(len(self), ALL_KNOWN)
+        if self._room >= NARROW or self._fitted_rows == count:
+            return
+        self._pages.clear()
+        self._fitted_rows = count
+        first_ns = self._inspection.reading.first_time_ns
+        try:
+            batch = self._inspection.store.messages([self.row_at(place) for place in range(count)])
+        except (DcpInspectError, IndexError, OSError):  # as in _made; the columns stay as they are
+            return
+        if first_ns is not None:
+            self._lines.start_at(first_ns)
+        self._lines.fit(batch, np.arange(count))
 
     def show(self, index: RowIndex) -> None:
         """Shows another set of rows. The cursor stays on its row, or moves to the next row that is
@@ -176,6 +198,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def refill(self) -> None:
         """Makes all pages again, because the rows have changed."""
         self._pages.clear()
+        self._fitted_rows = 0
         self._resize()
         self.refresh()
         self.post_message(self.Changed())
@@ -388,6 +411,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         if self._lines.width != self._room:  # the scrollbar has appeared or gone
             self._pages.clear()
             self._new_lines()
+        self._fit_columns()
         number, offset = divmod(place, PAGE)
         page = self._pages.get(number)
         if page is None:

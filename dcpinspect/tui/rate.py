@@ -16,9 +16,9 @@ from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tables.series import SPANS
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import LABEL, axis, columns, short
+from dcpinspect.tui.charts import LABEL, TimeAxis, axis, columns, short, until
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import LineView, strip
+from dcpinspect.tui.strips import LineView, Piece, strip
 from dcpinspect.tui.theme import Glyphs
 
 Measure = Literal["messages", "bytes"]
@@ -40,6 +40,8 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         self._found: dict[Severity, IntArray] = {}
         """Times of errors and warnings, in nanoseconds since 1970."""
         self._values: IntArray = np.zeros(0, np.int64)
+        """Messages or bytes in each span of time, up to the end of the capture."""
+        self._span_ns = 1
 
     def show(self, results: Results, first_ns: int, last_ns: int) -> None:
         """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended,
@@ -68,7 +70,13 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
 
     def _measure(self) -> None:
         rows = [getattr(command, self.measure) for command in self._charts.commands]
-        self._values = sum(rows, start=np.zeros(SPANS, np.int64))[: self._charts.used]
+        row: IntArray = sum(rows, start=np.zeros(SPANS, np.int64))
+        charts = self._charts
+        self._values, self._span_ns = (
+            until(row, charts.start_ns, charts.span_ns, self._times[1])
+            if charts.used
+            else (row[:0], 1)
+        )
         self.go(self.at)
 
     def next_measure(self) -> None:
@@ -84,7 +92,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         over_time = " over time" if self.size.width >= _WIDE else ""
         told = (
             f"{self.measure}{over_time}, at most {int(self._values.max()):,} in "
-            f"{lasting(self._charts.span_ns)}"
+            f"{lasting(self._span_ns)}"
         )
         return told + (
             f"; {int(self._values[self.at]):,} at {(self.time_ns - self._times[0]) / 1e9:.3f} s"
@@ -95,7 +103,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
     @property
     def time_ns(self) -> int:
         """Begin of the span under the cursor, in nanoseconds since 1970."""
-        return self._charts.start_ns + self.at * self._charts.span_ns
+        return self._charts.start_ns + self.at * self._span_ns
 
     @property
     def count(self) -> int:
@@ -123,16 +131,31 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
     @property
     def _span_of_column(self) -> IntArray:
         """The first span of time of each column."""
-        found: IntArray = np.arange(self._room) * len(self._values) // self._room
-        return found
+        return self._axis.spans(self._ends[0], self._span_ns, len(self._values))
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """Begin of the first span, and end of the capture, in nanoseconds since it began."""
+        return self._charts.start_ns - self._times[0], self._times[1] - self._times[0]
+
+    @property
+    def _axis(self) -> TimeAxis:
+        return TimeAxis.filling(*self._ends, self._room)
+
+    @property
+    def _has_marks(self) -> bool:
+        return self.size.height > 2 and any(len(times) for times in self._found.values())
 
     def render_line(self, y: int) -> Strip:
-        """Draws one line: columns, and the axis of time with the signs of findings."""
-        base, dim, high = self.rich_style, self.dim_style(), max(1, self.size.height - 1)
+        """Draws one line: columns, the signs of findings if there are any, and the axis of time."""
+        base, dim = self.rich_style, self.dim_style()
+        high = max(1, self.size.height - 1 - self._has_marks)
         if not len(self._values):
             return strip([(f" {self._why}" if y == 0 else "", dim)], self.size.width, base)
         if y >= high:
-            return self._with_cursor(self._axis(base, dim))
+            text = axis(*self._ends, self._room)
+            pieces = self._marks(base) if self._has_marks and y == high else [(text, dim)]
+            return self._with_cursor(strip([(" " * LABEL, dim), *pieces], self.size.width, base))
         values: IntArray = np.maximum.reduceat(
             self._values, self._span_of_column
         )  # no peak is lost
@@ -143,27 +166,21 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
             strip([(f"{mark:>{LABEL - 1}} ", dim), (text, paint)], self.size.width, base)
         )
 
-    def _axis(self, base: Style, dim: Style) -> Strip:
-        """Returns the line with the times, over which the signs of findings stand."""
-        first, last = (self._charts.start_ns - self._times[0], self._times[1] - self._times[0])
-        cells = list(axis(first, max(first + 1, last), self._room))
+    def _marks(self, base: Style) -> list[Piece]:
+        """Returns a sign for each column that has findings, of the worst of them."""
         worst: dict[int, Severity] = {}
         for severity, times in self._found.items():
-            spans = (times - self._charts.start_ns) // self._charts.span_ns
-            for column in np.unique(
-                np.clip(spans, 0, len(self._values) - 1) * self._room // len(self._values)
-            ).tolist():
+            for column in self._axis.columns(times - self._times[0]).tolist():
                 worst[column] = severity
-        pieces = [(" " * LABEL, dim)]
-        for column, cell in enumerate(cells):
-            own = worst.get(column)
-            style = (
-                dim
-                if own is None
-                else base + theme.style_of(self.app, f"severity-{own}") + Style(bold=True)
+        return [
+            (
+                self._glyphs.of(worst[column]),
+                base + theme.style_of(self.app, f"severity-{worst[column]}") + Style(bold=True),
             )
-            pieces.append((cell if own is None else self._glyphs.of(own), style))
-        return strip(pieces, self.size.width, base)
+            if column in worst
+            else (" ", base)
+            for column in range(self._room)
+        ]
 
     def _with_cursor(self, line: Strip) -> Strip:
         if not self.has_focus:

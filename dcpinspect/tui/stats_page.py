@@ -15,7 +15,18 @@ from dcpinspect.output.render.timeline_text import lasting
 from dcpinspect.output.statistics import Charts
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import clip, escape
-from dcpinspect.tui.charts import BLOCKS, LABEL, bar, beside, chart, duration, fitted, short, spark
+from dcpinspect.tui.charts import (
+    BLOCKS,
+    LABEL,
+    TimeAxis,
+    bar,
+    beside,
+    chart,
+    duration,
+    short,
+    spark,
+    until,
+)
 
 Measure = Literal["messages", "bytes"]
 Line = tuple[str, str]
@@ -62,7 +73,7 @@ def page(
     if charts.used:
         for section in (
             _throughput(charts, ends, width),
-            _commands(charts, width, measure),
+            _commands(charts, ends, width, measure),
             _windows(charts, ends, width, found),
             _round_trips(charts.round_trips, "slowest answer to a request", ends, width, found),
             _round_trips(charts.noops, "slowest answer to a noop", ends, width, found),
@@ -80,15 +91,19 @@ def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[L
     size = width // 2 - 1 if width >= WIDE else width
     drawn = []
     for name in ("messages", "bytes"):
-        values = _sum([getattr(command, name) for command in charts.commands])[: charts.used]
-        title = (
-            f"{name} over time, at most {int(values.max(initial=0)):,} in {lasting(charts.span_ns)}"
+        values, span_ns = until(
+            _sum([getattr(command, name) for command in charts.commands]),
+            charts.start_ns,
+            charts.span_ns,
+            ends[1],
         )
+        title = f"{name} over time, at most {int(values.max()):,} in {lasting(span_ns)}"
         drawn.append(
             chart(
                 title,
                 values,
-                _span(charts.start_ns, charts.span_ns, charts.used, ends),
+                span_ns,
+                _since_begin(charts.start_ns, ends),
                 width=size,
                 height=HEIGHT,
             )
@@ -101,7 +116,9 @@ def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[L
         yield lines[-1], ""
 
 
-def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
+def _commands(
+    charts: Charts, ends: tuple[int, int], width: int, measure: Measure
+) -> Iterator[Line]:
     counted = sorted(
         ((int(getattr(command, measure).sum()), command) for command in charts.commands),
         key=lambda pair: -pair[0],
@@ -112,7 +129,12 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
         max(1, min(40, width - 16)),
     )
     length = min(24, (width - name - 20) // 2)
-    room = max(0, min(charts.used * 4, width - name - length - 20))
+    end_ns = max(ends[1], charts.start_ns + (charts.used - 1) * charts.span_ns)
+    sparks = [
+        until(getattr(command, measure), charts.start_ns, charts.span_ns, end_ns)[0]
+        for _, command in counted[:COMMANDS]
+    ]
+    room = max(0, min(len(sparks[0]) * 4, width - name - length - 20))
     yield (
         (
             f"{measure} by command, with count, share and time (d shows "
@@ -120,16 +142,13 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
         ),
         "heading",
     )
-    for count, command in counted[:COMMANDS]:
+    for (count, command), values in zip(counted, sparks, strict=False):
         line = (
             clip(f"{escape(command.name)} {command.side}", name).ljust(name)
             + f"  {short(count):>6} {100 * count / total:5.1f} %"
         )
         if length >= SHORTEST:
-            line += (
-                f"  {bar(count, counted[0][0], length):<{length}}  "
-                f"{spark(getattr(command, measure)[: charts.used], room)}"
-            )
+            line += f"  {bar(count, counted[0][0], length):<{length}}  {spark(values, room)}"
         yield line, "chart"
     if len(counted) > COMMANDS:
         yield f"and {len(counted) - COMMANDS} more, see below", ""
@@ -138,16 +157,22 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
 def _windows(
     charts: Charts, ends: tuple[int, int], width: int, found: Sequence[Happened]
 ) -> Iterator[Line]:
-    for connection, window, start_ns, span_ns, values in charts.windows[:WINDOWS]:
-        used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
-        if not used:
+    for connection, window, start_ns, series_span_ns, row in charts.windows[:WINDOWS]:
+        if not row.any():
             continue
+        values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
+        held = charts.held.get(connection)
+        if held is not None:  # what is outstanding stays so while nothing comes
+            first, end = ((time_ns - start_ns) // span_ns + 1 for time_ns in held[:2])
+            values = np.append(
+                values[:first], np.where(np.arange(first, len(values)) < end, held[2], 0)
+            )
         most = int(values.max())
         share = f", {100 * most / window:.0f} % of its window of {window:,}" if window else ""
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
-        span = _span(start_ns, span_ns, used, ends)
-        lines = chart(title, values[:used], span, width=width, height=HEIGHT, limit=window)
-        yield from _with_marks(lines, connection, span, values[:used], ends, width, found)
+        since = _since_begin(start_ns, ends)
+        lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, limit=window)
+        yield from _with_marks(lines, connection, since, ends, width, found)
     if len(charts.windows) > WINDOWS:
         yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
 
@@ -161,17 +186,17 @@ def _round_trips(
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
-    for connection, start_ns, span_ns, values in slowest[:WINDOWS]:
-        used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
-        if not used:
+    for connection, start_ns, series_span_ns, row in slowest[:WINDOWS]:
+        if not row.any():
             continue
-        span = _span(start_ns, span_ns, used, ends)
+        values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
+        since = _since_begin(start_ns, ends)
         title = (
             f"connection {connection}: {what}, in microseconds; at most "
             f"{duration(int(values.max()))}"
         )
-        lines = chart(title, values[:used], span, width=width, height=HEIGHT, each=1000)
-        yield from _with_marks(lines, connection, span, values[:used], ends, width, found)
+        lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, each=1000)
+        yield from _with_marks(lines, connection, since, ends, width, found)
     if len(slowest) > WINDOWS:
         yield f"and {len(slowest) - WINDOWS} more, which took less", ""
 
@@ -179,8 +204,7 @@ def _round_trips(
 def _with_marks(
     lines: Sequence[str],
     connection: int,
-    span: tuple[int, int],
-    values: IntArray,
+    since: tuple[int, int],
     ends: tuple[int, int],
     width: int,
     found: Sequence[Happened],
@@ -190,21 +214,17 @@ def _with_marks(
     """
     yield lines[0], "heading"
     yield from ((line, "chart") for line in lines[1:-1])
-    begin, end = span
+    begin, end = since
     happenings = [
         happened
         for happened in found
         if happened.connection == connection and begin <= happened.time_ns - ends[0] <= end
     ]
-    columns = len(fitted(values, max(1, width - LABEL)))
-    marks = [" "] * columns
-    for happened in happenings:
-        marks[
-            min(
-                columns - 1,
-                int((happened.time_ns - ends[0] - begin) / max(end - begin, 1) * columns),
-            )
-        ] = happened.sign
+    axis = TimeAxis.filling(begin, end, max(1, width - LABEL))
+    times = np.array([happened.time_ns - ends[0] for happened in happenings], np.int64)
+    marks = [" "] * axis.width
+    for column, happened in zip(axis.columns(times).tolist(), happenings, strict=True):
+        marks[column] = happened.sign
     if happenings:
         yield f"{'':>{LABEL}}{''.join(marks)}", min(happened.severity for happened in happenings)
     yield lines[-1], ""
@@ -260,8 +280,6 @@ def _sum(rows: Sequence[IntArray]) -> IntArray:
     return total
 
 
-def _span(start_ns: int, span_ns: int, used: int, ends: tuple[int, int]) -> tuple[int, int]:
-    """Returns begin and end of spans, in nanoseconds since the capture began; nothing is after the
-    end of the capture.
-    """
-    return start_ns - ends[0], max(start_ns, min(start_ns + used * span_ns, ends[1])) - ends[0]
+def _since_begin(start_ns: int, ends: tuple[int, int]) -> tuple[int, int]:
+    """Returns when the first span begins and the capture ends, in nanoseconds since it began."""
+    return start_ns - ends[0], max(start_ns, ends[1]) - ends[0]

@@ -97,7 +97,7 @@ class VbucketsView(View):
         if self.form == "table":
             self.table.show(inspection.results.records.get("streams"), inspection.results.findings)
         elif self.form == "heat":
-            self.heat.show(inspection.results, inspection.reading.first_time_ns or 0)
+            self.heat.show(inspection.results, *inspection.ends)
 
     def action_layout(self) -> None:
         """Shows the next form: map, heat map, table. The cursor stays on its vbucket."""

@@ -58,16 +58,22 @@ def test_a_chart_keeps_to_its_width(
     values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, height: int, limit: int | None
 ) -> None:
     lines = chart(
-        "title", values, (500_000_000, 12_250_000_000), width=width, height=height, limit=limit
+        "title",
+        values,
+        100_000_000,
+        (500_000_000, 12_250_000_000),
+        width=width,
+        height=height,
+        limit=limit,
     )
     assert len(lines) == height + 2
     assert all(cells(line) <= width for line in lines)
 
 
 def test_a_limit_is_a_line_of_its_own() -> None:
-    lines = chart("of four", np.array([1, 2, 4]), (0, 1), width=12, height=4, limit=4)
+    lines = chart("of four", np.array([1, 2, 4]), 1, (0, 2), width=12, height=4, limit=4)
     assert lines[1:-1] == ["       4 ──█", "           █", "          ██", "       0 ███"]
-    assert chart("more", np.array([8]), (0, 1), width=10, height=2, limit=4)[1:-1] == [
+    assert chart("more", np.array([8]), 2, (0, 1), width=10, height=2, limit=4)[1:-1] == [
         "       8 █",
         "       0 █",
     ]

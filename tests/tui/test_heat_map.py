@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat_map import HeatForm, forms
+from tests.captures import field
 from tests.tui.screens import WIDE, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
@@ -132,3 +134,15 @@ def test_every_line_is_as_wide_as_the_view(is_ascii: bool) -> None:
                 )
 
     play("loop.pcap", scene, is_ascii=is_ascii)
+
+
+def test_the_time_ends_with_the_last_packet_not_with_the_last_message() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat, ends = app.navigation.vbuckets.heat, app.inspection.ends
+        columns = np.flatnonzero(heat.amounts.sum(axis=0))
+        assert columns[-1] <= heat.across // 50, "what came in 0.8 s of 66 s stands at the left"
+        await press(app, pilot, "end")
+        assert heat.span[0] <= ends[1] - ends[0] <= heat.span[1]
+
+    play(field("p06-zero-window"), scene)

@@ -78,9 +78,9 @@ def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:
         assert view.map.has_focus
         await press(app, pilot, "n", "enter")
         assert (app.view, app.navigation.vbuckets.map.vbucket) == ("vbuckets", 42)
-        await press(app, pilot, "backspace", "tab", "end", "enter")
+        await press(app, pilot, "backspace", "tab", "end", "left", "enter")
         assert (app.view, app.packets.list.row) == ("packets", 87), (
-            "the first of the last span of time"
+            "the first of the last span of time that has messages"
         )
         await press(app, pilot, "backspace", "d")
         assert "bytes over time" in screen(app)

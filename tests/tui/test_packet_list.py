@@ -8,6 +8,7 @@ from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.strips import room
 from tests.builders import Conversation, mutation, pcap, recorded
+from tests.captures import field
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
@@ -89,3 +90,17 @@ def test_rules_of_the_user_colour_rows() -> None:
             assert ("#ff8800" in colours) == is_ruled
 
     play("rollback.pcap", scene, colors=ColorRules({"row = 111": "#ff8800"}, place="[colors]"))
+
+
+def test_on_80_columns_all_others_give_way_to_the_summary() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1")
+        rows = app.packets.list
+        assert rows.heading.index("Summary") <= 50, "as in read"
+        for row in (1, 40, 434):
+            rows.jump_to(row)
+            await settled(app, pilot)
+            line = rows.render_line(rows.place_of(row) - int(rows.scroll_offset.y)).text
+            assert str(row) in line[: rows.heading.index("Row") + 3]
+
+    play(field("p06-zero-window"), scene, NARROW)

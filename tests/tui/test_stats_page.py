@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dcpinspect.output.statistics import Charts, Statistics
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import cells
-from dcpinspect.tui.stats_page import Happened, Measure, page
+from dcpinspect.tui.charts import BLOCKS, LABEL
+from dcpinspect.tui.stats_page import HEIGHT, Happened, Measure, page
+from tests.captures import field
 from tests.tui.screens import SAMPLES
 
 
-def of(sample: str) -> tuple[Charts, list[StatisticsRow], tuple[int, int]]:
+def of(sample: str | Path) -> tuple[Charts, list[StatisticsRow], tuple[int, int]]:
     statistics = Statistics()
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
@@ -76,3 +80,23 @@ def test_charts_of_a_connection_mark_when_something_was_found() -> None:
     assert f"! {(at - ends[0]) / 1e9:.3f} s  slow: it took long" in "\n".join(lines[title:])
     assert "of another connection" not in "\n".join(lines)
     assert values.any()
+
+
+def test_charts_end_with_the_last_packet_and_outstanding_bytes_stay_until_then() -> None:
+    lines = [line for line, _ in page(*of(field("p06-zero-window")), width=90, measure="messages")]
+    assert lines[0] == "messages over time, at most 434 in 1.024 s"
+    for title in ("messages over time", "bytes over time", "connection 1: slowest answer"):
+        first = next(number for number, line in enumerate(lines) if line.startswith(title))
+        bars = {
+            column
+            for line in lines[first + 1 : first + 1 + HEIGHT]
+            for column, glyph in enumerate(line[LABEL:])
+            if glyph in BLOCKS
+        }
+        assert bars <= {0, 1, 2}, "all came in 0.8 s of 66 s"
+        assert bars
+        assert lines[first + 1 + HEIGHT].endswith("66.213 s")
+    outstanding = next(
+        number for number, line in enumerate(lines) if "bytes not acknowledged" in line
+    )
+    assert lines[outstanding + HEIGHT] == f"{0:>{LABEL - 1}} {BLOCKS[0] * (90 - LABEL)}"

@@ -64,7 +64,7 @@ NARROW = 110
 """Width of a terminal, in columns, below which opaque and size are left out, if nobody knows what
 the columns hold.
 """
-_ALL_KNOWN = 5_000
+ALL_KNOWN = 5_000
 """Number of messages below which a first batch is taken for all: columns need no room for more."""
 _OTHER_SIDE = 8
 """Number of columns by which messages of the server are indented in a conversation."""
@@ -131,7 +131,7 @@ class Lines:
         """
         if self.width is None or not len(rows):
             return
-        decoded, is_all = batch.decoded, len(batch) < _ALL_KNOWN
+        decoded, is_all = batch.decoded, len(batch) < ALL_KNOWN
         kinds = [
             *(
                 decoded.opcode,

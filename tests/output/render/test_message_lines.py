@@ -404,7 +404,7 @@ def test_columns_are_as_narrow_as_their_content_until_the_summary_has_room(
 def test_columns_have_room_for_what_comes_after_a_first_batch_of_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dcpinspect.output.render.message_lines._ALL_KNOWN", 100)
+    monkeypatch.setattr("dcpinspect.output.render.message_lines.ALL_KNOWN", 100)
     with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
         (batch,) = reading
     lines = Lines(width=80)
