@@ -4,7 +4,7 @@ and parameters are for agents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,13 +16,15 @@ from dcpinspect.api import Recording, explain
 from dcpinspect.errors import DamagedCapture, UsageError
 from dcpinspect.findings.finding import Finding, connections_of, ranges
 from dcpinspect.findings.record import CONTRACTS
+from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.export.json_table import plain_json, rfc3339
 from dcpinspect.output.render.event_lines import folded
-from dcpinspect.output.render.message_lines import summary
+from dcpinspect.output.render.glossary import GLOSSARY
+from dcpinspect.output.render.message_lines import seqno_text, summary
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
-from dcpinspect.tables.schema import column_name
+from dcpinspect.tables.schema import BY_NAME, column_name
 from dcpinspect.text import did_you_mean, escape
 
 INSTRUCTIONS = """\
@@ -99,6 +101,10 @@ _OF_FINDING = (
     ),
     *("first_time", "last_time", "count", "over", "over_row", "effect_of", "cases"),
 )
+_HOLE = "capture-hole"
+_OF_GAP = ("vbucket", "after_seqno", "before_seqno")
+_GAPS = 20
+"""Number of gaps that a finding names; the table gaps has all."""
 _GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 
 
@@ -182,7 +188,8 @@ class Tools:
             findings = [
                 finding for finding in recording.findings(rule) if finding.severity in worst
             ]
-            entries = [_finding(finding, whole=rule is not None) for finding in findings]
+            hidden = _hidden_by_holes(recording, findings)
+            entries = [_finding(finding, hidden, whole=rule is not None) for finding in findings]
             title = f"{len(findings)} findings" if findings else "nothing wrong was found"
             return answer(
                 {},
@@ -261,20 +268,21 @@ class Tools:
         max_characters: Room = USUAL,
     ) -> Answer:
         """A table that is made of all messages: every stream, gap, snapshot, rollback, connection,
-        vbucket. Give columns to see more rows at once; a filter uses the same columns.
+        vbucket. Give columns to see more rows at once; a filter uses the same columns. explain without
+        a word lists them.
         """
         if name not in CONTRACTS:
             raise UsageError(
                 f"table {escape(name)}: there is "
                 f"none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}"
             )
-        column_names = [column.name for column in CONTRACTS[name].columns]
+        column_names = _columns(name)
         for column in columns or ():
             if column not in column_names:
-                close = (
-                    did_you_mean(column, column_names) or f"; there are {', '.join(column_names)}"
+                raise UsageError(
+                    f"columns {escape(column)}: {name} have no such "
+                    f"column{did_you_mean(column, column_names)}; there are {', '.join(column_names)}"
                 )
-                raise UsageError(f"columns {escape(column)}: {name} have no such column{close}")
         only = parse_record_filter(filter, CONTRACTS[name]) if filter is not None else None
         with self._library.reading(captures, question) as recording:
             records = RecordSelection(filter=only).matching(recording.records(name))
@@ -383,15 +391,16 @@ class Tools:
     def explain(
         self,
         question: Question,  # noqa: ARG002 - as all tools
-        what: str,
+        what: str = "",
         skip: Skip = 0,
         max_characters: Room = USUAL,
     ) -> Answer:
         """What a word means: a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a
         rule of findings, a control key, a column, a term; or every field of a message given as
-        bytes in hex.
+        bytes in hex. Without a word, lists the rules, the columns of tables, and what else has an
+        explanation.
         """
-        lines = str(explain(what)).splitlines()
+        lines = str(explain(what)).splitlines() if what.strip() else _explainable()
         return answer(
             {},
             "lines",
@@ -403,12 +412,52 @@ class Tools:
         )
 
 
-def _finding(finding: Finding, *, whole: bool) -> Entry:
-    """Returns a finding; its cases only if it is asked for by itself, or if they are few."""
+def _hidden_by_holes(
+    recording: Recording, findings: Sequence[Finding]
+) -> dict[tuple[int, str], list[dict[str, Any]]]:
+    """Returns what holes hide of streams, by connection and the producer's direction: the vbucket,
+    and the seqnos on both sides.
+    """
+    hidden: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    if any(finding.rule == _HOLE for finding in findings):
+        consumers = {
+            connection["connection"]
+            for connection in recording.records("connections").records()
+            if connection["role"] == "consumer"
+        }
+        only = parse_record_filter("cause = 'capture-loss'", CONTRACTS["gaps"])
+        gaps = RecordSelection(filter=only).matching(recording.records("gaps"))
+        for gap in gaps.head(_MOST_AT_ONCE).records():
+            connection = gap["connection"]
+            producer = "c2s" if connection in consumers else "s2c"
+            hidden.setdefault((connection, producer), []).append(
+                {name: gap[name] for name in _OF_GAP}
+            )
+    return hidden
+
+
+def _finding(
+    finding: Finding, hidden: Mapping[tuple[int, str], Sequence[dict[str, Any]]], *, whole: bool
+) -> Entry:
+    """Returns a finding; its cases only if it is asked for by itself, or if they are few.
+    ``hidden``: what holes hide of streams, by connection and direction.
+    """
     record = finding.to_dict()
     shown_fields = {
         name: record[name] for name in _OF_FINDING if record[name] not in (None, "", [], 0)
     }
+    gaps = (
+        [
+            gap
+            for number in finding.connections
+            for gap in hidden.get((number, finding.cause or ""), ())
+        ]
+        if finding.rule == _HOLE
+        else []
+    )
+    if gaps:
+        shown_fields["gaps"] = gaps[:_GAPS]
+        shown_fields["gaps_left_out"] = max(len(gaps) - _GAPS, 0)
     if len(shown_fields["cases"]) == 1 or not whole:
         del shown_fields["cases"]
     where = [shown_fields.get("who", ""), shown_fields.get("server", "")]
@@ -428,6 +477,12 @@ def _finding(finding: Finding, *, whole: bool) -> Entry:
         ),
         f"    {'; '.join(filter(None, where))}",
     ]
+    between = [
+        f"vb {gap['vbucket']} between {gap['after_seqno']} and {gap['before_seqno']}"
+        for gap in gaps[:_GAPS]
+    ]
+    between += [f"{len(gaps) - _GAPS:,} more in the table gaps"] if len(gaps) > _GAPS else []
+    lines += [f"    seqnos missing: {', '.join(between)}"] if between else []
     lines += [f"    next: {shown_fields['next']}"] if "next" in shown_fields else []
     lines += [
         f"    id {shown_fields['id']}"
@@ -437,6 +492,22 @@ def _finding(finding: Finding, *, whole: bool) -> Entry:
         f"    case {plain_json(short(case)).decode()}" for case in shown_fields.get("cases", ())
     ]
     return shown_fields, "\n".join(lines)
+
+
+def _explainable() -> list[str]:
+    """Returns what can be explained, a line for each kind."""
+    kinds = {
+        "any of these": ("commands and statuses by name or number", "control keys", "bytes in hex"),
+        "rules": RULES,
+        **{f"columns of {name}": _columns(name) for name in CONTRACTS},
+        "columns of messages": BY_NAME,
+        **GLOSSARY,
+    }
+    return [f"{kind}: {', '.join(names)}" for kind, names in kinds.items()]
+
+
+def _columns(table: str) -> list[str]:
+    return [column.name for column in CONTRACTS[table].columns]
 
 
 def _listed(rows: Sequence[int], most: int = 20) -> str:
@@ -473,5 +544,8 @@ def _messages(
         table = table.set_column(time_index, "time", rfc3339(table.column(time_index)))
     records = table.to_pylist(maps_as_pydicts="lossy")
     if told:
-        records = [{**row, "text": summary(batch, index)} for index, row in enumerate(records)]
+        records = [
+            {**row, "text": f"{seqno_text(batch, index)} {summary(batch, index)}".strip()}
+            for index, row in enumerate(records)
+        ]
     return _as_json(records, skip)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mcp import Client
 
+from dcpinspect.findings.registry import RULES
 from tests import builders
 from tests.agents.asking import ask, refused, talk, text
 from tests.model import planted_connections, planted_events, planted_requests
@@ -98,6 +99,7 @@ def test_the_text_of_a_message_can_be_asked_for_as_a_column() -> None:
 
     messages = talk(body, SAMPLES)
     assert [*messages[0]] == ["row", "text"]
+    assert messages[20]["text"] == "0–40 memory, checkpoint"
 
 
 def test_answers_about_many_vbuckets_are_as_short_as_others() -> None:
@@ -155,6 +157,32 @@ def test_capture_loss_is_named_as_the_captures_own() -> None:
         }
 
     talk(body, SAMPLES)
+
+
+def test_a_hole_names_the_vbuckets_and_the_seqnos_on_both_sides_of_the_producer_only() -> None:
+    async def body(client: Client) -> list[dict[str, Any]]:
+        holes = {"captures": ["capture-loss.pcap"], "rule": "capture-hole"}
+        return list((await ask(client, "findings", **holes))["findings"])
+
+    of_server, of_client = talk(body, SAMPLES)
+    assert of_server["gaps"][:2] == [
+        {"vbucket": 101, "after_seqno": 13, "before_seqno": 15},
+        {"vbucket": 100, "after_seqno": 18, "before_seqno": 20},
+    ]
+    assert of_client["cause"] == "c2s"
+    assert "gaps" not in of_client
+
+
+def test_explain_without_a_word_lists_rules_columns_and_words() -> None:
+    async def body(client: Client) -> list[str]:
+        answer = await ask(client, "explain", max_characters=20_000)
+        return [line["text"] for line in answer["lines"]]
+
+    lines = dict(line.split(": ", 1) for line in talk(body, SAMPLES))
+    assert lines["rules"].split(", ") == [*RULES]
+    assert "after_seqno" in lines["columns of gaps"]
+    assert "by_seqno" in lines["columns of messages"]
+    assert "deduplicated" in lines["cause of a gap"]
 
 
 async def everything(client: Client, **captures: Any) -> bytes:
@@ -282,5 +310,7 @@ def test_errors_are_the_sentences_of_the_command_line() -> None:
             client, "findings", **ROLLBACK, rule="rolback"
         )
         assert "did you mean rollback" in await refused(client, "explain", what="rolback")
+        wrong = await refused(client, "table", **ROLLBACK, name="gaps", columns=["widht"])
+        assert "did you mean width?; there are connection, vbucket, sid, " in wrong
 
     talk(body, SAMPLES)

@@ -223,7 +223,7 @@ class Lines:
             "Message": self._title(batch, index),
             "vb": "" if vbucket is None else f"{vbucket}",
             "Opaque": f"0x{int(batch.decoded.opaque[index]):08x}",
-            "Seqno": _seqno(batch, index),
+            "Seqno": seqno_text(batch, index),
             "Bytes": f"{int(batch.length[index])}",
             "Summary": summary(batch, index, is_narrow=self.is_narrow),
         }
@@ -244,7 +244,7 @@ class Lines:
             text
             for text in (
                 self._title(batch, index),
-                _seqno(batch, index),
+                seqno_text(batch, index),
                 summary(batch, index, is_narrow=True),
             )
             if text
@@ -329,7 +329,8 @@ def _codes(batch: MessageBatch, index: int) -> str:
     )
 
 
-def _seqno(batch: MessageBatch, index: int) -> str:
+def seqno_text(batch: MessageBatch, index: int) -> str:
+    """Returns the seqno of a message, or the range of a marker; empty if it has none."""
     start, end = batch.shown_number("start_seqno", index), batch.shown_number("end_seqno", index)
     if (
         batch.decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER
