@@ -36,19 +36,17 @@ LACKS = (
     "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves "
     "has them."
 )
-_LINE = (
-    "time",
-    "direction",
-    "name",
-    "vbucket",
-    "opaque",
-    "by_seqno",
-    "start_seqno",
-    "end_seqno",
-    "status_name",
-    "key",
-)
-"""Columns for the line of a message."""
+_CELLS = {
+    "Time": ("time",),
+    "Con": ("connection", "direction"),
+    "Message": ("name", "status_name"),
+    "vb": ("vbucket",),
+    "Opaque": ("opaque",),
+    "Seqno": ("by_seqno",),
+    "Bytes": ("length",),
+}
+_SUMMARY = ("start_seqno", "end_seqno", "key")
+"""Columns for the line of a message, by its headings, and those of its summary, with their names."""
 _WIDE = frozenset(
     name
     for name, kind in columns_of("messages").items()
@@ -191,14 +189,16 @@ def _message_facts(
             for name, column in texts.items()
             if column[index]
         }
-        line = " ".join(
-            f"vb {row_texts[name]}" if name == "vbucket" else row_texts[name]
-            for name in _LINE
-            if name in row_texts
+        cells = {
+            heading: " ".join(row_texts[name] for name in names if name in row_texts)
+            for heading, names in _CELLS.items()
+        }
+        cells["Opaque"] = f"0x{int(cells['Opaque']):08x}"
+        cells["Summary"] = ", ".join(
+            f"{name} {row_texts[name]}" for name in _SUMMARY if name in row_texts
         )
-        yield Shown(
-            row, line, [f"{name:<24} {text}" for name, text in row_texts.items()], (), rows[row]
-        )
+        fields = [f"{name:<24} {text}" for name, text in row_texts.items()]
+        yield Shown(row, cells, fields, (), rows[row])
 
 
 def _texts(column: Any, name: str) -> list[str]:

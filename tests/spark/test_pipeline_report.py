@@ -46,6 +46,10 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
         (name, values.tolist()) for name, values in whole.charts.answers
     ]
     assert len(told.shown) == len(whole.shown)
+    for one, other in zip(told.shown.values(), whole.shown.values(), strict=True):
+        assert list(one.cells) == [name for name in other.cells if name != "Row"]
+        for name in ("Opaque", "Bytes"):
+            assert one.cells[name] == other.cells[name], name
     assert told.left_out == [LACKS]
 
 
