@@ -54,8 +54,20 @@ class Watched:
                 raise MemoryError(f"block of {ROOM[name] >> 20} MiB") from error
 
 
+def open_standard_input() -> None:
+    """Makes standard input empty if who started the program had closed it, as some schedulers do.
+
+    Else the next file that is opened would be number 0, and read as standard input.
+    """
+    try:
+        os.fstat(0)
+    except OSError:
+        os.open(os.devnull, os.O_RDONLY)
+
+
 def run() -> NoReturn:
     """Runs the command line in a process of its own, which starts and ends as fast as it can."""
+    open_standard_input()
     interrupts.install()  # before anything else is loaded
     pthread_sigmask(SIG_SETMASK, _BEFORE)
     # NumPy's linear algebra, which we have no use for, would start a thread a processor.

@@ -267,6 +267,19 @@ def test_a_program_that_was_told_to_ignore_ctrl_c_goes_on() -> None:
     )
 
 
+def test_a_standard_input_that_is_closed_is_empty() -> None:
+    """The next file that the program opened would have been number 0, and waited for."""
+    read = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m dcpinspect read - <&-', sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (read.returncode, read.stdout) == (2, "")
+    assert "standard input: is empty" in read.stderr
+
+
 def test_a_closed_pipe_is_silent() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
