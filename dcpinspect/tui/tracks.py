@@ -232,19 +232,9 @@ def tracks_of(
         )
         tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], _end(found, place)))
     connections = _connections(inspection, {track.connection for track in tracks})
-    told = _events(
-        inspection, tracks, events(found, notes, _closed(inspection), items.last_rows), first_ns
-    )
+    links = {link.number: link for link in inspection.reading.links}
+    told = _events(inspection, tracks, events(found, notes, links, items.last_rows), first_ns)
     return Tracks(vbucket, tracks, told, {(source, number): text for number, text in connections})
-
-
-def _closed(inspection: Inspection) -> dict[int, str]:
-    """Returns who closed each connection."""
-    table = inspection.results.records["connections"]
-    return {
-        number: by or ""
-        for number, by in zip(table.values("connection"), table.values("closed_by"), strict=True)
-    }
 
 
 def _events(

@@ -5,12 +5,19 @@ from __future__ import annotations
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
 def told(*talks: Told, vbucket: int = 7, connections: tuple[range, ...] = ()) -> list[StreamStory]:
+    return with_links(*talks, vbucket=vbucket, connections=connections)[0]
+
+
+def with_links(
+    *talks: Told, vbucket: int = 7, connections: tuple[range, ...] = ()
+) -> tuple[list[StreamStory], dict[int, Link]]:
     engine, tracker, items = (
         Engine(["told.pcap"], ports=(PORT,)),
         Tracker(),
@@ -20,7 +27,9 @@ def told(*talks: Told, vbucket: int = 7, connections: tuple[range, ...] = ()) ->
         if batch is not None:
             tracker.feed(batch)
             items.feed(batch)
-    return stories(tracker.tables(engine.links), vbucket, connections, items)
+    links = engine.links
+    found = stories(tracker.tables(links), vbucket, connections, items)
+    return found, {link.number: link for link in links}
 
 
 def twice() -> tuple[Told, Told]:

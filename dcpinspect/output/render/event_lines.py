@@ -4,8 +4,9 @@ with their evidence, and ends.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,14 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.story import StreamStory
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, wrap
 
 _OVER = ("ended", "rolled-back", "refused")
 """Verdicts that have an event of their own."""
+_WITHOUT_MESSAGE = ("connection-closed", "state")
+_SIDES = ("client", "server")
 
 
 class VbucketEvent(NamedTuple):
@@ -119,24 +123,32 @@ def by_stream(
 def events(
     streams: Sequence[StreamStory],
     noted: Mapping[int, Sequence[Noted]],
-    closed: Mapping[int, str],
+    links: Mapping[int, Link],
     last_rows: Mapping[int, int],
 ) -> list[VbucketEvent]:
-    """Returns all events in order of rows.
+    """Returns all events in order of rows; what no message shows comes in order of time.
 
-    ``noted``: noted messages of each stream, by place. ``closed``: who closed each connection,
-    empty if unknown. ``last_rows``: row of the vbucket's last message on each connection.
+    ``noted``: noted messages of each stream, by place. ``links``: the connections, by number.
+    ``last_rows``: row of the vbucket's last message on each connection.
     """
     all_events: list[VbucketEvent] = []
     for stream_index, story in enumerate(streams):
-        all_events += _of_stream(story, noted.get(stream_index, ()), closed, last_rows)
-    return sorted(all_events, key=lambda event: (event.row, event.place))
+        all_events += _of_stream(story, noted.get(stream_index, ()), links, last_rows)
+    timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
+    times, rows = [time_ns for time_ns, _ in timed], [*accumulate((row for _, row in timed), max)]
+
+    def place(event: VbucketEvent) -> tuple[int, int]:
+        if event.kind not in _WITHOUT_MESSAGE or event.time_ns is None:
+            return event.row, event.place
+        return rows[bisect_right(times, event.time_ns) - 1], event.place
+
+    return sorted(all_events, key=place)
 
 
 def _of_stream(
     story: StreamStory,
     noted: Sequence[Noted],
-    closed: Mapping[int, str],
+    links: Mapping[int, Link],
     last_rows: Mapping[int, int],
 ) -> Iterator[VbucketEvent]:
     stream = story.stream
@@ -171,14 +183,16 @@ def _of_stream(
         else "before any seqno"
     )
     last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
+    link = links[stream_ids[0]]
     if stream["end_reason"] == "connection-closed":
-        by = closed.get(stream_ids[0])
+        by = _SIDES[link.closed_by] if link.closed_by >= 0 else ""
         yield VbucketEvent(
             last,
             4,
             *stream_ids,
             "connection-closed",
             f"connection closed{f' by the {by}' if by else ''}, {end}",
+            link.closed_ns,
         )
     elif stream["end_row"] is not None:
         reason = escape(stream["end_reason"] or "reason unknown")
@@ -186,7 +200,8 @@ def _of_stream(
             stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
         )
     elif stream["verdict"] not in _OVER:
-        yield VbucketEvent(last, 5, *stream_ids, "state", f"{stream['verdict']}, {end}")
+        text = f"{stream['verdict']}, {end}"
+        yield VbucketEvent(last, 5, *stream_ids, "state", text, link.last_ns)
 
 
 def _rows(records: Any, columns: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -81,9 +81,9 @@ class VbucketHistory:
         self.connections = {
             row["connection"]: row for row in rows if row["connection"] in of_streams
         }
-        closed = {number: row["closed_by"] or "" for number, row in self.connections.items()}
+        links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
-        all_events = events(self.streams, self.noted, closed, self._items.last_rows)
+        all_events = events(self.streams, self.noted, links, self._items.last_rows)
         self.events = [
             event
             for event, time_ns in zip(all_events, self._times(all_events), strict=True)
@@ -95,17 +95,11 @@ class VbucketHistory:
         return self.bounds is None or self.bounds[0] <= time_ns < self.bounds[1]
 
     def _times(self, all_events: Sequence[VbucketEvent]) -> Iterator[int]:
-        """Yields the times of events. An event without a time has that of the event before, or of
-        the end of its connection.
-        """
+        """Yields the times of events. An event without a time has that of the event before."""
         latest = 0
         for event in all_events:
             latest = latest if event.time_ns is None else event.time_ns
-            yield (
-                self.connections[event.connection]["last_time"]
-                if event.kind == "connection-closed"
-                else latest
-            )
+            yield latest
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what ``dcpinspect timeline --format json`` prints, as Python objects."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.output.render.event_lines import EventLines, Noted, VbucketEvent, events, folded
-from tests.streams.test_story import told, twice
+from tests.streams.test_story import twice, with_links
 from tests.streams.told import Told, opened
 
 DISK = (
@@ -13,7 +13,8 @@ DISK = (
 
 
 def texts(*talks: Told, fold: bool = False) -> list[str]:
-    found = events(told(*talks), {}, {1: "server"}, {1: 99})
+    streams, links = with_links(*talks)
+    found = events(streams, {}, links, {1: 99})
     return [
         f"{event.row} {event.kind}: {event.text}" for event in (folded(found) if fold else found)
     ]
@@ -80,7 +81,8 @@ def test_messages_that_are_events_have_their_place() -> None:
     stream.snapshot(0, 9, "disk")
     stream.mutation(2, "a")
     note = Noted(8, 5_000_000_000, 1, -1, 2, "S", "system event: x")
-    found = events(told(talk), {0: [note]}, {}, {})
+    streams, links = with_links(talk)
+    found = events(streams, {0: [note]}, links, {})
     event = next(event for event in found if event.kind == "system-event")
     assert (event.row, event.record()["text"]) == (8, "system event: x")
     assert EventLines([event], 4_000_000_000, None).heading == "Row     Time Con Stream Event"

@@ -9,6 +9,7 @@ import pytest
 from dcpinspect.output.render.vbucket_history import VbucketHistory
 from dcpinspect.reading.reading import Reading
 from tests.peers.truth import SAMPLES
+from tests.scenarios.test_real_servers import RECORDINGS
 
 
 def told(
@@ -45,3 +46,25 @@ def test_system_events_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPat
         history.left_out,
         [event for event in history.events if event.kind == "system-event"],
     ) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "vbucket", "kind"),
+    [("end-reasons", 5, "connection-closed"), ("6.6.5-dcp", 1, "state")],
+)
+def test_what_no_message_shows_has_the_time_of_the_close_or_of_the_end_and_its_place(
+    name: str, vbucket: int, kind: str
+) -> None:
+    path = RECORDINGS / f"{name}.pcap.gz"
+    with Reading([str(path)], track=True) as reading:
+        for _ in reading:
+            pass
+        links = {link.number: link for link in reading.links}
+    history = told(path, VbucketHistory(vbucket))
+    shown = [event for event in history.events if event.kind == kind]
+    assert shown
+    for event in shown:
+        link = links[event.connection]
+        assert event.time_ns == (link.closed_ns if kind == "connection-closed" else link.last_ns)
+    times = [event.time_ns for event in history.events if event.time_ns is not None]
+    assert times == sorted(times)
