@@ -103,6 +103,10 @@ def cells(text: str) -> int:
     return len(text) - len(not_ascii) + sum(map(_cells_of_character, not_ascii))
 
 
+MOST_NAME = 100
+"""Number of terminal columns of a name that only says who is meant."""
+
+
 def clip(text: str, width: int) -> str:
     """Shortens escaped text to at most ``width`` terminal columns, with an ellipsis where something
     was left out.

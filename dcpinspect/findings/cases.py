@@ -62,28 +62,28 @@ def _advice(heaps: list[Heap]) -> str | None:
     """What to do, vbucket by vbucket and row by row where it differs; None where it differs too
     much, or the rule says it.
     """
-    heaps_of_advice: dict[tuple[str | None, str], list[Heap]] = {}
+    heaps_of_advice: dict[str | None, list[Heap]] = {}
+    rows_of_advice: dict[str | None, list[int]] = {}
     for heap in heaps:
         for advice_text, message_place in heap.advice.items():
-            row = (
-                f"row {message_place.row}"
-                if message_place is not None and len(heap.advice) > 1
-                else ""
-            )
-            heaps_of_advice.setdefault((advice_text, row), []).append(heap)
-    different = {advice_text for advice_text, _ in heaps_of_advice}
-    if len(different) == 1 or None in different or len(heaps_of_advice) > MOST_ADVICE:
+            heaps_of_advice.setdefault(advice_text, []).append(heap)
+            rows = rows_of_advice.setdefault(advice_text, [])
+            rows += [message_place.row] if message_place is not None else []
+    different = set(heaps_of_advice)
+    if len(different) == 1 or None in different or len(different) > MOST_ADVICE:
         return different.pop() if len(different) == 1 else None
-    vbucket_rows = [
-        (vbucket, row)
-        for (_, row), heaps_of_text in heaps_of_advice.items()
+    # one vbucket of one connection has several pieces of advice: only rows tell them apart
+    is_by_row = any(len(heap.advice) > 1 for heap in heaps) and all(rows_of_advice.values())
+    vbuckets = [
+        vbucket
+        for heaps_of_text in heaps_of_advice.values()
         for vbucket in {heap.first.vbucket for heap in heaps_of_text}
     ]
-    is_clear = len(vbucket_rows) == len(
-        set(vbucket_rows)
-    )  # else a vbucket has two pieces of advice, each on another connection
+    # else a vbucket has two pieces of advice, each on another connection
+    is_clear = is_by_row or len(vbuckets) == len(set(vbuckets))
     texts = []
-    for (advice_text, row), heaps_of_text in heaps_of_advice.items():
+    for advice_text, heaps_of_text in heaps_of_advice.items():
+        row = _rows_in_words(rows_of_advice[advice_text]) if is_by_row else ""
         where = (
             _where(heaps_of_text, heaps_of_advice.values(), by_connection=not is_clear)
             if len(heaps) > 1
@@ -94,6 +94,13 @@ def _advice(heaps: list[Heap]) -> str | None:
         label = ", ".join(filter(None, (where, row)))
         texts.append(f"{label}: {advice_text}" if label else f"{advice_text}")
     return "; ".join(texts)
+
+
+def _rows_in_words(rows: Sequence[int]) -> str:
+    """Returns the first of some rows, and how many more there are."""
+    first_rows = ", ".join(map(str, rows[:FEW]))
+    more = f" and {len(rows) - FEW:,} more" if len(rows) > FEW else ""
+    return f"row{'s' if len(rows) > 1 else ''} {first_rows}{more}"
 
 
 def _where(

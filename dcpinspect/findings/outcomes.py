@@ -19,6 +19,7 @@ from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
+from dcpinspect.text import MOST_NAME, clip
 
 ENDED_BY_A_STREAM = frozenset(
     (
@@ -227,7 +228,7 @@ class Outcomes:
         agents = {session.agent for session in sessions} - {None, *names}
         inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
         name = names[0] if len(names) == 1 else short[0] if short else ""
-        return f"client {name} ({inside})" if name else f"client {inside}"
+        return f"client {clip(name, MOST_NAME)} ({inside})" if name else f"client {inside}"
 
 
 class _Granted:
@@ -282,7 +283,8 @@ def _when(case: Finding) -> _When | None:
 
 def _first_clients(clients: Sequence[str]) -> str:
     """Returns the first two clients, each by its address and name, and how many more there are."""
-    return ", ".join(clients[:2]) + (f" and {len(clients) - 2} more" if len(clients) > 2 else "")
+    first = ", ".join(clip(client, MOST_NAME) for client in clients[:2])
+    return first + (f" and {len(clients) - 2} more" if len(clients) > 2 else "")
 
 
 def _addresses(clients: Sequence[str]) -> str:

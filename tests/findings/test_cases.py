@@ -37,7 +37,7 @@ def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
     for row, vbucket, what in ((1, 7, "do a"), (2, 8, "do b"), (3, 7, "do c")):
         collector.add(once("broad", row, vbucket, next_=what))
     (found,) = collector.findings({})
-    assert found.next == "vb 7, row 1: do a; vb 7, row 3: do c; vb 8: do b"
+    assert found.next == "vb 7, row 1: do a; vb 7, row 3: do c; vb 8, row 2: do b"
 
 
 def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others_are_counted() -> (

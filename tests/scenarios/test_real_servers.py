@@ -15,6 +15,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests.agreement import complaints
+from tests.captures import field, real_server
 
 RECORDINGS = Path(__file__).parents[1] / "captures" / "real-server"
 IN_MOST = {"credentials-in-clear"}
@@ -410,3 +411,33 @@ def test_a_password_inside_tls_is_not_sent_in_clear() -> None:
         found = {one.rule for one in reading.findings()}
     assert logins > 0
     assert "credentials-in-clear" not in found
+
+
+def test_a_long_name_is_whole_in_the_refused_open_and_short_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(real_server("name-clash-dup")), "--format", "ndjson"])
+    found = {one["rule"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
+    refused = found["open-refused"]
+    assert "n" * 200 in refused["message"]
+    for one in (refused, found["credentials-in-clear"]):
+        assert "nnn…" in one["who"]
+        assert "n" * 100 not in one["who"]
+
+
+def test_advice_is_given_once_with_the_rows_that_it_is_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(real_server("coll-filter")), "--format", "ndjson"])
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["next"].startswith("vb 1, rows 53, 174: compare the versions")
+    assert "; vb 1, row 55: name either a scope or collections" in first["next"]
+    assert first["next"].count("correct the flags") == 1
+
+
+def test_the_display_filter_says_how_many_messages_it_leaves_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(field("p03-no-bucket-selected"))])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Wireshark, without 6 more: frame.number in {19, 35}" in out

@@ -15,7 +15,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import LookedAt, clock, verdict
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.tables.times import in_words
-from dcpinspect.text import escape, escape_rest
+from dcpinspect.text import MOST_NAME, clip, escape, escape_rest
 
 TextPaint = Callable[[str, str], str]
 
@@ -263,7 +263,9 @@ class _Page:
         advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
         if level == _SHORT:
             whom = escape(
-                f"client {finding.clients[0]}" if len(finding.clients) == 1 else finding.who
+                f"client {clip(finding.clients[0], MOST_NAME)}"
+                if len(finding.clients) == 1
+                else finding.who
             )
             facts = [
                 ", ".join(filter(None, [whom, place_of(finding)])),
@@ -282,9 +284,10 @@ class _Page:
         lines += self.wrapped(by_packets(told_of(finding), finding, self._files), "    ", "      ")
         lines += self._table(finding)
         if finding.places:
+            without = f", without {finding.left_out:,} more" if finding.left_out else ""
             references = [
                 *([] if finding.places[0].row >= STEP else [_rows(finding)]),
-                f"Wireshark: {_packets(finding, self._files)}",
+                f"Wireshark{without}: {_packets(finding, self._files)}",
             ]
             lines += self.wrapped("; ".join(references), "    ", "      ")
         lines += advice
