@@ -68,8 +68,8 @@ def test_small_captures_are_decoded_together_and_say_what_they_say_alone(tmp_pat
     with Reading(paths) as reading:
         (together,) = list(reading)
     alone = []
-    for path in paths:
-        with Reading([path]) as reading:
+    for name in paths:
+        with Reading([name]) as reading:
             alone += [(batch.time_ns.tolist(), batch.frame.tolist()) for batch in reading]
     assert together.time_ns.tolist() == [time for times, _ in alone for time in times]
     assert together.frame.tolist() == [frame for _, frames in alone for frame in frames]
