@@ -480,12 +480,12 @@ class InspectApp(ThemedApp):
             return not worker.is_cancelled
 
         try:
-            found = counted(self.inspection.store, results, goes_on)
+            counted_results = counted(self.inspection.store, results, goes_on)
         except DcpInspectError as error:
             self.navigation.from_thread(self.say, str(error))
         else:
-            if found is not None:
-                self.inspection.take(found, results)
+            if counted_results is not None:
+                self.inspection.take(counted_results, results)
                 self.navigation.from_thread(self.say, "")
 
     def action_marks(self) -> None:
@@ -525,12 +525,12 @@ class InspectApp(ThemedApp):
                 )
             )
         if index.is_filtered and len(index):
-            shown = index.rows(0, len(index))
+            shown_rows = index.rows(0, len(index))
             choices.append(
                 messages(
-                    f"the {len(shown):,} messages that the filter shows",
+                    f"the {len(shown_rows):,} messages that the filter shows",
                     self.inspection,
-                    lambda: shown,
+                    lambda: shown_rows,
                 )
             )
         if last >= first:
@@ -617,13 +617,13 @@ class InspectApp(ThemedApp):
             self.exit(opening)
         elif not isinstance(self.screen, Leaving):
             count = self.inspection.store.rows
-            what = (
+            loss = (
                 "1 message is in no file; it is"
                 if count == 1
                 else f"{count:,} messages are in no file; they are"
             )
             self.push_screen(
-                Leaving(f"{what} lost when you leave"), partial(self._answered, opening)
+                Leaving(f"{loss} lost when you leave"), partial(self._answered, opening)
             )
 
     def _answered(self, opening: Opening | None, answer: Answer | None) -> None:

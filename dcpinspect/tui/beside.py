@@ -17,39 +17,42 @@ def difference(here: Results, beside: Results, name: str) -> str:
     """Returns the line about the differences. ``name``: of the other capture, safe for a
     terminal.
     """
-    own, other = _reached(here), _reached(beside)
-    common = own.keys() & other.keys()
-    moved = sum(own[vbucket] != other[vbucket] for vbucket in common)
-    parts = []
+    end_here, end_beside = _reached(here), _reached(beside)
+    common = end_here.keys() & end_beside.keys()
+    moved = sum(end_here[vbucket] != end_beside[vbucket] for vbucket in common)
+    sentences = []
     if common:
         same = f"{counted(len(common), 'vbucket')} in both"
-        parts.append(
+        sentences.append(
             f"{moved:,} of {same} reached another seqno"
             if moved
             else f"{same} reached the same seqno"
         )
     for count, where in (
-        (len(other.keys() - own.keys()), "there"),
-        (len(own.keys() - other.keys()), "here"),
+        (len(end_beside.keys() - end_here.keys()), "there"),
+        (len(end_here.keys() - end_beside.keys()), "here"),
     ):
         if count:
-            parts.append(f"{counted(count, 'vbucket')} only {where}")
-    rules, others = _rules(here), _rules(beside)
-    for found, where in ((sorted(others - rules), "there"), (sorted(rules - others), "here")):
-        if found:
-            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-            parts.append(f"only {where} {', '.join(found[:_NAMED])}{more}")
-    return f"beside {name}: {' · '.join(parts) or 'no stream to compare'}"
+            sentences.append(f"{counted(count, 'vbucket')} only {where}")
+    rules, rules_beside = _rules(here), _rules(beside)
+    for new_rules, where in (
+        (sorted(rules_beside - rules), "there"),
+        (sorted(rules - rules_beside), "here"),
+    ):
+        if new_rules:
+            more = f" and {len(new_rules) - _NAMED} more" if len(new_rules) > _NAMED else ""
+            sentences.append(f"only {where} {', '.join(new_rules[:_NAMED])}{more}")
+    return f"beside {name}: {' · '.join(sentences) or 'no stream to compare'}"
 
 
 def _reached(results: Results) -> dict[int, Sequence[int]]:
     """Returns, for each vbucket, the greatest seqno of each client, in rising order."""
     table = results.records.get("vbuckets")
-    found: dict[int, list[int]] = {}
+    seqnos_of: dict[int, list[int]] = {}
     if table is not None:
         for vbucket, seqno in zip(table.values("vbucket"), table.values("last_seqno"), strict=True):
-            found.setdefault(vbucket, []).append(-1 if seqno is None else seqno)
-    return {vbucket: sorted(seqnos) for vbucket, seqnos in found.items()}
+            seqnos_of.setdefault(vbucket, []).append(-1 if seqno is None else seqno)
+    return {vbucket: sorted(seqnos) for vbucket, seqnos in seqnos_of.items()}
 
 
 def _rules(results: Results) -> set[str]:

@@ -111,9 +111,9 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             or (column := (inside.x - head) // step) >= self.columns
         ):
             return
-        place = (int(self.scroll_offset.y) + inside.y) * self.columns + column
-        if place < self.count:
-            self.go(place)
+        offset = (int(self.scroll_offset.y) + inside.y) * self.columns + column
+        if offset < self.count:
+            self.go(offset)
 
     def go(self, place: int) -> None:
         """Moves the cursor to a byte."""
@@ -144,28 +144,28 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
 
         The byte at the cursor is reversed while the pane has the focus.
         """
-        own = (
+        part_style = (
             lit
             if self._is_lit(at)
             else base + theme.style_of(self.app, f"part-{self._parts.at(at)}")
         )
-        return own + Style(reverse=True) if self.has_focus and at == self.at else own
+        return part_style + Style(reverse=True) if self.has_focus and at == self.at else part_style
 
     def _grid(
         self, start: int, cells: list[str], base: Style, dim: Style, lit: Style
     ) -> list[Piece]:
         pieces: list[Piece] = [(f"{start:>5}", dim)]
         end = start + len(cells)
-        for at, cell in enumerate(cells, start):
-            opens = self._is_lit(at) and not self._is_lit(at - 1)
-            closed = self._is_lit(at - 1) and not self._is_lit(at) and at > start
+        for offset, cell in enumerate(cells, start):
+            opens = self._is_lit(offset) and not self._is_lit(offset - 1)
+            closed = self._is_lit(offset - 1) and not self._is_lit(offset) and offset > start
             pieces.append(
                 ("[" if opens else "]" if closed else "|", lit if opens or closed else dim)
             )
             pieces.append(
                 (
                     f" {'0x' + cell if _is_hex(cell) else ' ' + cell + ' '} ",
-                    self._style(at, base, lit),
+                    self._style(offset, base, lit),
                 )
             )
         closes = self._is_lit(end - 1) and not self._is_lit(end)
@@ -178,15 +178,20 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
     ) -> list[Piece]:
         pieces: list[Piece] = [(f"{start:>6} ", dim)]
         end = start + len(cells)
-        for at, cell in enumerate(cells, start):
-            pieces.append((cell, self._style(at, base, lit)))
+        for offset, cell in enumerate(cells, start):
+            pieces.append((cell, self._style(offset, base, lit)))
             pieces.append(
-                (" ", lit if self._is_lit(at) and self._is_lit(at + 1) and at + 1 < end else base)
+                (
+                    " ",
+                    lit
+                    if self._is_lit(offset) and self._is_lit(offset + 1) and offset + 1 < end
+                    else base,
+                )
             )
         pieces.append(("   " * (self.columns - len(cells)) + " ", base))
         letters = [
-            (_letter(cell), lit if self._is_lit(at) else dim)
-            for at, cell in enumerate(cells, start)
+            (_letter(cell), lit if self._is_lit(offset) else dim)
+            for offset, cell in enumerate(cells, start)
         ]
         return pieces + [
             ("".join(letter for letter, _ in run), style)

@@ -120,8 +120,8 @@ def chart(
     capture ends, in nanoseconds since the capture began. ``each``: what values are divided by.
     ``limit``: the greatest value that should occur; a line marks it where no column covers it.
     """
-    room = max(1, width - LABEL)
-    spans = TimeAxis.filling(*ends, room).spans(ends[0], span_ns, len(values))
+    columns_wide = max(1, width - LABEL)
+    spans = TimeAxis.filling(*ends, columns_wide).spans(ends[0], span_ns, len(values))
     drawn = np.maximum.reduceat(values, spans) / each if len(values) else np.zeros(0)
     top = max(float(drawn.max(initial=0)), limit or 0)
     lines = columns(drawn, height, most=top)
@@ -130,7 +130,9 @@ def chart(
         lines[row] = "".join("─" if glyph == " " else glyph for glyph in lines[row])
     marks = {0: short(top), height - 1: "0"}
     body = [f"{marks.get(number, ''):>{LABEL - 1}} {line}" for number, line in enumerate(lines)]
-    return [clip(line, width) for line in (title, *body, f"{'':>{LABEL}}{axis(*ends, room)}")]
+    return [
+        clip(line, width) for line in (title, *body, f"{'':>{LABEL}}{axis(*ends, columns_wide)}")
+    ]
 
 
 def axis(begin_ns: int, end_ns: int, width: int) -> str:
@@ -142,19 +144,19 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
     text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)
     if len(last) > width:
         return text[:width].ljust(width)
-    out = ""
+    line = ""
     for label in re.finditer(r"[\d.]+ s", text):
         # the end of the capture has its place, so a label too close to it is left out
         if label.end() + APART <= width - len(last):
-            out = out.ljust(label.start()) + label[0]
-    return out.ljust(width - len(last)) + last
+            line = line.ljust(label.start()) + label[0]
+    return line.ljust(width - len(last)) + last
 
 
 def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:
     """Puts two charts next to each other. ``width``: of the left chart."""
     return [
-        f"{one}{' ' * max(0, width - cells(one))}{other}"
-        for one, other in zip(left, right, strict=True)
+        f"{left_line}{' ' * max(0, width - cells(left_line))}{right_line}"
+        for left_line, right_line in zip(left, right, strict=True)
     ]
 
 

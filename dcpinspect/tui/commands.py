@@ -176,12 +176,12 @@ class Commands(Provider):
     async def search(self, query: str) -> Hits:
         """Yields the entries whose title or further words contain all typed words."""
         words = query.casefold().split()
-        found = commands()
-        for number, command in enumerate(found):
+        all_commands = commands()
+        for number, command in enumerate(all_commands):
             ranked = rank(command, words)
             if ranked:  # among equal matches, the entry that is first in the table comes first
                 yield Hit(
-                    ranked - number / len(found),
+                    ranked - number / len(all_commands),
                     self._line(command, words),
                     partial(self._run, command),
                     text=command.title,

@@ -54,13 +54,13 @@ def talks(results: Results) -> list[Talk]:
     table = results.records.get("connections")
     if table is None:
         return []
-    found: dict[int, Counter[Severity]] = {}
+    severities_of: dict[int, Counter[Severity]] = {}
     for finding in results.findings:
         for connection in finding.connections if finding.effect_of is None else ():
-            found.setdefault(connection, Counter())[finding.severity] += 1
+            severities_of.setdefault(connection, Counter())[finding.severity] += 1
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
-    told = []
+    talks_made = []
     names = (
         "connection",
         "client",
@@ -81,8 +81,8 @@ def talks(results: Results) -> list[Talk]:
         client, server, name, agent, bucket = (
             escape(text or "") for text in (client, server, name, agent, bucket)
         )
-        counted = found.get(number, Counter())
-        told.append(
+        counted = severities_of.get(number, Counter())
+        talks_made.append(
             Talk(
                 number,
                 client,
@@ -98,7 +98,7 @@ def talks(results: Results) -> list[Talk]:
             )
         )
     return sorted(
-        told,
+        talks_made,
         key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number),
     )
 
@@ -115,16 +115,20 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         self._columns: list[tuple[str, list[str], bool]] = []
 
     def show(
-        self, talks_shown: Sequence[Talk], here: int | None = None, *, has_all: bool = False
+        self, talks_shown: Sequence[Talk], number: int | None = None, *, has_all: bool = False
     ) -> None:
         """Shows these connections, with the cursor on connection ``here``.
 
         ``has_all``: the first line stands for all connections; its number is 0.
         """
-        here = self.connection if here is None else here
+        number = self.connection if number is None else number
         self.talks, self._has_all = talks_shown, has_all
         self.at = next(
-            (place for place, talk in enumerate(talks_shown, self._has_all) if talk.number == here),
+            (
+                index
+                for index, talk in enumerate(talks_shown, self._has_all)
+                if talk.number == number
+            ),
             0,
         )
         self._arrange()
@@ -134,39 +138,39 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         """Number of the connection under the cursor; 0: the line for all connections, or an empty
         list.
         """
-        place = self.at - self._has_all
-        return self.talks[place].number if 0 <= place < len(self.talks) else 0
+        index = self.at - self._has_all
+        return self.talks[index].number if 0 <= index < len(self.talks) else 0
 
     def _arrange(self) -> None:
         """Chooses the columns that fit, the most important first. The line for all connections has
         the sums.
         """
-        told, both = self.talks, [("con", [str(talk.number) for talk in self.talks], True)]
-        between = [f"{talk.client} → {talk.server}" for talk in told]
+        all_talks, both = self.talks, [("con", [str(talk.number) for talk in self.talks], True)]
+        between = [f"{talk.client} → {talk.server}" for talk in all_talks]
         columns = [
             *both,
             ("client → node", between, False),
-            ("messages", [f"{talk.messages:,}" for talk in told], True),
-            ("name", [clip(talk.name, 30) for talk in told], False),
-            ("bucket", [clip(talk.bucket, 20) for talk in told], False),
-            ("bytes", [short(talk.bytes) for talk in told], True),
-            ("streams", [f"{talk.streams:,}" for talk in told], True),
-            ("agent", [clip(talk.agent, 30) for talk in told], False),
-            ("TLS", [talk.tls or "plain" for talk in told], False),
+            ("messages", [f"{talk.messages:,}" for talk in all_talks], True),
+            ("name", [clip(talk.name, 30) for talk in all_talks], False),
+            ("bucket", [clip(talk.bucket, 20) for talk in all_talks], False),
+            ("bytes", [short(talk.bytes) for talk in all_talks], True),
+            ("streams", [f"{talk.streams:,}" for talk in all_talks], True),
+            ("agent", [clip(talk.agent, 30) for talk in all_talks], False),
+            ("TLS", [talk.tls or "plain" for talk in all_talks], False),
         ]
-        room = (
+        width_left = (
             self.size.width
             - 2
-            - max((cells(_found_text(talk, self._glyphs)) for talk in told), default=0)
+            - max((cells(_found_text(talk, self._glyphs)) for talk in all_talks), default=0)
             - 2
         )
         self._columns = []
         for column in columns:
             wide = _width(column) + 2
-            if wide <= room or not self._columns:
+            if wide <= width_left or not self._columns:
                 self._columns.append(column)
-                room -= wide
-        self.virtual_size = Size(self.size.width, len(told) + self._has_all + 1)
+                width_left -= wide
+        self.virtual_size = Size(self.size.width, len(all_talks) + self._has_all + 1)
         self.bring()
 
     def on_resize(self) -> None:
@@ -189,24 +193,24 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
             return strip(
                 [("  ", dim), *self._cells(None, dim), ("found", dim)], self.size.width, base
             )
-        place = int(self.scroll_offset.y) + y - 1
+        line = int(self.scroll_offset.y) + y - 1
         if not self.talks and y == 1:
             return strip([("  no connections so far", base)], self.size.width, base)
-        if place >= self.count:
+        if line >= self.count:
             return Strip.blank(self.size.width, base)
-        is_here = place == self.at
+        is_here = line == self.at
         style = base + self.cursor_style() if is_here else base
         cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
-        if place < self._has_all:
+        if line < self._has_all:
             count = len(self.talks)
             return strip(
                 [cursor, (f"all {count:,} connections", style + Style(bold=True))],
                 self.size.width,
                 style,
             )
-        own = place - self._has_all
+        index = line - self._has_all
         return strip(
-            [cursor, *self._cells(own, style), *self._found(self.talks[own], style)],
+            [cursor, *self._cells(index, style), *self._found(self.talks[index], style)],
             self.size.width,
             style,
         )
@@ -222,10 +226,10 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     def _found(self, one: Talk, style: Style) -> Iterator[Piece]:
         for severity in SEVERITIES:
             if one.found[severity]:
-                own = style + Style(bold=severity != "note")
+                sign_style = style + Style(bold=severity != "note")
                 if severity != "note" and not (self.has_focus and one.number == self.connection):
-                    own += theme.style_of(self.app, f"severity-{severity}")
-                yield self._glyphs.of(severity), own
+                    sign_style += theme.style_of(self.app, f"severity-{severity}")
+                yield self._glyphs.of(severity), sign_style
                 yield f" {one.found[severity]}  ", style
 
 

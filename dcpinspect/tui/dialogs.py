@@ -219,10 +219,10 @@ class MarksDialog(ModalScreen[int | None]):
         """Removes the mark from the row under the cursor. Closes the list if that was the last
         row.
         """
-        at = self._list.highlighted
-        if at is not None:
-            self._forget(int(self._list.get_option_at_index(at).id or 0))
-            self._list.remove_option_at_index(at)
+        highlighted = self._list.highlighted
+        if highlighted is not None:
+            self._forget(int(self._list.get_option_at_index(highlighted).id or 0))
+            self._list.remove_option_at_index(highlighted)
             if not self._list.option_count:
                 self.dismiss(None)
 

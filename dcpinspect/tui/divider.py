@@ -33,12 +33,12 @@ class Divider(Line):
             it, as a share of 0.1 to 0.9.
             """
             region = around.content_region
-            part = (
+            share = (
                 (self._x - region.x) / max(region.width, 1)
                 if is_across
                 else (self._y - region.y) / max(region.height, 1)
             )
-            return min(max(part, 0.1), 0.9)
+            return min(max(share, 0.1), 0.9)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Captures the mouse until the button is released."""

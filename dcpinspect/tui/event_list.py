@@ -47,9 +47,9 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self.point(min(self.at, max(0, len(events) - 1)))
 
     def _lay_out(self) -> None:
-        found = [event.event for event in self._events]
-        self._short = EventLines(found, self._first_ns, None)
-        self._whole = EventLines(found, self._first_ns, max(40, room(self) - 1))
+        stream_events = [event.event for event in self._events]
+        self._short = EventLines(stream_events, self._first_ns, None)
+        self._whole = EventLines(stream_events, self._first_ns, max(40, room(self) - 1))
 
     @property
     def count(self) -> int:
@@ -72,8 +72,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the event at a line."""
         del x
-        place = y if y <= self.at else max(self.at, y - len(self._chosen) + 1)
-        return place if place < self.count else None
+        number = y if y <= self.at else max(self.at, y - len(self._chosen) + 1)
+        return number if number < self.count else None
 
     def go(self, place: int) -> None:
         """Moves the cursor to an event."""
@@ -98,17 +98,17 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         if y == 0:
             return strip([(f" {self._short.heading}", self.dim_style())], width, base)
         line = int(self.scroll_offset.y) + y - self.HEAD
-        place = self.place_at(0, line)
-        if place is None:
+        number = self.place_at(0, line)
+        if number is None:
             return Strip.blank(width, base)
-        event, is_here = self._events[place].event, place == self.at
+        event, is_here = self._events[number].event, number == self.at
         style = base + theme.style_of(self.app, _PAINTS.get(event.kind, ""))
         if event.kind == "gap" and event.text.partition(":")[0].endswith(
             ("unexplained", "capture-loss")
         ):
             style = base + theme.style_of(self.app, "severity-warning")
         style += self.cursor_style() if is_here else Style()
-        text = self._chosen[line - place] if is_here else self._short.lines_of(event)[0]
+        text = self._chosen[line - number] if is_here else self._short.lines_of(event)[0]
         return strip(
             [(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style
         )

@@ -63,9 +63,9 @@ def messages(words: str, inspection: Inspection, rows: Callable[[], RowNumbers])
     """
 
     def write(path: str, tell: Tell) -> str:
-        found = rows()
-        export(path, inspection, found, tell)
-        return f"{len(found):,} messages"
+        chosen_rows = rows()
+        export(path, inspection, chosen_rows, tell)
+        return f"{len(chosen_rows):,} messages"
 
     has_packets = inspection.reading.redactor is None and _are_files(inspection)
     return Choice(words, NAMES if has_packets else tuple(SUFFIXES), write)
@@ -196,8 +196,8 @@ def _messages(
     file: AtomicFile, format_: TableFormat, store: Store, rows: RowNumbers, tell: Tell
 ) -> None:
     writer = format_.messages(Target(file), Wishes(), lambda: None)
-    for batch, here in _pages(store, rows, tell):
-        writer.write(batch, here)
+    for batch, page in _pages(store, rows, tell):
+        writer.write(batch, page)
     writer.end()
 
 

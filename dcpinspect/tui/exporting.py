@@ -58,9 +58,9 @@ class Exporting:
                 host.from_thread(host.say, f"exporting {progress.words(share)} · {escape(path)}")
 
         try:
-            said = f"{choice.write(path, tell)} are in {escape(path)}"
+            sentence = f"{choice.write(path, tell)} are in {escape(path)}"
         except (DcpInspectError, OSError) as error:
-            said, then = str(error), lambda: None
+            sentence, then = str(error), lambda: None
         self._is_wanted.clear()
-        host.from_thread(host.say, said)
+        host.from_thread(host.say, sentence)
         host.from_thread(then)

@@ -70,8 +70,8 @@ class Entries:
 
     def top(self) -> list[Entry]:
         """Returns the outermost lines."""
-        found = self._fields(self._message.fields, "", MOST * MOST)
-        return found + [
+        entries = self._fields(self._message.fields, "", MOST * MOST)
+        return entries + [
             Entry(
                 f"!{number}",
                 "problem",
@@ -88,12 +88,14 @@ class Entries:
 
     def _fields(self, fields: Sequence[FieldValue], above: str, most: int) -> list[Entry]:
         seen: dict[str, int] = {}
-        found = [self._field(field, f"{above}{_step(field.name, seen)}") for field in fields[:most]]
+        entries = [
+            self._field(field, f"{above}{_step(field.name, seen)}") for field in fields[:most]
+        ]
         return (
-            found
+            entries
             if len(fields) <= most
             else [
-                *found,
+                *entries,
                 _more(above, fields[most].depth, fields[most], f"{len(fields) - most:,} more"),
             ]
         )
@@ -118,15 +120,15 @@ class Entries:
             and (field.spec is None or not field.spec.kind.size)
         ):
             content = self._content(field)
-            whole = json_parts.root(content)
+            json_root = json_parts.root(content)
             if self._as_bytes or isinstance(field.value, bytes):
                 inner = (
                     partial(self._dump, path, field) if len(content) > 8 or self._as_bytes else None
                 )
                 is_open = self._as_bytes and field.name in ("value", "body")
-            elif whole is not None:
+            elif json_root is not None:
                 inner, is_open = (
-                    partial(self._parts, path, field, whole, field.depth + 1),
+                    partial(self._parts, path, field, json_root, field.depth + 1),
                     field.name in ("value", "body"),
                 )
             else:
@@ -181,22 +183,34 @@ class Entries:
         self, path: str, field: FieldValue, inside: Part, depth: int, most: int
     ) -> list[Entry]:
         text = self._content(field)
-        found: list[Entry] = []
+        entries: list[Entry] = []
         seen: dict[str, int] = {}
         base = None if field.inflated else _base(field, text)
         level = json_parts.level(text, inside, most)
-        for part in level.parts:
-            own = f"{path}/{_step(part.name, seen)}"
-            label = f'"{part.name}"' if inside.kind == "object" else part.name
-            shown, inner = self._part(own, field, part, depth)
-            span = None if base is None else (base + part.start, base + part.end)
-            source = partial(_source, text, part)
-            found.append(
-                Entry(own, "json", depth, field, label, "", shown, part.kind, span, source, inner)
+        for json_part in level.parts:
+            part_path = f"{path}/{_step(json_part.name, seen)}"
+            label = f'"{json_part.name}"' if inside.kind == "object" else json_part.name
+            value_text, inner = self._part(part_path, field, json_part, depth)
+            span = None if base is None else (base + json_part.start, base + json_part.end)
+            source = partial(_source, text, json_part)
+            entries.append(
+                Entry(
+                    part_path,
+                    "json",
+                    depth,
+                    field,
+                    label,
+                    "",
+                    value_text,
+                    json_part.kind,
+                    span,
+                    source,
+                    inner,
+                )
             )
         if level.why:
-            found.append(_more(f"{path}/", depth, field, level.why))
-        return found
+            entries.append(_more(f"{path}/", depth, field, level.why))
+        return entries
 
     def _part(
         self, path: str, field: FieldValue, part: Part, depth: int
@@ -217,11 +231,11 @@ class Entries:
             return escape(source[:_PREVIEW]), None
         if len(source) > 4 * self._width:
             decoded = source[1:-1].decode("utf-8", "replace")
-            shown = f'({len(source) - 2:,} bytes) "{escape_plain(decoded[: 4 * self._width])}…'
-            return shown, self._rest(path, depth, field, decoded, shown)
-        shown = json_parts.string(source)
-        return shown, self._rest(
-            path, depth, field, shown, room=self._width - 2 * depth - cells(part.name) - 8
+            value_text = f'({len(source) - 2:,} bytes) "{escape_plain(decoded[: 4 * self._width])}…'
+            return value_text, self._rest(path, depth, field, decoded, value_text)
+        value_text = json_parts.string(source)
+        return value_text, self._rest(
+            path, depth, field, value_text, room=self._width - 2 * depth - cells(part.name) - 8
         )
 
     def _rest(
@@ -247,30 +261,32 @@ class Entries:
     ) -> list[Entry]:
         width = max(8, self._width - 2 * depth - 5)
         lines = wrapped(text[: (most + 1) * width], width)
-        found = [
+        entries = [
             Entry(f"{path}/~{number}", "text", depth + 1, field, text=line)
             for number, line in enumerate(lines[:most])
         ]
         return (
-            found if len(lines) <= most else [*found, _more(f"{path}/", depth + 1, field, "more")]
+            entries
+            if len(lines) <= most
+            else [*entries, _more(f"{path}/", depth + 1, field, "more")]
         )
 
     def _dump(self, path: str, field: FieldValue, most: int) -> list[Entry]:
-        room = self._width - 2 * field.depth - 5
+        width = self._width - 2 * field.depth - 5
         content, columns = (
             self._content(field),
-            16 if len(f"{0:>6} {'00 ' * 16} {'.' * 16}") <= room else 8,
+            16 if len(f"{0:>6} {'00 ' * 16} {'.' * 16}") <= width else 8,
         )
         base = None if field.inflated else _base(field, content)
-        found: list[Entry] = []
-        for at in range(0, min(len(content), most * columns), columns):
-            row = content[at : at + columns]
+        entries: list[Entry] = []
+        for offset in range(0, min(len(content), most * columns), columns):
+            row = content[offset : offset + columns]
             letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-            span = None if base is None else (base + at, base + at + len(row))
-            line = f"{at:>6} {row.hex(' '):<{3 * columns}} {letters}"
-            found.append(
+            span = None if base is None else (base + offset, base + offset + len(row))
+            line = f"{offset:>6} {row.hex(' '):<{3 * columns}} {letters}"
+            entries.append(
                 Entry(
-                    f"{path}/~{at}",
+                    f"{path}/~{offset}",
                     "text",
                     field.depth + 1,
                     field,
@@ -280,37 +296,39 @@ class Entries:
                 )
             )
         return (
-            found
+            entries
             if len(content) <= most * columns
-            else [*found, _more(f"{path}/", field.depth + 1, field, "more")]
+            else [*entries, _more(f"{path}/", field.depth + 1, field, "more")]
         )
 
 
 def _step(name: str, seen: dict[str, int]) -> str:
     """Returns a name as a step of a path; with a number if earlier steps have the same name."""
     again = seen[name] = seen.get(name, -1) + 1
-    own = name.replace("/", "\\")
-    return f"{own}#{again}" if again else own
+    escaped = name.replace("/", "\\")
+    return f"{escaped}#{again}" if again else escaped
 
 
 def wrapped(text: str, width: int) -> list[str]:
     """Splits a text into lines of at most ``width`` columns, safe for a terminal. Line breaks of
     the text are kept.
     """
-    found: list[str] = []
-    for own in text.split("\n"):
-        if own.isascii() and own.isprintable():
-            found += [own[at : at + width] for at in range(0, len(own), width)] or [""]
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        if paragraph.isascii() and paragraph.isprintable():
+            lines += [
+                paragraph[start : start + width] for start in range(0, len(paragraph), width)
+            ] or [""]
             continue
-        line, left = "", width
-        for piece in map(escape_plain, own):
+        line, width_left = "", width
+        for piece in map(escape_plain, paragraph):
             size = cells(piece)
-            if size > left and line:
-                found.append(line)
-                line, left = "", width
-            line, left = line + piece, left - size
-        found.append(line)
-    return found
+            if size > width_left and line:
+                lines.append(line)
+                line, width_left = "", width
+            line, width_left = line + piece, width_left - size
+        lines.append(line)
+    return lines
 
 
 def escape_plain(text: str) -> str:
@@ -328,8 +346,8 @@ def _base(field: FieldValue, content: bytes) -> int | None:
     """Returns where the content of a field stands in the message; None if the message has it in
     another form.
     """
-    at = field.raw.rfind(content)
-    return field.offset + at if at >= 0 else None
+    start = field.raw.rfind(content)
+    return field.offset + start if start >= 0 else None
 
 
 def _more(above: str, depth: int, field: FieldValue | None, why: str) -> Entry:

@@ -34,12 +34,12 @@ def links_of(batch: MessageBatch) -> dict[str, Link]:
     opcode = int(decoded.opcode[0])
     if decoded.is_response[0]:
         return {"opaque": "request"} if batch.request_row.value_at(0) is not None else {}
-    found: dict[str, Link] = {"opaque": "stream" if _OF_STREAM[opcode] else "answer"}
+    links: dict[str, Link] = {"opaque": "stream" if _OF_STREAM[opcode] else "answer"}
     if _HAS_SEQNO[opcode]:
-        found["by_seqno"] = "marker"
+        links["by_seqno"] = "marker"
         if batch.key_of(0) is not None:
-            found["key"] = found["key/logical_key"] = "previous"
-    return found
+            links["key"] = links["key/logical_key"] = "previous"
+    return links
 
 
 def target(store: Store, row: int, link: Link) -> int | None:

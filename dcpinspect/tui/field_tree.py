@@ -72,8 +72,8 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     @property
     def entry(self) -> Entry | None:
         """The line under the cursor."""
-        place = self._places.get(self.path)
-        return self._entries[place] if place is not None else None
+        line = self._places.get(self.path)
+        return self._entries[line] if line is not None else None
 
     @property
     def field(self) -> FieldValue | None:
@@ -138,9 +138,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the innermost line that contains a byte of the message, also inside
         JSON.
         """
-        level, found = self._top(), ""
+        level, path = self._top(), ""
         for _ in range(_DEEPEST):
-            here = next(
+            entry = next(
                 (
                     field
                     for field in level
@@ -148,19 +148,19 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 ),
                 None,
             )
-            if here is None:
+            if entry is None:
                 break
-            found = here.path
-            if here.inner is None or (
-                here.kind != "json"
-                and here.field is not None
-                and not (here.is_open or here.field.fields)
+            path = entry.path
+            if entry.inner is None or (
+                entry.kind != "json"
+                and entry.field is not None
+                and not (entry.is_open or entry.field.fields)
             ):
                 break
-            level = self._inner(here)
-        if found:
-            self._open_around(found)
-            self.move_to(found)
+            level = self._inner(entry)
+        if path:
+            self._open_around(path)
+            self.move_to(path)
 
     def move_to(self, path: str) -> None:
         """Moves the cursor to the line with this path."""
@@ -208,9 +208,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             above = self.path.rpartition("/")[0]
             self._most[above] = self._most.get(above, MOST) + MOST
             self._inside.pop(above, None)
-            place = self._places[self.path]
+            line = self._places[self.path]
             self._flatten()
-            self.move_to(self._entries[min(place, len(self._entries) - 1)].path)
+            self.move_to(self._entries[min(line, len(self._entries) - 1)].path)
         else:
             self.action_toggle_fold()
 
@@ -218,9 +218,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         """Selects the clicked line; a second click follows it. A click on the fold sign folds the
         line.
         """
-        place = int(self.scroll_offset.y) + event.y
-        if place < len(self._entries):
-            entry = self._entries[place]
+        line = int(self.scroll_offset.y) + event.y
+        if line < len(self._entries):
+            entry = self._entries[line]
             is_sign = event.x == self._indent(entry) and entry.inner is not None
             if entry.path != self.path:
                 self.move_to(entry.path)
@@ -242,7 +242,9 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             assert entry.field is not None
             yield entry.path, entry.field
             if entry.field.fields:
-                waiting += [one for one in reversed(self._inner(entry)) if one.kind == "field"]
+                waiting += [
+                    inner for inner in reversed(self._inner(entry)) if inner.kind == "field"
+                ]
 
     def _top(self) -> Sequence[Entry]:
         if "" not in self._inside:
@@ -265,11 +267,11 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
 
     def _open_around(self, path: str) -> None:
         """Unfolds the lines around a line."""
-        parts = path.split("/")
-        for number in range(1, len(parts)):
-            place = self._places.get("/".join(parts[:number]))
-            if place is not None and not self._is_open(self._entries[place]):
-                self._turned ^= {self._entries[place].path}
+        steps = path.split("/")
+        for number in range(1, len(steps)):
+            line = self._places.get("/".join(steps[:number]))
+            if line is not None and not self._is_open(self._entries[line]):
+                self._turned ^= {self._entries[line].path}
                 self._flatten()
 
     def _remake(self) -> None:
@@ -284,16 +286,16 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._flatten()
 
     def _flatten(self) -> None:
-        shown: list[Entry] = []
+        entries: list[Entry] = []
         waiting = [*reversed(self._top())]
         while waiting:
             entry = waiting.pop()
-            shown.append(entry)
+            entries.append(entry)
             if entry.inner is not None and self._is_open(entry):
                 waiting += reversed(self._inner(entry))
-        self._entries = shown
-        self._places = {entry.path: place for place, entry in enumerate(shown)}
-        self.virtual_size = Size(room(self), len(shown))
+        self._entries = entries
+        self._places = {entry.path: line for line, entry in enumerate(entries)}
+        self.virtual_size = Size(room(self), len(entries))
         self.refresh()
 
     def _reveal(self) -> None:
@@ -314,11 +316,11 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
-        place = int(self.scroll_offset.y) + y
+        line = int(self.scroll_offset.y) + y
         base = self.rich_style
-        if place >= len(self._entries):
+        if line >= len(self._entries):
             return Strip.blank(room(self), base)
-        entry = self._entries[place]
+        entry = self._entries[line]
         is_cursor = entry.path == self.path
         style = base + self.cursor_style() if is_cursor else base
         fold = (
@@ -359,7 +361,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     ) -> list[Piece]:
         assert entry.field is not None
         label = clip("  " * entry.depth + entry.label, LABEL)
-        own = (
+        value_style = (
             style
             if is_cursor
             else style + theme.style_of(self.app, f"part-{self._parts.of(entry.field)}")
@@ -367,11 +369,11 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         dim = style if is_cursor else self.dim_style()
         offsets = f" {entry.offsets:<{OFFSETS}}: " if room(self) >= CROWDED else ": "
         link = f" {self._glyphs.link}" if entry.path in self.links else ""
-        left = max(0, room(self) - 3 - LABEL - cells(offsets) - cells(link))
+        width = max(0, room(self) - 3 - LABEL - cells(offsets) - cells(link))
         return [
             (f"{fold} ", style),
-            (label + " " * (LABEL - cells(label)), own),
+            (label + " " * (LABEL - cells(label)), value_style),
             (offsets, dim),
-            (clip(entry.text, left), style),
+            (clip(entry.text, width), style),
             (link, style + theme.style_of(self.app, "chart-bar")),
         ]

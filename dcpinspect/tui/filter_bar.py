@@ -79,9 +79,11 @@ class Completions(Static):
 
     def completed(self, text: str) -> str:
         """Returns the text with the selected completion added, else with the first."""
-        one = self.chosen or self._offered.completions[0]
+        completion = self.chosen or self._offered.completions[0]
         return (
-            text[: self._offered.start] + one.text + ("" if one.text.endswith(("(", " '")) else " ")
+            text[: self._offered.start]
+            + completion.text
+            + ("" if completion.text.endswith(("(", " '")) else " ")
         )
 
     def _draw(self) -> None:
@@ -91,25 +93,28 @@ class Completions(Static):
         top = min(max(self._at - OFFERED + 2, 0), max(0, len(every) - OFFERED))
         completions = every[top : top + OFFERED]
         width = max((len(completion.text) for completion in completions), default=0)
-        out, left = Text(no_wrap=True), min(self._offered.start, max(0, self.app.size.width - 60))
-        room = max(0, self.app.size.width - left - width - 5)
+        text, indent = (
+            Text(no_wrap=True),
+            min(self._offered.start, max(0, self.app.size.width - 60)),
+        )
+        doc_width = max(0, self.app.size.width - indent - width - 5)
         for number, completion in enumerate(completions, top):
             is_chosen = number == self._at
-            out.append(
+            text.append(
                 f"{self._glyphs.cursor if is_chosen else ' '}{completion.text:<{width}}",
                 "bold reverse" if is_chosen else "",
             )
-            out.append(f"  {clip(completion.doc, room)} \n", "dim")
+            text.append(f"  {clip(completion.doc, doc_width)} \n", "dim")
         more = len(every) - top - len(completions)
-        out.append(f" {more} more \n" if more else "", "dim")
-        out.append(
+        text.append(f" {more} more \n" if more else "", "dim")
+        text.append(
             " Tab takes the first one, ↓ chooses "
             if self._at < 0
             else " Enter takes this one, Esc closes ",
             "dim",
         )
-        self.styles.offset = (left, 0)
-        self.update(out)
+        self.styles.offset = (indent, 0)
+        self.update(text)
 
 
 class FilterInput(Input):
@@ -153,8 +158,8 @@ class FilterInput(Input):
     def complete(self) -> None:
         """Inserts the completion in place of the typed part."""
         text = self._completions.completed(self.value[: self.cursor_position])
-        rest = self.value[self.cursor_position :]
-        self.value = text + rest
+        after_cursor = self.value[self.cursor_position :]
+        self.value = text + after_cursor
         self.cursor_position = len(text)
 
     def _walk(self, steps: int) -> None:
@@ -258,23 +263,23 @@ class FilterBar(Horizontal):
 
     def _check(self, text: str) -> PlacedError | None:
         try:
-            found = self.parsed(text)
+            parsed = self.parsed(text)
         except PlacedError as error:
             self._refuse(error)
             return error
         except UsageError as error:
             self._refuse(error)
         else:
-            self.say("" if found is None else "✔ Enter applies it")
-            if found is not None:
-                self._rest = self.set_timer(REST, partial(self._look, text, found))
+            self.say("" if parsed is None else "✔ Enter applies it")
+            if parsed is not None:
+                self._rest = self.set_timer(REST, partial(self._look, text, parsed))
         return None
 
     def _refuse(self, error: UsageError) -> None:
-        what = here(
+        sentence = here(
             f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
         )
-        self.say(f"✖ {clip(what, 70)}", is_error=True)
+        self.say(f"✖ {clip(sentence, 70)}", is_error=True)
 
     def _point(self, error: PlacedError) -> None:
         """Shows an error in the line below, so that the text keeps the room beside it."""
@@ -310,7 +315,7 @@ class FilterBar(Horizontal):
             with self.input.prevent(Input.Changed):
                 self.input.value = text
         try:
-            found = self.parsed(text)
+            parsed = self.parsed(text)
         except UsageError as error:
             self._refuse(error)
             if isinstance(error, PlacedError) and self.is_typing:
@@ -319,7 +324,7 @@ class FilterBar(Horizontal):
         self.completions.hide()
         self._history.add(text.strip())
         self.input.place = len(self._history.texts)
-        self.post_message(self.Changed(text.strip(), found))
+        self.post_message(self.Changed(text.strip(), parsed))
         return True
 
 
@@ -327,8 +332,8 @@ def pointed(at: int, what: str, room: int) -> str:
     """Returns a line that points at a place in the line above it, and says what is wrong there."""
     if at + 2 + cells(what) <= room or at < room // 2:
         return clip(f"{' ' * at}^ {what}", room)
-    place = min(at, room - 1)
-    return f"{clip(what, place - 1):>{place - 1}} ^"
+    column = min(at, room - 1)
+    return f"{clip(what, column - 1):>{column - 1}} ^"
 
 
 def by_field(name: str, value: object, columns: Sequence[str]) -> str | None:

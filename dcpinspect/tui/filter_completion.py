@@ -79,7 +79,10 @@ def offer(text: str, frequent: Frequent) -> Offer:
             match.start(2),
             _fitting(
                 match[2],
-                (Completion(f"{one.text}'", one.doc) for one in _values(match[1], frequent)),
+                (
+                    Completion(f"{completion.text}'", completion.doc)
+                    for completion in _values(match[1], frequent)
+                ),
             ),
         )
     if text.count("'") % 2:
@@ -87,16 +90,16 @@ def offer(text: str, frequent: Frequent) -> Offer:
     if (match := _AT_VALUE.search(text)) and match[1] in BY_NAME:
         is_text = _is_text(BY_NAME[match[1]])
         values = (
-            Completion(f"'{one.text}'" if is_text else one.text, one.doc)
-            for one in _values(match[1], frequent)
+            Completion(f"'{completion.text}'" if is_text else completion.text, completion.doc)
+            for completion in _values(match[1], frequent)
         )
         return Offer(match.start(2), _fitting(match[2], values))
     if match := _AT_OPERATOR.search(text):
         is_text = _is_text(BY_NAME[match[1].lower()])
         offered = (
-            Completion(one, doc)
-            for one, doc in _OPERATORS.items()
-            if is_text or not one.startswith("like")
+            Completion(operator, doc)
+            for operator, doc in _OPERATORS.items()
+            if is_text or not operator.startswith("like")
         )
         return Offer(match.start(2), _fitting(match[2], offered))
     match = _WORD.search(text)
@@ -150,11 +153,16 @@ def _names() -> Iterable[Completion]:
 def _values(column: str, frequent: Frequent) -> list[Completion]:
     if column not in BY_NAME:
         return []
-    here = list(frequent(column))
-    known = vocabulary(column)
-    words = [*BY_NAME[column].words, *(known.words if known is not None else ())]
-    offered = [Completion(one, "in this capture") for one in here]
-    return offered + [Completion(one, "") for one in dict.fromkeys(words) if one not in here]
+    frequent_values = list(frequent(column))
+    words_of_column = vocabulary(column)
+    words = [
+        *BY_NAME[column].words,
+        *(words_of_column.words if words_of_column is not None else ()),
+    ]
+    offered = [Completion(value, "in this capture") for value in frequent_values]
+    return offered + [
+        Completion(value, "") for value in dict.fromkeys(words) if value not in frequent_values
+    ]
 
 
 def _is_text(column: Column) -> bool:
@@ -166,9 +174,14 @@ def _fitting(typed: str, all_: Iterable[Completion]) -> list[Completion]:
     itself is left out.
     """
     low = typed.lower()
-    fitting = [one for one in all_ if low in one.text.lower() and one.text.rstrip("'") != typed]
+    fitting = [
+        completion
+        for completion in all_
+        if low in completion.text.lower() and completion.text.rstrip("'") != typed
+    ]
     if not low:
         return fitting[:MOST]
-    return sorted(fitting, key=lambda one: (not one.text.lower().startswith(low), len(one.text)))[
-        :MOST
-    ]
+    return sorted(
+        fitting,
+        key=lambda completion: (not completion.text.lower().startswith(low), len(completion.text)),
+    )[:MOST]

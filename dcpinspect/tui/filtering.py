@@ -53,7 +53,7 @@ class Filtering:
         if self._index is self._list.index:
             self._before = self.text, self._typed, self._filter, self._index
         self.text, self._typed = text, filter_
-        filters = [one for one in (self._only, filter_) if one is not None]
+        filters = [part_filter for part_filter in (self._only, filter_) if part_filter is not None]
         self._filter = FilterRows(reduce(both, filters)) if filters else None
         self._index = RowIndex(is_filtered=self._filter is not None)
         if self._filter is None:
@@ -190,13 +190,13 @@ def oddity(inspection: Inspection, filter_: Filter) -> str:
     if inspection.state == "reading" or not 0 < store.rows <= LOOKED:
         return ""
     try:
-        shown = len(store.matching(FilterRows(filter_)))
+        matching = len(store.matching(FilterRows(filter_)))
     except DcpInspectError:
         return ""
     return (
         "valid, but no row matches"
-        if not shown
+        if not matching
         else "valid, but every row matches"
-        if shown == store.rows
+        if matching == store.rows
         else ""
     )

@@ -57,33 +57,35 @@ def about(
     the evidence; ``evidence``: the place in it of the chosen message; ``told``: rows in words;
     ``rollbacks``: the table of rollbacks.
     """
-    out = Text()
+    text_lines = Text()
     if one is None:
-        return out
+        return text_lines
     when, _, whose = told_of(one).partition("; ")
-    parts = [
+    sections = [
         ("what", one_line(one.message)),
         ("who", " · ".join(filter(None, [escape(one.who), escape(one.server), one.where, when]))),
         ("whose", whose),
         ("next", one_line(here(one.next)) if one.next else _cause_of(one, others)),
     ]
-    for name, text in parts:
-        for place, line in enumerate(wrapped(text, width - _NAME) if text else ()):
-            out.append(f"{'' if place else name:<{_NAME}}", "bold")
-            out.append(f"{line}\n")
+    for name, text in sections:
+        for number, line in enumerate(wrapped(text, width - _NAME) if text else ()):
+            text_lines.append(f"{'' if number else name:<{_NAME}}", "bold")
+            text_lines.append(f"{line}\n")
     for request in _requests_that_work(one, rollbacks):
-        for place, line in enumerate(wrapped(request, width - _NAME - 2)):
-            out.append(f"{'':<{_NAME}}{'  ' if place else ''}{line}\n")
-    out.append_text(_evidence(rows, evidence, told or {}, glyphs, width))
-    effects = [other for other in others if other.effect_of == one.id]
+        for number, line in enumerate(wrapped(request, width - _NAME - 2)):
+            text_lines.append(f"{'':<{_NAME}}{'  ' if number else ''}{line}\n")
+    text_lines.append_text(_evidence(rows, evidence, told or {}, glyphs, width))
+    effects = [effect for effect in others if effect.effect_of == one.id]
     if effects:
-        out.append(f"\nExplains {effects_in_words(effects)}.\n")
-    out.append("\n" if one.cases else "")
+        text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
+    text_lines.append("\n" if one.cases else "")
     for case in one.cases[:MOST_CASES]:
-        for place, line in enumerate(wrapped(f"{case.where}: {one_line(case.message)}", width - 2)):
-            out.append(f"{'  ' if place else ''}{line}\n")
+        for number, line in enumerate(
+            wrapped(f"{case.where}: {one_line(case.message)}", width - 2)
+        ):
+            text_lines.append(f"{'  ' if number else ''}{line}\n")
     if len(one.cases) > MOST_CASES:
-        out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
+        text_lines.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
     rule = RULES[one.rule]
     for name, text in (
         ("Found when ", rule.fires),
@@ -91,14 +93,14 @@ def about(
         ("Public reports ", ", ".join(rule.reports)),
     ):
         if text:
-            out.append(f"\n{name}", "dim")
-            out.append(text)
-    return out
+            text_lines.append(f"\n{name}", "dim")
+            text_lines.append(text)
+    return text_lines
 
 
 def _cause_of(one: Finding, others: Sequence[Finding]) -> str:
     """Returns where the advice about an effect is."""
-    cause = next((other for other in others if other.id == one.effect_of), None)
+    cause = next((candidate for candidate in others if candidate.id == one.effect_of), None)
     return (
         ""
         if cause is None
@@ -110,46 +112,46 @@ def _evidence(
     rows: RowNumbers, evidence: int, told: Mapping[int, str], glyphs: Glyphs, width: int
 ) -> Text:
     """Returns the evidence around the chosen message."""
-    out = Text()
+    lines = Text()
     if not len(rows):
-        return out
-    chosen = min(evidence, len(rows) - 1)
-    out.append(f"\nEvidence, {chosen + 1} of {len(rows):,} (] next, Enter opens)\n", "bold")
+        return lines
+    current = min(evidence, len(rows) - 1)
+    lines.append(f"\nEvidence, {current + 1} of {len(rows):,} (] next, Enter opens)\n", "bold")
     first = max(0, min(evidence - AROUND, len(rows) - 2 * AROUND - 1))
     if first:
-        out.append(f"  {first:,} before\n", "dim")
+        lines.append(f"  {first:,} before\n", "dim")
     for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
         words = told.get(row, "")
         for place, line in enumerate(
             wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)
         ):
-            sign = "    " if place else f"{glyphs.folded if number == chosen else ' '} "
-            out.append(f"{sign}{line}\n", "bold" if number == chosen else "")
+            sign = "    " if place else f"{glyphs.folded if number == current else ' '} "
+            lines.append(f"{sign}{line}\n", "bold" if number == current else "")
     if len(rows) > first + 2 * AROUND + 1:
-        out.append(f"  and {len(rows) - first - 2 * AROUND - 1:,} more\n", "dim")
-    return out
+        lines.append(f"  and {len(rows) - first - 2 * AROUND - 1:,} more\n", "dim")
+    return lines
 
 
 def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
     """Returns one line per message: ``stream_req vb 384 from 1100``. Messages that the store has
     dropped are left out.
     """
-    kept = [row for row in rows if store.first_row <= row <= store.rows]
+    stored_rows = [row for row in rows if store.first_row <= row <= store.rows]
     try:
-        batch = store.messages(kept) if kept else None
+        batch = store.messages(stored_rows) if stored_rows else None
     except (DcpInspectError, OSError):
         return {}
-    found = {}
-    for place, row in enumerate(kept if batch is not None else ()):
+    words_of_row = {}
+    for index, row in enumerate(stored_rows if batch is not None else ()):
         assert batch is not None
-        vbucket = batch.vbucket_of(place)
+        vbucket = batch.vbucket_of(index)
         words = (
-            title(batch, place),
+            title(batch, index),
             "" if vbucket is None else f"vb {vbucket}",
-            summary(batch, place, is_narrow=True),
+            summary(batch, index, is_narrow=True),
         )
-        found[row] = one_line(" ".join(filter(None, words)))
-    return found
+        words_of_row[row] = one_line(" ".join(filter(None, words)))
+    return words_of_row
 
 
 def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str]:
@@ -164,7 +166,7 @@ def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str
         "resume_snapshot_start",
         "resume_snapshot_end",
     )
-    found: dict[int, str] = {}
+    request_of: dict[int, str] = {}
     for connection, vbucket, start, uuid, low, high in zip(
         *(rollbacks.values(name) for name in names), strict=True
     ):
@@ -174,9 +176,9 @@ def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str
             and start is not None
             and uuid is not None
         ):
-            found[vbucket] = (
+            request_of[vbucket] = (
                 f"vbucket {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
             )
-    yield from list(found.values())[:MOST_CASES]
-    if len(found) > MOST_CASES:
-        yield f"and {len(found) - MOST_CASES:,} more vbuckets"
+    yield from list(request_of.values())[:MOST_CASES]
+    if len(request_of) > MOST_CASES:
+        yield f"and {len(request_of) - MOST_CASES:,} more vbuckets"

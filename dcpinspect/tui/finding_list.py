@@ -71,7 +71,10 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Shows the findings so far. ``connections``: descriptions of the connections by number,
         safe for a terminal.
         """
-        before, kept = self._items[self.at] if self.at < len(self._items) else _Item(), self.shown
+        before, finding_before = (
+            self._items[self.at] if self.at < len(self._items) else _Item(),
+            self.shown,
+        )
         self.findings, self.is_final, self._connections = findings, is_final, connections
         numbers = {
             finding.id: number
@@ -90,10 +93,17 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         same = [
             place
             for place, item in enumerate(self._items)
-            if kept is not None and _key(findings, item) == _key_of(kept)
+            if finding_before is not None and _key(findings, item) == _key_of(finding_before)
         ]
-        own = [place for place in same if self._items[place].connection == before.connection]
-        self.go(next(iter([*own, *same]), self.at if kept else self._first_finding()))
+        same_connection = [
+            place for place in same if self._items[place].connection == before.connection
+        ]
+        self.go(
+            next(
+                iter([*same_connection, *same]),
+                self.at if finding_before else self._first_finding(),
+            )
+        )
 
     def next_order(self) -> None:
         """Switches between order by cause and order by connection; the cursor stays on its
@@ -108,7 +118,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _first_finding(self) -> int:
         return next(
-            (place for place, item in enumerate(self._items) if item.finding is not None), 0
+            (number for number, item in enumerate(self._items) if item.finding is not None), 0
         )
 
     def _arrange(self) -> None:
@@ -129,19 +139,19 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
                             yield _Item(None, effect, is_effect=True)
 
     def _by_connection(self) -> Iterator[_Item]:
-        found: dict[int, list[int]] = {}
+        numbers_of: dict[int, list[int]] = {}
         for number, finding in enumerate(self.findings):
             for connection in finding.connections if finding.rule not in self._hidden else ():
-                found.setdefault(connection, []).append(number)
-        for connection, own in sorted(found.items()):
+                numbers_of.setdefault(connection, []).append(number)
+        for connection, finding_numbers in sorted(numbers_of.items()):
             yield _Item(connection)
-            for number in own:
-                if self._causes.get(number) not in own:
+            for number in finding_numbers:
+                if self._causes.get(number) not in finding_numbers:
                     yield _Item(connection, number)
                     yield from (
-                        _Item(connection, one, is_effect=True)
-                        for one in self._effects.get(number, ())
-                        if one in own
+                        _Item(connection, effect, is_effect=True)
+                        for effect in self._effects.get(number, ())
+                        if effect in finding_numbers
                     )
 
     # -- the cursor
@@ -189,10 +199,10 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def needed(self, most: int) -> int:
         """Returns how many of ``most`` lines all findings take if each is told in full."""
         lines = self.count
-        for place in range(self.count):
+        for item in range(self.count):
             if lines >= most:
                 return most
-            lines += len(self._whole(place))
+            lines += len(self._whole(item))
         return min(most, max(1, lines))
 
     def _tell(self) -> None:
@@ -201,11 +211,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """
         self._more = [[] for _ in self._items]
         if self._is_alone and self.count:
-            told = [
-                self._whole(place) for place in range(min(self.count, max(1, self.size.height)))
-            ]
-            if len(told) == self.count and self.count + sum(map(len, told)) <= self.size.height:
-                self._more = told
+            texts = [self._whole(item) for item in range(min(self.count, max(1, self.size.height)))]
+            if len(texts) == self.count and self.count + sum(map(len, texts)) <= self.size.height:
+                self._more = texts
             else:
                 self._more[self.at] = self._whole(self.at)
         self._first = [0, *accumulate(1 + len(more) for more in self._more)]
@@ -219,9 +227,13 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         )
         if number is None or width < 1:
             return []
-        one = self.findings[number]
-        lines = wrapped(one_line(one.what or one.message), width)
-        return [*lines, *wrapped(f"Next: {one_line(here(one.next))}", width)] if one.next else lines
+        finding = self.findings[number]
+        lines = wrapped(one_line(finding.what or finding.message), width)
+        return (
+            [*lines, *wrapped(f"Next: {one_line(here(finding.next))}", width)]
+            if finding.next
+            else lines
+        )
 
     @property
     def finding(self) -> int | None:
@@ -249,7 +261,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._arrange()
         self.go(
             next(
-                (place for place, item in enumerate(self._items) if item.finding == finding),
+                (number for number, item in enumerate(self._items) if item.finding == finding),
                 self.at,
             )
         )
@@ -298,24 +310,24 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             return strip(
                 [(" no findings" if self.is_final else " no findings so far", base)], width, base
             )
-        place = self.place_at(0, line)
-        if place is None or line >= self.lines:
+        number = self.place_at(0, line)
+        if number is None or line >= self.lines:
             return Strip.blank(width, base)
-        style = base + self.cursor_style() if place == self.at else base
-        if line > self._first[place]:
-            text = self._more[place][line - self._first[place] - 1]
-            cursor = (self._glyphs.cursor if place == self.at else " ", style)
-            head, colon, rest = text.partition("Next: ")
+        style = base + self.cursor_style() if number == self.at else base
+        if line > self._first[number]:
+            text = self._more[number][line - self._first[number] - 1]
+            cursor = (self._glyphs.cursor if number == self.at else " ", style)
+            head, colon, action = text.partition("Next: ")
             pieces = (
-                [(f"{' ' * _INDENT}", style), ("Next: ", style + Style(bold=True)), (rest, style)]
+                [(f"{' ' * _INDENT}", style), ("Next: ", style + Style(bold=True)), (action, style)]
                 if colon and not head
                 else None
             )
             return strip([cursor, *(pieces or [(f"{' ' * _INDENT}{text}", style)])], width, style)
         return strip(
             [
-                (self._glyphs.cursor if place == self.at else " ", style),
-                *self._pieces(place, style),
+                (self._glyphs.cursor if number == self.at else " ", style),
+                *self._pieces(number, style),
             ],
             width,
             style,
@@ -354,23 +366,23 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Returns the vbuckets and connections of a finding, or of its cases on one connection, and
         how often it was.
         """
-        place, count = where(one), one.count
+        spot, count = where(one), one.count
         if item.connection is not None:
-            own = [case for case in one.case_of_each if item.connection in case.connections]
-            vbuckets = sorted({vbucket for case in own for vbucket in case.vbuckets})
-            place, count = (
+            own_cases = [case for case in one.case_of_each if item.connection in case.connections]
+            vbuckets = sorted({vbucket for case in own_cases for vbucket in case.vbuckets})
+            spot, count = (
                 f"vb {ranges(vbuckets)}" if vbuckets else "the connection",
-                sum(case.count for case in own),
+                sum(case.count for case in own_cases),
             )
-        return f"{place}, {count:,} times" if count > 1 else place
+        return f"{spot}, {count:,} times" if count > 1 else spot
 
     def _sentence(self, one: Finding, item: _Item) -> str:
-        own = (
+        own_cases = (
             [case for case in one.case_of_each if item.connection in case.connections]
             if item.connection is not None
             else []
         )
-        return one_line(own[0].message if len(own) == 1 else one.what or one.message)
+        return one_line(own_cases[0].message if len(own_cases) == 1 else one.what or one.message)
 
 
 def _key_of(one: Finding) -> tuple[object, ...]:

@@ -61,7 +61,7 @@ class FindingsView(View):
 
     def take_up(self, results: Results) -> None:
         """Shows the findings so far."""
-        names = {one.number: one.words for one in talks(results)}
+        names = {talk.number: talk.words for talk in talks(results)}
         self.list.show(results.findings, names, is_final=self.host.inspection.state != "reading")
 
     @on(LineView.Moved)
@@ -69,19 +69,21 @@ class FindingsView(View):
         """Shows the full text about the finding under the cursor."""
         if not self.display or not self.is_mounted:
             return
-        one = self.list.shown
+        finding = self.list.shown
         self._about.update(self._text(width=self._scrolled.scrollable_content_region.width))
         self._scrolled.border_title = (
-            "" if one is None else f"{self._glyphs.of(one.severity)} {one.rule}"
+            "" if finding is None else f"{self._glyphs.of(finding.severity)} {finding.rule}"
         )
-        self._scrolled.set_classes("" if one is None else one.severity)
+        self._scrolled.set_classes("" if finding is None else finding.severity)
         self._scrolled.scroll_to(y=0, animate=False, immediate=True)
         # the list has what it needs, and at most half of the screen
         self.list.styles.height = max(3, min(self.list.lines, self.size.height // 2))
 
     def _text(self, **form: Any) -> Text:
-        shown = self.evidence[max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1]
-        told = in_words(self.host.inspection.store, shown.tolist())
+        evidence_rows = self.evidence[
+            max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1
+        ]
+        words = in_words(self.host.inspection.store, evidence_rows.tolist())
         records = self.host.inspection.results.records.get("rollbacks")
         return about(
             self.list.shown,
@@ -89,7 +91,7 @@ class FindingsView(View):
             self.evidence,
             self.chosen,
             self.list.findings,
-            told,
+            words,
             records,
             **form,
         )
@@ -104,11 +106,11 @@ class FindingsView(View):
         """
         store = self.host.inspection.store
         if row is not None and store.first_row <= row <= store.rows:
-            own = store.numbers([row], ("vbucket",))[0].value_at(0)
-            if own in one.vbuckets:
-                return own
+            number = store.numbers([row], ("vbucket",))[0].value_at(0)
+            if number in one.vbuckets:
+                return number
         case = next(
-            (case for case in one.case_of_each if any(place.row == row for place in case.places)),
+            (case for case in one.case_of_each if any(spot.row == row for spot in case.places)),
             one,
         )
         return case.vbuckets[0] if case.vbuckets else None
@@ -129,9 +131,9 @@ class FindingsView(View):
     @property
     def evidence(self) -> RowNumbers:
         """Rows of all messages that show the finding under the cursor, rising."""
-        one = self.list.shown
-        if self._evidence[0] is not one:
-            self._evidence = one, NO_ROWS if one is None else rows_of(one)
+        finding = self.list.shown
+        if self._evidence[0] is not finding:
+            self._evidence = finding, NO_ROWS if finding is None else rows_of(finding)
         return self._evidence[1]
 
     @property
@@ -139,14 +141,14 @@ class FindingsView(View):
         """Place of the chosen message in the evidence; at first that of the message that shows the
         finding best.
         """
-        one, at = self.list.shown, self.list.evidence
-        if at is None:
-            at = (
-                int(np.searchsorted(self.evidence, one.places[0].row))
-                if one is not None and one.places
+        finding, row = self.list.shown, self.list.evidence
+        if row is None:
+            row = (
+                int(np.searchsorted(self.evidence, finding.places[0].row))
+                if finding is not None and finding.places
                 else 0
             )
-        return max(0, min(at, len(self.evidence) - 1))
+        return max(0, min(row, len(self.evidence) - 1))
 
     @property
     def row(self) -> int | None:
@@ -167,12 +169,12 @@ class FindingsView(View):
 
     @on(LineView.Opened)
     def _opened(self) -> None:
-        one = self.list.shown
-        if one is not None and self.row is not None:
-            self.host.to_row(self.row, *FIELDS.get(one.rule, ()))
+        finding = self.list.shown
+        if finding is not None and self.row is not None:
+            self.host.to_row(self.row, *FIELDS.get(finding.rule, ()))
         else:
             self.host.say(
-                "choose a finding" if one is None else "this finding has no single message"
+                "choose a finding" if finding is None else "this finding has no single message"
             )
 
     def action_open(self) -> None:
@@ -197,9 +199,9 @@ class FindingsView(View):
 
     def action_vbucket(self) -> None:
         """Goes to the timeline of the vbucket, at the message that shows the finding."""
-        one = self.list.shown
-        vbucket = None if one is None else self._vbucket(one, self.row)
-        if one is not None and vbucket is not None:
+        finding = self.list.shown
+        vbucket = None if finding is None else self._vbucket(finding, self.row)
+        if finding is not None and vbucket is not None:
             self.host.to_vbucket(vbucket, row=self.row or 0)
         else:
             self.host.say("this finding is not about a vbucket")
@@ -213,18 +215,18 @@ class FindingsView(View):
         """Returns the choices to export the findings, and the messages of the finding under the
         cursor.
         """
-        inspection, one = self.host.inspection, self.list.shown
-        found = inspection.results.findings
+        inspection, finding = self.host.inspection, self.list.shown
+        findings = inspection.results.findings
         offered = []
-        if found:
-            records = finding_records(found, RULES, inspection.files)
+        if findings:
+            records = finding_records(findings, RULES, inspection.files)
             lines = partial(
-                report_lines, found, inspection.files, lambda text, _: text, with_effects=True
+                report_lines, findings, inspection.files, lambda text, _: text, with_effects=True
             )
             offered.append(
-                table(f"the {counted(len(found), 'finding')}", "findings", records, lines)
+                table(f"the {counted(len(findings), 'finding')}", "findings", records, lines)
             )
-        if one is not None and len(self.evidence):
+        if finding is not None and len(self.evidence):
             rows = self.evidence
             offered.append(
                 messages(

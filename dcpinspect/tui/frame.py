@@ -76,14 +76,14 @@ def piece(text: str, style: str = "", action: str = "") -> Content:
 
 def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Content:
     """Returns the first line: views on the left; capture, messages and findings on the right."""
-    left, names = [Content(" ")], _TITLES if width >= WIDE else _SHORT
+    tab_texts, names = [Content(" ")], _TITLES if width >= WIDE else _SHORT
     for number, name in enumerate(VIEWS):
-        left.append(
+        tab_texts.append(
             piece(
                 f"{number} {names[name]}", "bold reverse" if name == view else "", f"view('{name}')"
             )
         )
-        left.append(Content("  " if width >= WIDE else " "))
+        tab_texts.append(Content("  " if width >= WIDE else " "))
     counts = Counter(
         finding.severity for finding in inspection.results.findings if finding.effect_of is None
     )
@@ -103,26 +103,30 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
             Content("  "),
             piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')"),
         ]
-    line, right = Content.assemble(*left), Content.assemble(*found, " ")
-    room = width - line.cell_length - right.cell_length
+    line, right = Content.assemble(*tab_texts), Content.assemble(*found, " ")
+    free_width = width - line.cell_length - right.cell_length
     rows = (
         counted(inspection.store.rows, "message")
         if width >= WIDE and inspection.connection is None
         else ""
     )
     choices = [
-        "  ".join(filter(None, parts))
-        for parts in (
+        "  ".join(filter(None, file_texts))
+        for file_texts in (
             (name, rows, state(inspection)),
             (name, state(inspection)),
             (state(inspection),),
         )
     ]
     about = next(
-        (choice for choice in choices if cells(choice) <= room), ""
+        (choice for choice in choices if cells(choice) <= free_width), ""
     )  # the counts of findings are never cut to make room for the name
-    rest = Content.assemble(about, right).truncate(max(0, width - line.cell_length), ellipsis=True)
-    return Content.assemble(line, " " * max(0, width - line.cell_length - rest.cell_length), rest)
+    end_text = Content.assemble(about, right).truncate(
+        max(0, width - line.cell_length), ellipsis=True
+    )
+    return Content.assemble(
+        line, " " * max(0, width - line.cell_length - end_text.cell_length), end_text
+    )
 
 
 def _name(files: Sequence[Path]) -> str:
@@ -162,11 +166,16 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
         share, speed = inspection.share, inspection.speed
         if not share or not speed:
             return f" reading, {counted(rows, 'message')} so far{_gone(inspection)} · Esc stops"
-        left = time_left(share, time.monotonic() - inspection.started)
+        time_text = time_left(share, time.monotonic() - inspection.started)
         return " " + " · ".join(
-            part
-            for part in (f"reading {share:.0%}", f"{speed / 2**20:,.0f} MiB/s", left, "Esc stops")
-            if part
+            phrase
+            for phrase in (
+                f"reading {share:.0%}",
+                f"{speed / 2**20:,.0f} MiB/s",
+                time_text,
+                "Esc stops",
+            )
+            if phrase
         )
     if inspection.state == "failed":
         return f" {inspection.error}"
@@ -221,14 +230,15 @@ def keys(view: str, width: int, *, is_typing: bool = False) -> Content:
     """Returns the last line: as many keys as fit, always with the key of help; the keys of the
     filter while one is typed.
     """
-    *those, last = TYPING if is_typing else sorted(footer(view), key=lambda key: key[1] == "?")
-    room = width - cells(f"{last[1]} {last[2]} ")
+    *first_keys, last = TYPING if is_typing else sorted(footer(view), key=lambda key: key[1] == "?")
+    width_left = width - cells(f"{last[1]} {last[2]} ")
     fitting = [
-        sum(cells(f"{shown} {word}  ") for _, shown, word in those[: count + 1]) < room
-        for count in range(len(those))
+        sum(cells(f"{key_text} {word}  ") for _, key_text, word in first_keys[: count + 1])
+        < width_left
+        for count in range(len(first_keys))
     ]
     pieces = [Content(" ")]
-    for name, shown, word in (*those[: sum(fitting)], last):
+    for name, key_text, word in (*first_keys[: sum(fitting)], last):
         action = f"press({name!r})"
-        pieces += [piece(f"{shown} ", "bold", action), piece(word, "", action), Content("  ")]
+        pieces += [piece(f"{key_text} ", "bold", action), piece(word, "", action), Content("  ")]
     return Content.assemble(*pieces[:-1])

@@ -100,15 +100,17 @@ class Heat:
         has ``together`` spans.
         """
         columns = -(-self.used // together)
-        found = np.zeros((len(groups), columns), np.int64)
-        for place, (first, last) in enumerate(groups):
-            own = self.counts[first : last + 1, : columns * together].sum(axis=0, dtype=np.int64)
-            found[place] = (
-                np.append(own, np.zeros(columns * together - len(own), np.int64))
+        sums = np.zeros((len(groups), columns), np.int64)
+        for line, (first, last) in enumerate(groups):
+            span_sums = self.counts[first : last + 1, : columns * together].sum(
+                axis=0, dtype=np.int64
+            )
+            sums[line] = (
+                np.append(span_sums, np.zeros(columns * together - len(span_sums), np.int64))
                 .reshape(columns, together)
                 .sum(axis=1)
             )
-        return found
+        return sums
 
 
 def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
@@ -123,10 +125,10 @@ def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
         rows = np.concatenate([table.rows_with("cause", cause) for cause in LOST])
     vbucket = whole(table, "vbucket")[rows]
     rows, vbucket = rows[vbucket < MOST], vbucket[vbucket < MOST]
-    place = np.clip((whole(table, time)[rows] - heat.start_ns) // heat.span_ns, 0, heat.used - 1)
-    found = np.zeros((max(len(heat.counts), int(vbucket.max(initial=-1)) + 1), SPANS), np.uint32)
-    np.add.at(found, (vbucket, place), 1)
-    return replace(heat, counts=found)
+    span = np.clip((whole(table, time)[rows] - heat.start_ns) // heat.span_ns, 0, heat.used - 1)
+    counts = np.zeros((max(len(heat.counts), int(vbucket.max(initial=-1)) + 1), SPANS), np.uint32)
+    np.add.at(counts, (vbucket, span), 1)
+    return replace(heat, counts=counts)
 
 
 class HeatCounter:
@@ -166,8 +168,8 @@ class HeatCounter:
         missing = int(numbers.max()) + 1 - len(self._counts)
         if missing > 0:
             self._counts, self._bytes = (
-                np.vstack((own, np.zeros((missing, SPANS), own.dtype)))
-                for own in (self._counts, self._bytes)
+                np.vstack((counts, np.zeros((missing, SPANS), counts.dtype)))
+                for counts in (self._counts, self._bytes)
             )
         cells = numbers * SPANS + since[is_own] // self._span_ns
         np.add.at(self._counts.reshape(-1), cells, 1)
@@ -195,19 +197,21 @@ def signs(
     """Returns the sign of each cell, as its number in ``SIGNS``. ``place_of``: the line of cells of
     each vbucket, -1 for none.
     """
-    found = np.zeros(shape, np.int8)
+    cell_signs = np.zeros(shape, np.int8)
 
     def put(sign: int, vbuckets: IntArray, times: IntArray) -> None:
-        known = vbuckets < len(place_of)
+        is_known = vbuckets < len(place_of)
         line, column = (
-            place_of[vbuckets[known]],
-            np.maximum(times[known] - heat.start_ns, 0) // (heat.span_ns * together),
+            place_of[vbuckets[is_known]],
+            np.maximum(times[is_known] - heat.start_ns, 0) // (heat.span_ns * together),
         )
-        shown = line >= 0
-        np.maximum.at(found, (line[shown], np.minimum(column[shown], shape[1] - 1)), np.int8(sign))
+        is_shown = line >= 0
+        np.maximum.at(
+            cell_signs, (line[is_shown], np.minimum(column[is_shown], shape[1] - 1)), np.int8(sign)
+        )
 
-    if not found.size:
-        return found
+    if not cell_signs.size:
+        return cell_signs
     snapshots, streams = records.get("snapshots"), records.get("streams")
     if snapshots is not None and len(snapshots):
         put(SNAPSHOT, whole(snapshots, "vbucket"), whole(snapshots, "time"))
@@ -230,6 +234,6 @@ def signs(
             (REFUSED, streams.rows_with("answer", "refused")),
             (ROLLBACK, streams.rows_with("answer", "rollback")),
         ):
-            own = np.asarray(rows, np.int64)
-            put(sign, vbucket[own], end[own])
-    return found
+            sign_rows = np.asarray(rows, np.int64)
+            put(sign, vbucket[sign_rows], end[sign_rows])
+    return cell_signs

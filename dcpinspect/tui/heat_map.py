@@ -55,8 +55,8 @@ def forms(count: int, lines: int, *, has_halves: bool) -> list[HeatForm]:
     sharing = [
         share for share in reversed(SHARING) if 1 < share <= fitting and fitting % share == 0
     ]
-    found = [HeatForm(share, 0 if has_halves else 1) for share in sharing]
-    return [*found, *([HeatForm(1, 0)] if has_halves else []), HeatForm(1, 1)]
+    fitting_forms = [HeatForm(share, 0 if has_halves else 1) for share in sharing]
+    return [*fitting_forms, *([HeatForm(1, 0)] if has_halves else []), HeatForm(1, 1)]
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
@@ -98,13 +98,17 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """
         self._heat = measured(results.heat.until(last_ns), results.records, self.measure)
         self._results, self._first_ns, self._last_ns = results, first_ns, last_ns
-        known = [number for number in results.vbuckets if number < MOST]
-        self._numbers = known if len(known) <= FEW else list(range(max(known) + 1))
+        counted_vbuckets = [number for number in results.vbuckets if number < MOST]
+        self._numbers = (
+            counted_vbuckets
+            if len(counted_vbuckets) <= FEW
+            else list(range(max(counted_vbuckets) + 1))
+        )
         self._arrange()
 
     def _arrange(self) -> None:
         """Chooses as many cells as fit, and fills them."""
-        room, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
+        width, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
         offered = forms(
             len(self._numbers),
             lines,
@@ -112,19 +116,20 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         )
         self._zoomed = min(self._zoomed, len(offered) - 1)
         self.form = offered[self._zoomed]
-        own, together = self._numbers, self.form.together
+        vbuckets, together = self._numbers, self.form.together
         self.groups = [
-            (own[at], own[min(at + together, len(own)) - 1]) for at in range(0, len(own), together)
+            (vbuckets[start], vbuckets[min(start + together, len(vbuckets)) - 1])
+            for start in range(0, len(vbuckets), together)
         ]
         used = self._heat.used
-        self._spans = -(-used // room) or 1
+        self._spans = -(-used // width) or 1
         self.amounts = self._heat.cells(self.groups, self._spans)
-        self._wide = max(1, room // max(1, self.amounts.shape[1]))
+        self._wide = max(1, width // max(1, self.amounts.shape[1]))
         self._edges = edges(self.amounts, self.measure)
         self._levels = levels(self.amounts, self._edges)
-        place_of = np.full(max(own, default=-1) + 1, -1, np.int64)
-        for place, (first, last) in enumerate(self.groups):
-            place_of[first : last + 1] = place
+        place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
+        for line, (first, last) in enumerate(self.groups):
+            place_of[first : last + 1] = line
         self._signs = signs(
             self._heat, self._results.records, place_of, self.amounts.shape, self._spans
         )
@@ -209,9 +214,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         if self.row >= len(self.groups):
             return None
         first, last = self.groups[self.row]
-        at = self.column * self._spans
-        own = self._heat.counts[first : last + 1, at : at + self._spans].sum(axis=1)
-        return first + int(np.argmax(own)) if len(own) else first
+        span = self.column * self._spans
+        counts = self._heat.counts[first : last + 1, span : span + self._spans].sum(axis=1)
+        return first + int(np.argmax(counts)) if len(counts) else first
 
     @property
     def span(self) -> tuple[int, int]:
@@ -228,9 +233,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
         """Moves the cursor to the row of a vbucket, and to a time."""
-        wanted = vbucket, self.span[0] if since_ns is None else since_ns
-        self.go(self._cell(*wanted))
-        self._wanted = wanted
+        target = vbucket, self.span[0] if since_ns is None else since_ns
+        self.go(self._cell(*target))
+        self._wanted = target
 
     def _cell(self, vbucket: int, since_ns: int) -> int:
         """Returns the cell of a vbucket at a time."""
@@ -250,8 +255,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             : np.count_nonzero(self.amounts)
         ]
         if len(order):
-            here = np.flatnonzero(order == self.at)
-            self.go(int(order[(int(here[0]) + 1) % len(order) if len(here) else 0]))
+            rank = np.flatnonzero(order == self.at)
+            self.go(int(order[(int(rank[0]) + 1) % len(order) if len(rank) else 0]))
 
     def near(self, steps: int) -> bool:
         """Moves the cursor to the next cell of the row that has a sign, or to the one before.
@@ -259,11 +264,15 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """
         if self.row >= len(self._signs):
             return False
-        own = np.flatnonzero(self._signs[self.row] >= self._least_sign)
-        others = own[own > self.column] if steps > 0 else own[own < self.column]
-        if len(others):
-            self.go(self.row * self.across + int(others[0] if steps > 0 else others[-1]))
-        return bool(len(others))
+        signed_columns = np.flatnonzero(self._signs[self.row] >= self._least_sign)
+        ahead = (
+            signed_columns[signed_columns > self.column]
+            if steps > 0
+            else signed_columns[signed_columns < self.column]
+        )
+        if len(ahead):
+            self.go(self.row * self.across + int(ahead[0] if steps > 0 else ahead[-1]))
+        return bool(len(ahead))
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -281,15 +290,15 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         if y == 1:
             return self._time(dim, base)
         line, high = int(self.scroll_offset.y) + y - HEAD, self.form.high
-        row, part = divmod(line, high) if high else (2 * line, 0)
+        row, line_of_row = divmod(line, high) if high else (2 * line, 0)
         if row >= len(self.groups):
             return Strip.blank(self.size.width, base)
         is_own = row == self.row or (not high and row + 1 == self.row)
-        label = self._label(row) if part == 0 else ""
+        label = self._label(row) if line_of_row == 0 else ""
         pieces: list[Piece] = [
             (f"{clip(label, LABEL - 1):>{LABEL - 1}} ", base + Style(bold=True) if is_own else dim)
         ]
-        cells = self._halves(row, base) if not high else self._bars(row, part, base)
+        cells = self._halves(row, base) if not high else self._bars(row, line_of_row, base)
         return strip([*pieces, *cells], self.size.width, base)
 
     def heading(self) -> str:
@@ -298,12 +307,12 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             return "no vbucket was requested"
         together, high = self.form
         sharing = f"{together} vbuckets a row" if together > 1 else "" if high else "two a line"
-        parts = [
+        phrases = [
             f"{self.measure} of {len(self._numbers):,} vbuckets over time",
             sharing,
             f"a cell is {lasting(self._spans * self._heat.span_ns)}",
         ]
-        return " · ".join(part for part in parts if part)
+        return " · ".join(phrase for phrase in phrases if phrase)
 
     def _label(self, row: int) -> str:
         first, last = self.groups[row]
@@ -322,11 +331,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         scale, columns = self._scale(), self.amounts.shape[1] * self._wide
         text = numbers(scale, lambda at: f"{seconds(scale, at)} s", columns or None).ljust(columns)
         low, high = self.column * self._wide, (self.column + 1) * self._wide
-        here = base + self.cursor_style()
+        cursor_style = base + self.cursor_style()
         pieces = [
             ("vb".rjust(LABEL - 1) + " ", dim),
             (text[:low], dim),
-            (text[low:high], here),
+            (text[low:high], cursor_style),
             (text[high:], dim),
         ]
         return strip(pieces, self.size.width, base)
@@ -335,11 +344,13 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Returns a line of a row: blocks as high as the level, letters in the lowest line, left
         edges of snapshots in all lines.
         """
-        high, found = self.form.high, list[Piece]()
-        here = self.cursor_style()
-        at = [column == self.column and row == self.row for column in range(self.amounts.shape[1])]
+        high, pieces = self.form.high, list[Piece]()
+        cursor_style = self.cursor_style()
+        is_cursor = [
+            column == self.column and row == self.row for column in range(self.amounts.shape[1])
+        ]
         for (level, sign, is_here), run in groupby(
-            zip(self._levels[row].tolist(), self._signs[row].tolist(), at, strict=True)
+            zip(self._levels[row].tolist(), self._signs[row].tolist(), is_cursor, strict=True)
         ):
             count = sum(1 for _ in run)
             eighths = min(8, max(0, level * high - 8 * (high - 1 - part)))
@@ -350,8 +361,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             is_edge = sign == SNAPSHOT and eighths in (0, 8)
             if sign >= self._least_sign and (is_edge or part == high - 1):
                 text, style = self._signed(sign, level if eighths else 0, text, base)
-            found.append((text * count, style + here if is_here else style))
-        return found
+            pieces.append((text * count, style + cursor_style if is_here else style))
+        return pieces
 
     def _signed(self, sign: int, level: int, text: str, base: Style) -> Piece:
         """Returns a cell with a sign: a snapshot has a line at its left edge, other signs are a
@@ -378,26 +389,28 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             signs.max(axis=0),
             0,
         ).tolist()
-        here = [0] * len(upper)
+        cursor_half = [0] * len(upper)
         if row <= self.row < row + len(levels):
-            here[self.column] = 1 + self.row - row
-        found = list[Piece]()
-        for (above, below, sign, half), run in groupby(zip(upper, lower, worst, here, strict=True)):
+            cursor_half[self.column] = 1 + self.row - row
+        pieces = list[Piece]()
+        for (above, below, sign, half), run in groupby(
+            zip(upper, lower, worst, cursor_half, strict=True)
+        ):
             count = sum(1 for _ in run)
             if sign:
                 text, style = (
                     SIGNS[sign].letter + " " * (self._wide - 1),
                     self._paint_of_sign(sign) + Style(underline=half > 0),
                 )
-                found.append((text * count, base + style))
+                pieces.append((text * count, base + style))
             else:
                 colours = [self._paint(level).color or base.bgcolor for level in (above, below)]
                 if half:
                     colours[half - 1] = base.color
-                found.append(
+                pieces.append(
                     ("▀" * self._wide * count, Style(color=colours[0], bgcolor=colours[1]))
                 )
-        return found
+        return pieces
 
     def _paint(self, level: int) -> Style:
         """Returns the style of a level; 0: none."""
@@ -431,36 +444,39 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         low, _ = self.span
         amount, unit = int(self.amounts[self.row, self.column]), self.measure.removesuffix("s")
         most = f", most of them in vbucket {self.vbucket}" if first < last and amount else ""
-        parts = [
+        phrases = [
             f"vb {first}" if first == last else f"vb {first}–{last}",
             f"{seconds(scale, low)} s and {lasting(scale.step)} on",
             f"{amount:,} {unit}{'' if amount == 1 else 's'}{most}" if amount else f"no {unit}",
         ]
         if sign := int(self._signs[self.row, self.column]):
-            parts.append(SIGNS[sign].word)
-        return " · ".join(parts)
+            phrases.append(SIGNS[sign].word)
+        return " · ".join(phrases)
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, in lines that fit."""
         entries = [
-            Text.assemble((self._glyphs.blocks[place], self._paint(place + 1)), f" {short(edge)}+")
-            for place, edge in enumerate(self._edges, 8 - len(self._edges))
+            Text.assemble((self._glyphs.blocks[level], self._paint(level + 1)), f" {short(edge)}+")
+            for level, edge in enumerate(self._edges, 8 - len(self._edges))
         ]
         for sign in (
             np.unique(self._signs[self._signs >= self._least_sign]).tolist()
             if self._signs.size
             else []
         ):
-            own = SIGNS[sign]
+            legend_sign = SIGNS[sign]
             if sign > SNAPSHOT or self.form.high:
-                letter = own.letter if sign > SNAPSHOT or self._glyphs is theme.UNICODE else "|"
+                letter = (
+                    legend_sign.letter if sign > SNAPSHOT or self._glyphs is theme.UNICODE else "|"
+                )
                 entries.append(
                     Text.assemble(
                         (
                             letter,
-                            theme.style_of(self.app, own.paint) + Style(reverse=sign > SNAPSHOT),
+                            theme.style_of(self.app, legend_sign.paint)
+                            + Style(reverse=sign > SNAPSHOT),
                         ),
-                        f" {own.word}",
+                        f" {legend_sign.word}",
                     )
                 )
         if self._least_sign > SNAPSHOT and SNAPSHOT in self._signs:

@@ -255,11 +255,11 @@ class Inspection:
             LookedAt.from_reading(self.reading),
             len(
                 {
-                    one.connection
-                    for one in self.reading.coverage.where(
+                    stretch.connection
+                    for stretch in self.reading.coverage.where(
                         lambda all_: all_.is_own & (all_.not_decodable > all_.http)
                     )
-                    if one.connection and one.protocol == TLS
+                    if stretch.connection and stretch.protocol == TLS
                 }
             ),
             Marked(findings),

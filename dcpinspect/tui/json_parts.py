@@ -62,48 +62,50 @@ def root(text: bytes) -> Part | None:
     ends of the text.
     """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    opened = text[start : start + 1]
-    if end - start < 2 or (opened, text[end - 1 : end]) not in ((b"{", b"}"), (b"[", b"]")):
+    bracket = text[start : start + 1]
+    if end - start < 2 or (bracket, text[end - 1 : end]) not in ((b"{", b"}"), (b"[", b"]")):
         return None
-    return Part("", "object" if opened == b"{" else "array", start, end)
+    return Part("", "object" if bracket == b"{" else "array", start, end)
 
 
 def level(text: bytes, inside: Part, most: int) -> Level:
     """Returns the first ``most`` values directly inside an object or array."""
-    found: list[Part] = []
-    at, left = inside.start + 1, STEPS
-    if _EMPTY.match(text, at):
+    members: list[Part] = []
+    offset, steps_left = inside.start + 1, STEPS
+    if _EMPTY.match(text, offset):
         return Level(())
-    while len(found) < most:
-        name = str(len(found))
+    while len(members) < most:
+        name = str(len(members))
         if inside.kind == "object":
-            named = _NAME.match(text, at, inside.end)
+            named = _NAME.match(text, offset, inside.end)
             if named is None:
-                return Level(tuple(found), f"no JSON from byte {at} on")
-            name, at = string(named[1])[1:-1], named.end()
-        value = _VALUE.match(text, at, inside.end)
+                return Level(tuple(members), f"no JSON from byte {offset} on")
+            name, offset = string(named[1])[1:-1], named.end()
+        value = _VALUE.match(text, offset, inside.end)
         if value is None:
-            return Level(tuple(found), f"no JSON from byte {at} on")
+            return Level(tuple(members), f"no JSON from byte {offset} on")
         start = value.start(value.lastindex or 0)
-        end, left = (
-            (value.end(), left) if value[2] is None else _closed(text, start, inside.end, left)
+        end, steps_left = (
+            (value.end(), steps_left)
+            if value[2] is None
+            else _closed(text, start, inside.end, steps_left)
         )
         if end < 0:
-            found.append(Part(name, _kind(value), start, inside.end))
+            members.append(Part(name, _kind(value), start, inside.end))
             return Level(
-                tuple(found),
+                tuple(members),
                 f"no end of what begins at byte {start}"
-                if left
+                if steps_left
                 else "too much to look through behind this",
             )
-        found.append(Part(name, _kind(value), start, end))
+        members.append(Part(name, _kind(value), start, end))
         behind = _NEXT.match(text, end, inside.end)
         if behind is None:
-            return Level(tuple(found), f"no JSON from byte {end} on")
+            return Level(tuple(members), f"no JSON from byte {end} on")
         if behind[1] != b",":
-            return Level(tuple(found))
-        at = behind.end()
-    return Level(tuple(found), "more")
+            return Level(tuple(members))
+        offset = behind.end()
+    return Level(tuple(members), "more")
 
 
 def string(source: bytes) -> str:
@@ -128,17 +130,17 @@ def _closed(text: bytes, start: int, end: int, steps: int) -> tuple[int, int]:
     """Returns the place behind the bracket that closes the one at ``start``, and the steps left.
     The place is -1 if none was found.
     """
-    depth, at = 0, start
+    depth, offset = 0, start
     while steps:
         steps -= 1
-        run = _BRACKETS.match(text, at, end)
+        run = _BRACKETS.match(text, offset, end)
         if run is None:
             return -1, steps + 1
-        at, size = run.end(), run.end() - run.start(1)
+        offset, size = run.end(), run.end() - run.start(1)
         if run[1][:1] in (b"[", b"{"):
             depth += size
         elif size >= depth:
-            return at - (size - depth), steps
+            return offset - (size - depth), steps
         else:
             depth -= size
     return -1, 0

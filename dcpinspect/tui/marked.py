@@ -16,7 +16,7 @@ def rows_of(one: Finding) -> RowNumbers:
     """Returns all rows that show a finding, rising: those of its evidence, and those of similar
     messages.
     """
-    evidence = np.array([place.row for case in one.case_of_each for place in case.places], np.int64)
+    evidence = np.array([spot.row for case in one.case_of_each for spot in case.places], np.int64)
     return np.unique(np.concatenate((evidence, one.rows)))
 
 
@@ -25,9 +25,12 @@ class Marked:
 
     def __init__(self, findings: Sequence[Finding] = ()) -> None:
         """Makes the columns. ``findings``: the worst first."""
-        of = [rows_of(finding) for finding in findings]
-        rows = np.concatenate([NO_ROWS, *of])
-        numbers = np.repeat(np.arange(len(of), dtype=np.uint32), [len(one) for one in of])
+        rows_of_each = [rows_of(finding) for finding in findings]
+        rows = np.concatenate([NO_ROWS, *rows_of_each])
+        numbers = np.repeat(
+            np.arange(len(rows_of_each), dtype=np.uint32),
+            [len(finding_rows) for finding_rows in rows_of_each],
+        )
         order = np.argsort(
             rows, kind="stable"
         )  # a stable sort keeps the worst finding of a row first
@@ -36,7 +39,9 @@ class Marked:
         self.numbers: npt.NDArray[np.uint32] = numbers[order]
         """Number of the finding that each element of ``rows`` shows."""
         is_bad = np.array([finding.severity != "note" for finding in findings], np.bool_)
-        self.bad: RowNumbers = np.unique(self.rows[is_bad[self.numbers]]) if len(of) else NO_ROWS
+        self.bad: RowNumbers = (
+            np.unique(self.rows[is_bad[self.numbers]]) if len(rows_of_each) else NO_ROWS
+        )
         """Rows that show an error or a warning."""
 
     def of(self, row: int) -> list[int]:
@@ -49,16 +54,16 @@ class Marked:
         """Returns the next row after ``row``, or before it, that shows an error or a warning and is
         in the list ``index``.
         """
-        others = (
+        ahead = (
             self.bad[: np.searchsorted(self.bad, row)][::-1]
             if back
             else self.bad[np.searchsorted(self.bad, row, "right") :]
         )
-        for start in range(0, len(others), _AT_ONCE):
-            some = others[start : start + _AT_ONCE]
-            shown = some[index.have(some)]
-            if len(shown):
-                return int(shown[0])
+        for start in range(0, len(ahead), _AT_ONCE):
+            candidates = ahead[start : start + _AT_ONCE]
+            listed = candidates[index.have(candidates)]
+            if len(listed):
+                return int(listed[0])
         return None
 
 

@@ -70,11 +70,11 @@ class MessagePanes(Vertical):
     def tell(self, row: int) -> None:
         """Shows the findings about the message, and the note on it."""
         self._row = row
-        found = self._inspection.results.finding(row)
+        finding = self._inspection.results.finding(row)
         for severity in ("error", "warning", "note"):
-            self._why.set_class(found is not None and found.severity == severity, severity)
+            self._why.set_class(finding is not None and finding.severity == severity, severity)
         more = len(self._inspection.results.marked.of(row)) - 1
-        text = "" if found is None else f"{found.rule}: {one_line(found.message)}"
+        text = "" if finding is None else f"{finding.rule}: {one_line(finding.message)}"
         lines = wrapped(
             f"{text}{f' (and {more} more; e shows them)' if more > 0 else ''}", self.size.width - 6
         )
@@ -82,7 +82,7 @@ class MessagePanes(Vertical):
         if len(lines) > most:
             lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most]}", self.size.width - 6)]
         self._why.styles.height = len(lines)
-        sign = self._glyphs.of(found.severity if found is not None else None)
+        sign = self._glyphs.of(finding.severity if finding is not None else None)
         self._why.update(
             Text(
                 "\n".join(

@@ -323,17 +323,17 @@ class Navigation(ContentSwitcher):
         """Shows another view, and then calls ``then``; by default, of the timeline, goes to the
         vbucket under the cursor, or to the first vbucket.
         """
-        here = self.view
-        if view == here.id and not self._mounting:
+        view_before = self.view
+        if view == view_before.id and not self._mounting:
             then()
             return
         self.leave()
         vbucket = None
         if view == "timeline" and self.timeline.lanes.vbucket is None:
-            known = self.inspection.results.vbuckets
-            vbucket = here.vbucket_here
-            if vbucket is None or (here.id == "packets" and vbucket not in known):
-                vbucket = min(known, default=None)
+            vbuckets = self.inspection.results.vbuckets
+            vbucket = view_before.vbucket_here
+            if vbucket is None or (view_before.id == "packets" and vbucket not in vbuckets):
+                vbucket = min(vbuckets, default=None)
         self._switch(view, then if vbucket is None else partial(self.timeline.tell, vbucket))
 
     def to_row(self, row: int, *fields: str) -> None:
@@ -419,11 +419,11 @@ class Navigation(ContentSwitcher):
         if place.row is not None:
             self.to_row(place.row)
         elif place.vbucket is not None:
-            known = self.inspection.results.vbuckets
-            if place.vbucket not in known:
+            vbuckets = self.inspection.results.vbuckets
+            if place.vbucket not in vbuckets:
                 self.say(
                     "there is no vbucket "
-                    f"{place.vbucket}{f'; there are {ranges(known)}' if known else ''}"
+                    f"{place.vbucket}{f'; there are {ranges(vbuckets)}' if vbuckets else ''}"
                 )
             elif self.current == "vbuckets" and place.seqno is None:
                 self.vbuckets.map.move_to(place.vbucket)
@@ -445,12 +445,12 @@ class Navigation(ContentSwitcher):
             else:
                 self.say(f"no finding of the rule {place.rule}")
         else:
-            what, number = (
+            noun, number = (
                 ("last_frame", place.frame)
                 if place.frame is not None
                 else ("time_ns", place.time_ns)
             )
-            self._to_first(f"{what} >= {number}")
+            self._to_first(f"{noun} >= {number}")
 
 
 MOST_JUMPS = 200

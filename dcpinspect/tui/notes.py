@@ -60,11 +60,11 @@ class Notes:
         self._others: dict[int, Note] = {}
         """Notes of earlier runs, on messages that have other rows now."""
         for path in files:
-            found = _read(path)
-            if found is None:
+            saved = _read(path)
+            if saved is None:
                 continue
-            if found.get("capture") == identity:
-                self._unseen = _notes(found)
+            if saved.get("capture") == identity:
+                self._unseen = _notes(saved)
                 self._files = [path, *(file for file in self._files if file != path)]
                 break
             self._files.remove(path)  # the file is about something else
@@ -81,8 +81,10 @@ class Notes:
         except OSError:
             return cls()
         first = Path(captures[0])
-        own = hashlib.sha256(str(first.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
-        return cls([first.with_name(first.name + SUFFIX), folder / f"{own}{SUFFIX}"], identity)
+        digest = hashlib.sha256(str(first.resolve()).encode(errors="surrogateescape")).hexdigest()[
+            :16
+        ]
+        return cls([first.with_name(first.name + SUFFIX), folder / f"{digest}{SUFFIX}"], identity)
 
     def meet(self, last: int, times: Callable[[list[int]], Sequence[int]]) -> int:
         """Takes up the notes of earlier runs on rows up to ``last``, and returns how many.
@@ -122,7 +124,7 @@ class Notes:
 
     def drop_before(self, row: int) -> None:
         """Removes marks and notes on rows before ``row``, which were dropped."""
-        self.of = {one: note for one, note in self.of.items() if one >= row}
+        self.of = {noted_row: note for noted_row, note in self.of.items() if noted_row >= row}
 
     def _write(self) -> None:
         """Saves the notes in the first file that can be written; writes no file if there are no
@@ -151,11 +153,11 @@ class Notes:
 
 
 def _identity(captures: Sequence[str]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in captures:
         with open(name, "rb") as file:
-            found.update(hashlib.sha256(file.read(_HEAD)).digest())
-    return found.hexdigest()
+            digest.update(hashlib.sha256(file.read(_HEAD)).digest())
+    return digest.hexdigest()
 
 
 def _entry(row: int, note: Note) -> dict[str, int | str]:
@@ -168,12 +170,12 @@ def _read(path: Path) -> dict[str, Any] | None:
     """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            found = json.loads(file.read(_SIZE))
+            saved = json.loads(file.read(_SIZE))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
+    return saved if isinstance(saved, dict) and saved.get("schema") == SCHEMA else {}
 
 
 def _notes(found: dict[str, Any]) -> dict[int, Note]:

@@ -65,7 +65,11 @@ def of_connection(results: Results, connection: int) -> Results:
 def _rows_of(table: Records, connection: int) -> RowNumbers:
     if "connections" in table.columns:
         return np.array(
-            [row for row, own in enumerate(table.values("connections")) if connection in own],
+            [
+                row
+                for row, connections in enumerate(table.values("connections"))
+                if connection in connections
+            ],
             np.int64,
         )
     return (

@@ -142,18 +142,18 @@ class OpenScreen(ModalScreen[Opening | None]):
             Option(offer.line, disabled=not (offer.opening or offer.folder))
             for offer in self._offers
         )
-        kept = [
-            place
-            for place, offer in enumerate(self._offers)
+        index = [
+            number
+            for number, offer in enumerate(self._offers)
             if before is not None and (offer.opening or offer.folder) == before
         ]
         self._list.highlighted = next(
             iter(
                 [
-                    *kept,
+                    *index,
                     *(
-                        place
-                        for place, offer in enumerate(self._offers)
+                        number
+                        for number, offer in enumerate(self._offers)
                         if offer.opening or offer.folder
                     ),
                 ]
@@ -163,11 +163,11 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     @property
     def _chosen(self) -> Opening | str | None:
-        at = self._list.highlighted
+        highlighted = self._list.highlighted
         return (
             None
-            if at is None or at >= len(self._offers)
-            else self._offers[at].opening or self._offers[at].folder
+            if highlighted is None or highlighted >= len(self._offers)
+            else self._offers[highlighted].opening or self._offers[highlighted].folder
         )
 
     def _made(self) -> Iterator[Offer]:
@@ -181,15 +181,18 @@ class OpenScreen(ModalScreen[Opening | None]):
         if typed:
             yield from _files(os.path.expanduser(typed), width)
         else:
-            here = sorted(
+            names = sorted(
                 str(path) for path in Path.cwd().iterdir() if _is_shown(path) and not path.is_dir()
             )
-            sections.insert(1, ("Captures here", here))
+            sections.insert(1, ("Captures here", names))
         for title, paths in sections:
-            own = [path for path in paths if typed.lower() in path.lower()]
-            if own:
+            matching_paths = [path for path in paths if typed.lower() in path.lower()]
+            if matching_paths:
                 yield Offer(Text(title, "bold"))
-                yield from (Offer(_described(path, width), Opening([path])) for path in own[:MOST])
+                yield from (
+                    Offer(_described(path, width), Opening([path]))
+                    for path in matching_paths[:MOST]
+                )
         named = [name for name in self._interfaces if typed.lower() in name.lower()]
         if named or not typed:
             yield Offer(Text.assemble(("Live interfaces", "bold"), (f"  {self._note}", "dim")))
@@ -208,12 +211,12 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     def action_complete(self) -> None:
         """Writes the chosen file or folder into the path."""
-        chosen = self._chosen
+        offer = self._chosen
         text = (
-            chosen
-            if isinstance(chosen, str)
-            else "".join(chosen.captures[:1])
-            if chosen is not None
+            offer
+            if isinstance(offer, str)
+            else "".join(offer.captures[:1])
+            if offer is not None
             else ""
         )
         if text:
@@ -235,21 +238,21 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     def _take(self, path: str) -> None:
         """Opens the chosen line. ``path``: what was typed."""
-        chosen = self._chosen
-        if isinstance(chosen, str):
+        offer = self._chosen
+        if isinstance(offer, str):
             self.action_complete()
-        elif chosen is None:
+        elif offer is None:
             self._say(
                 f"{escape(path)}: there is no such file"
                 if path
                 else "there is nothing to open here; type a path"
             )
         elif (
-            chosen.interface and self._has_no_right
+            offer.interface and self._has_no_right
         ):  # the shown capture is not closed for an interface that cannot be opened
-            self._say(f"{escape(chosen.interface)}: {why_no_rates(os.geteuid())}")
+            self._say(f"{escape(offer.interface)}: {why_no_rates(os.geteuid())}")
         else:
-            self.dismiss(chosen)
+            self.dismiss(offer)
 
     def _say(self, text: str, *, is_error: bool = True) -> None:
         self._word.update(Text(text))
@@ -321,14 +324,14 @@ def _files(typed: str, width: int) -> Iterator[Offer]:
     """Yields the folders and captures whose paths begin with what was typed."""
     folder, name = os.path.split(typed)
     with suppress(OSError):
-        own = sorted(
+        files = sorted(
             path
             for path in Path(folder or ".").iterdir()
             if path.name.startswith(name) and _is_shown(path)
         )
-        if own:
+        if files:
             yield Offer(Text("Files", "bold"))
-        for path in own[:MOST]:
+        for path in files[:MOST]:
             is_folder = path.is_dir()
             where = os.path.join(folder, path.name)
             line = (
@@ -359,8 +362,8 @@ def _described(path: str, width: int) -> Text:
     folder, name = os.path.split(path)
     about = ""
     with suppress(OSError):
-        found = os.stat(path)
-        about = f"{_size(found.st_size)}, {_age(time.time() - found.st_mtime)}"
+        status = os.stat(path)
+        about = f"{_size(status.st_size)}, {_age(time.time() - status.st_mtime)}"
     home = os.path.expanduser("~")
     folder = (
         f"~{folder[len(home) :]}"
@@ -368,8 +371,8 @@ def _described(path: str, width: int) -> Text:
         else folder
     )
     name, folder = escape(name), escape(folder)
-    room = max(1, width - cells(f" {name}  {about}  "))
-    folder = folder if cells(folder) <= room else f"…{folder[len(folder) - room + 1 :]}"
+    width_left = max(1, width - cells(f" {name}  {about}  "))
+    folder = folder if cells(folder) <= width_left else f"…{folder[len(folder) - width_left + 1 :]}"
     return Text.assemble(
         " ", (name, "bold"), f"  {about}  ", (folder, "dim"), no_wrap=True, overflow="ellipsis"
     )

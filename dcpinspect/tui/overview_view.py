@@ -81,7 +81,7 @@ class OverviewView(View):
 
     def on_descendant_focus(self) -> None:
         """Remembers which part has the focus now."""
-        self._here = next((part for part in self._parts if part.has_focus), self._here)
+        self._here = next((widget for widget in self._parts if widget.has_focus), self._here)
         self._name_parts()
 
     def take_up(self, results: Results) -> None:
@@ -143,8 +143,8 @@ class OverviewView(View):
             "well",
         )
         self._said.set_classes(worst)
-        out = Text()
-        out.append(
+        text = Text()
+        text.append(
             f"{self._glyphs.error} "
             if worst == "error"
             else f"{self._glyphs.warning} "
@@ -153,21 +153,21 @@ class OverviewView(View):
             "bold",
         )
         if results.looked is None or not results.looked.messages:
-            return out.append(
+            return text.append(
                 "no message was read"
                 + (" so far" if self.host.inspection.state == "reading" else ""),
                 "bold",
             )
-        out.append(one_line(verdict(causes, results.looked)), "bold")
+        text.append(one_line(verdict(causes, results.looked)), "bold")
         is_said = (
-            str(results.looked) in out.plain
+            str(results.looked) in text.plain
         )  # this sentence already says how much was checked
         lines = [" · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))]
         if (beside := self.host.beside) is not None:
             lines.append(
                 difference(results, beside.everything, escape(os.path.basename(beside.files[0])))
             )
-        return out.append(
+        return text.append(
             "".join(f"\n{line}" for line in lines), Style(bold=False, color="default")
         )
 
@@ -182,12 +182,14 @@ class OverviewView(View):
         width, height = self.size
         is_wide = width >= WIDE
         self.set_class(is_wide, "-beside")
-        said = len(self._verdict_text.wrap(self.app.console, max(10, width - 2)))
+        verdict_lines = len(self._verdict_text.wrap(self.app.console, max(10, width - 2)))
         if height < 12:
-            said = len(self._verdict_text.split("\n")[0].wrap(self.app.console, max(10, width - 2)))
-        self._said.styles.max_height = said
+            verdict_lines = len(
+                self._verdict_text.split("\n")[0].wrap(self.app.console, max(10, width - 2))
+            )
+        self._said.styles.max_height = verdict_lines
         talking = 2 + min(max(1, self.connections.count), MOST_TALKS)
-        found = 1 + min(self.findings.lines, max(4, height // 3 if is_wide else 7))
+        finding_lines = 1 + min(self.findings.lines, max(4, height // 3 if is_wide else 7))
         columns = (
             width
             if not is_wide
@@ -197,24 +199,26 @@ class OverviewView(View):
         )
         legend = self.map.legend(columns - 2)
         words = len(legend.split("\n"))
-        left = height - said - found
+        free_lines = height - verdict_lines - finding_lines
         lines = self.map.needed(
             columns,
             max(
                 1,
-                left - 1 - words if is_wide else min(left - CHART - 1 - words, max(3, height // 5)),
+                free_lines - 1 - words
+                if is_wide
+                else min(free_lines - CHART - 1 - words, max(3, height // 5)),
             ),
         )
         mapped = 1 + lines + words
         if is_wide:
-            below = min(max(left, 3), max(mapped, CHART + talking))
-            free = height - said - below - 1
+            below = min(max(free_lines, 3), max(mapped, CHART + talking))
+            free = height - verdict_lines - below - 1
             needed = self.findings.needed(free)
             below += max(0, free - needed)  # an empty row is of no use between the two
             lines = self.map.needed(columns, max(1, below - 1 - words))
             beside = below
         else:
-            beside = min(max(0, left - mapped), CHART + talking)
+            beside = min(max(0, free_lines - mapped), CHART + talking)
             beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0
             below = mapped + beside
         self._legend.update(legend)
@@ -233,13 +237,13 @@ class OverviewView(View):
         """Does what the focused part does. A step beyond its first or last line moves the focus to
         the next part.
         """
-        here = self._here
-        if what == "step" and here.is_at_edge[arguments[0] > 0]:
-            place = self._parts.index(here) + (1 if arguments[0] > 0 else -1)
-            if 0 <= place < len(self._parts):
-                self._parts[place].focus()
+        focused = self._here
+        if what == "step" and focused.is_at_edge[arguments[0] > 0]:
+            number = self._parts.index(focused) + (1 if arguments[0] > 0 else -1)
+            if 0 <= number < len(self._parts):
+                self._parts[number].focus()
             return
-        action = getattr(here, f"action_{what}", None)
+        action = getattr(focused, f"action_{what}", None)
         if action is not None:
             action(*arguments)
 
@@ -270,8 +274,8 @@ class OverviewView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning, or to the one before."""
-        part = self._here if self._here is self.map else self.findings
-        if not part.bad(back=back):
+        searched = self._here if self._here is self.map else self.findings
+        if not searched.bad(back=back):
             self.host.say("no other error or warning here")
 
     def action_display(self) -> None:

@@ -176,7 +176,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._fitted_rows = count
         first_ns = self._inspection.reading.first_time_ns
         try:
-            batch = self._inspection.store.messages([self.row_at(place) for place in range(count)])
+            batch = self._inspection.store.messages([self.row_at(line) for line in range(count)])
         except (DcpInspectError, IndexError, OSError):  # as in _made; the columns stay as they are
             return
         if first_ns is not None:
@@ -242,17 +242,17 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
 
     def place_of(self, row: int) -> int:
         """Returns the line of a row, with the guest counted."""
-        place = self.index.place(row)
-        return place + (1 if self.guest and self.guest < row else 0)
+        line = self.index.place(row)
+        return line + (1 if self.guest and self.guest < row else 0)
 
-    def row_at(self, place: int) -> int:
+    def row_at(self, line: int) -> int:
         """Returns the row of a line."""
         if self.guest:
             of_guest = self.index.place(self.guest)
-            if place == of_guest:
+            if line == of_guest:
                 return self.guest
-            place -= place > of_guest
-        return self.index.row(place)
+            line -= line > of_guest
+        return self.index.row(line)
 
     # -- the cursor
     # ---------------------------------------------------------------------------------------
@@ -302,9 +302,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def step(self, lines: int) -> None:
         """Moves the cursor down by so many lines, or up."""
         if len(self):
-            here = self.place_of(self.row) if self.row else 0
+            line = self.place_of(self.row) if self.row else 0
             self.follow = False
-            self.move_to(here + lines)
+            self.move_to(line + lines)
 
     def action_step(self, lines: int) -> None:
         """Moves the cursor as ``step`` does; for keys."""
@@ -350,13 +350,13 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
-        place = int(self.scroll_offset.y) + y
+        line = int(self.scroll_offset.y) + y
         base = self.rich_style
-        if place >= len(self):
+        if line >= len(self):
             words = "" if len(self) else self._words()
             lines = textwrap.wrap(words, max(20, room(self) - 4))
             return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], room(self), base)
-        row, text, kind, color = self._line(place)
+        row, text, kind, color = self._line(line)
         finding = self._inspection.results.finding(row)
         severity = None if finding is None else finding.severity
         style = base + (Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}"))
@@ -380,17 +380,20 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             (self._glyphs.of(severity), glyph_style),
             (mark, mark_style),
         ]
-        why = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
-        left = room(self) - GUTTER - len(why)
-        if why and left >= self._lines.summary_at - SEQNO:
-            text = clip(text, left)
-            pieces += [(text + " " * (left - cells(text)), style), (why, glyph_style)]
-        elif note and left > self._lines.summary_at:
-            said = clip(
-                f" {self._glyphs.remark} {note} ", max(left - self._lines.summary_at, left // 3)
+        rule = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
+        width = room(self) - GUTTER - len(rule)
+        if rule and width >= self._lines.summary_at - SEQNO:
+            text = clip(text, width)
+            pieces += [(text + " " * (width - cells(text)), style), (rule, glyph_style)]
+        elif note and width > self._lines.summary_at:
+            remark = clip(
+                f" {self._glyphs.remark} {note} ", max(width - self._lines.summary_at, width // 3)
             )
-            text = clip(text, left - cells(said))
-            pieces += [(text + " " * (left - cells(said) - cells(text)), style), (said, mark_style)]
+            text = clip(text, width - cells(remark))
+            pieces += [
+                (text + " " * (width - cells(remark) - cells(text)), style),
+                (remark, mark_style),
+            ]
         else:
             pieces.append((text, style))
         return strip(pieces, room(self), style)
@@ -425,8 +428,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def _page(self, number: int) -> list[Line]:
         return self._made(
             [
-                self.row_at(place)
-                for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))
+                self.row_at(line)
+                for line in range(number * PAGE, min((number + 1) * PAGE, len(self)))
             ]
         )
 
@@ -444,7 +447,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
                 ]
             names = [_KINDS[kind] for kind in message_kinds(batch.decoded).tolist()]
             return [
-                Line(*one) for one in zip(rows, lines, names, self._colors_of(batch), strict=True)
+                Line(*fields)
+                for fields in zip(rows, lines, names, self._colors_of(batch), strict=True)
             ]
         except (
             DcpInspectError,
@@ -458,19 +462,19 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         times = batch.time_ns
         if self.time_form == "request":
             return [batch.rtt_ns.value_at(index) for index in range(len(batch))]
-        shown = times
+        shown_times = times
         if self.time_form == "delta":
-            place = self.place_of(int(batch.row[0]))
-            shown = np.diff(
+            line = self.place_of(int(batch.row[0]))
+            shown_times = np.diff(
                 times,
-                prepend=self._inspection.store.messages([self.row_at(place - 1)]).time_ns
-                if place
+                prepend=self._inspection.store.messages([self.row_at(line - 1)]).time_ns
+                if line
                 else times[:1],
             )
         elif self.time_form == "relative":
             first = self._inspection.reading.first_time_ns
-            shown = times - (times[0] if first is None else first)
-        return [int(one) for one in shown]
+            shown_times = times - (times[0] if first is None else first)
+        return [int(time_ns) for time_ns in shown_times]
 
     def _colors_of(self, batch: MessageBatch) -> list[str]:
         """Returns the colour that the user's rules give to each message; empty for none."""
@@ -489,7 +493,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             [cell_text(value, BY_NAME[name].kind, width(name)) for value in column.to_pylist()]
             for name, column in zip(self.columns, taken.columns, strict=True)
         ]
-        return ["".join(own) for own in zip(*columns, strict=True)]
+        return ["".join(row_cells) for row_cells in zip(*columns, strict=True)]
 
     def text_of(self, row: int) -> str:
         """Returns the line of a row as text, even if the filter hides the row."""

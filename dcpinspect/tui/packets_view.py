@@ -113,11 +113,13 @@ class PacketsView(View):
     def head(self) -> None:
         """Draws the heading, and the number of rows."""
         total = self._inspection.store.rows
-        shown = len(self.list.index)
-        place = (
-            f"{self.list.index.place(self.list.row) + 1:,} of " if self.list.row and shown else ""
+        row_count = len(self.list.index)
+        position = (
+            f"{self.list.index.place(self.list.row) + 1:,} of "
+            if self.list.row and row_count
+            else ""
         )
-        self._count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
+        self._count = f"{position}{row_count:,}" + (f" ({total:,})" if row_count != total else "")
         count = (
             "" if self.list.columns else self._count
         )  # with added columns, the title of the message shows the count
@@ -354,9 +356,9 @@ class PacketsView(View):
         share = self._share or max(
             0.5, min(COLUMNS / max(self.size.width, 1), 0.55) if is_beside else 0
         )
-        for pane, part in ((self._upper, share), (self.panes, 1 - share)):
-            pane.styles.width = f"{part}fr" if is_beside else "1fr"
-            pane.styles.height = "1fr" if is_beside else f"{part}fr"
+        for pane, pane_share in ((self._upper, share), (self.panes, 1 - share)):
+            pane.styles.width = f"{pane_share}fr" if is_beside else "1fr"
+            pane.styles.height = "1fr" if is_beside else f"{pane_share}fr"
         self.call_after_refresh(self._fit)
 
     def action_find(self) -> None:
@@ -383,15 +385,15 @@ class PacketsView(View):
     def _follow(self, row: int, link: Link) -> None:
         host = self.host
         try:
-            found = target(self._inspection.store, row, link)
+            target_row = target(self._inspection.store, row, link)
         except DcpInspectError as error:
             host.from_thread(host.say, str(error))
             return
         host.from_thread(
-            host.say, "" if found is not None else f"{WORDS[link]} is not in this capture"
+            host.say, "" if target_row is not None else f"{WORDS[link]} is not in this capture"
         )
-        if found is not None:
-            host.from_thread(host.to_row, found)
+        if target_row is not None:
+            host.from_thread(host.to_row, target_row)
 
     def action_near(self, steps: int) -> None:
         """Moves to the next message, or to the one before; works from any pane."""

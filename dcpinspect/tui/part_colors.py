@@ -23,27 +23,27 @@ class Parts:
         extras = framing + (header.extras_size if header is not None else 0)
         key = extras + (header.key_size if header is not None else 0)
         for field in message.fields:
-            at = field.offset
-            part = (
+            offset = field.offset
+            number = (
                 "header"
-                if at < HEADER_SIZE
+                if offset < HEADER_SIZE
                 else "framing"
-                if at < framing
+                if offset < framing
                 else "extras"
-                if at < extras
+                if offset < extras
                 else "key"
-                if at < key
+                if offset < key
                 else "value"
             )
-            count = count + 1 if part == before else 0
-            before = part
-            self._starts.append(at)
-            self._names.append(f"{part}-next" if count % 2 else part)
+            count = count + 1 if number == before else 0
+            before = number
+            self._starts.append(offset)
+            self._names.append(f"{number}-next" if count % 2 else number)
 
     def at(self, offset: int) -> str:
         """Returns the part that contains a byte."""
-        place = bisect_right(self._starts, offset) - 1
-        return self._names[place] if place >= 0 else "header"
+        number = bisect_right(self._starts, offset) - 1
+        return self._names[number] if number >= 0 else "header"
 
     def of(self, field: FieldValue) -> str:
         """Returns the part that contains a field; fields of an unpacked value are in the part of

@@ -19,9 +19,11 @@ def time_left(share: float, passed: float) -> str:
     """
     if share < _SOME or passed < _SOON:
         return ""
-    left = passed * (1 - share) / share
+    seconds_left = passed * (1 - share) / share
     return (
-        f"{math.ceil(left):,} s left" if left < _MINUTES else f"{math.ceil(left / 60):,} min left"
+        f"{math.ceil(seconds_left):,} s left"
+        if seconds_left < _MINUTES
+        else f"{math.ceil(seconds_left / 60):,} min left"
     )
 
 
@@ -47,5 +49,5 @@ class Progress:
         """Returns the share that is done (0 to 1), the remaining time, and how to stop, in
         words.
         """
-        left = time_left(share, time.monotonic() - self._began)
-        return " · ".join(part for part in (f"{share:.0%}", left, "Esc stops") if part)
+        time_text = time_left(share, time.monotonic() - self._began)
+        return " · ".join(phrase for phrase in (f"{share:.0%}", time_text, "Esc stops") if phrase)

@@ -56,11 +56,11 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         self._found = {
             severity: np.array(
                 [
-                    place.time_ns
+                    first_place.time_ns
                     for finding in results.findings
                     if finding.severity == severity
                     for case in finding.case_of_each
-                    for place in case.places[:1]
+                    for first_place in case.places[:1]
                 ],
                 np.int64,
             )
@@ -90,11 +90,11 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         if not len(self._values):
             return f"{self.measure} over time"
         over_time = " over time" if self.size.width >= _WIDE else ""
-        told = (
+        title = (
             f"{self.measure}{over_time}, at most {int(self._values.max()):,} in "
             f"{lasting(self._span_ns)}"
         )
-        return told + (
+        return title + (
             f"; {int(self._values[self.at]):,} at {(self.time_ns - self._times[0]) / 1e9:.3f} s"
             if self.has_focus
             else ""

@@ -49,7 +49,7 @@ class History:
                 self._path = None
 
     def _newest(self, texts: list[str], text: str) -> list[str]:
-        return [*(one for one in texts if one != text), text][-self._most :]
+        return [*(kept_text for kept_text in texts if kept_text != text), text][-self._most :]
 
     def _read(self) -> list[str]:
         if self._path is None:
@@ -110,10 +110,10 @@ class Memory:
 
 def _text(line: str) -> str | None:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, str) else None
+    return value if isinstance(value, str) else None
 
 
 def _is_kept(text: str) -> bool:

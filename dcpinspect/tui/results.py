@@ -48,8 +48,8 @@ class Results:
 
     def severity(self, row: int) -> Severity | None:
         """Returns the severity of the worst finding that a row shows."""
-        found = self.finding(row)
-        return None if found is None else found.severity
+        finding = self.finding(row)
+        return None if finding is None else finding.severity
 
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""

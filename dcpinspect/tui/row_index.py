@@ -89,12 +89,14 @@ class RowIndex:
         """Returns, for each of ``rows``, whether the list shows it."""
         if not self.is_filtered:
             return (rows >= self._first) & (rows <= self._last)
-        own = self._rows
-        if not len(own):
+        index_rows = self._rows
+        if not len(index_rows):
             return np.zeros(len(rows), np.bool_)
-        return np.asarray(own[np.minimum(np.searchsorted(own, rows), len(own) - 1)] == rows)
+        return np.asarray(
+            index_rows[np.minimum(np.searchsorted(index_rows, rows), len(index_rows) - 1)] == rows
+        )
 
     def has(self, row: int) -> bool:
         """Whether the list shows a row."""
-        place = self.place(row)
-        return place < len(self) and self.row(place) == row
+        position = self.place(row)
+        return position < len(self) and self.row(position) == row

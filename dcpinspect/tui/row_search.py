@@ -52,14 +52,14 @@ class Matcher:
         self._is_of_bytes = text.startswith("x:")
         if self._is_of_bytes:
             try:
-                wanted = bytes.fromhex(text[2:])
+                needle = bytes.fromhex(text[2:])
             except ValueError:
-                wanted = b""
-            if not wanted:
+                needle = b""
+            if not needle:
                 raise UsageError(
                     f"{clip(escape(text), 30)}: give pairs of hexadecimal digits, as in x:80 57"
                 )
-            self._find: Callable[[pa.Array], pa.Array] = partial(pc.match_substring, pattern=wanted)
+            self._find: Callable[[pa.Array], pa.Array] = partial(pc.match_substring, pattern=needle)
         elif len(text) > 2 and text.startswith("/") and text.endswith("/"):
             # ``(?m)``: each text ends with its line end, and ``$`` is to match before it
             self._find = partial(pc.match_substring_regex, pattern=f"(?m){text[1:-1]}")
@@ -68,8 +68,8 @@ class Matcher:
         try:
             self._find(pa.array([""]))
         except pa.ArrowInvalid as error:
-            why = str(error).removeprefix("Invalid regular expression: ").replace("(?m)", "")
-            raise UsageError(f"{clip(escape(text), 30)}: {escape(why)}") from None
+            reason = str(error).removeprefix("Invalid regular expression: ").replace("(?m)", "")
+            raise UsageError(f"{clip(escape(text), 30)}: {escape(reason)}") from None
 
     def rows(self, batch: MessageBatch) -> RowNumbers:
         """Returns the rows of the messages that match."""
@@ -101,9 +101,9 @@ def matching(store: Store, matcher: Matcher, rows: RowNumbers) -> RowNumbers:
     """
     rows = rows[rows >= store.first_row]
     (length,) = store.numbers(rows, ("length",))
-    parts = np.split(rows, np.flatnonzero(np.diff(np.cumsum(length.values) // PAGE_BYTES)) + 1)
+    pages = np.split(rows, np.flatnonzero(np.diff(np.cumsum(length.values) // PAGE_BYTES)) + 1)
     return np.concatenate(
-        [rows[:0], *(matcher.rows(store.messages(part)) for part in parts if len(part))]
+        [rows[:0], *(matcher.rows(store.messages(page)) for page in pages if len(page))]
     )
 
 
@@ -157,7 +157,7 @@ class Search:
         is_known = (
             text == self.text and index is self._index and (self._run is not None or self._last > 0)
         )
-        here = index.place(self._last + 1) if is_known else index.place(row) + index.has(row)
+        position = index.place(self._last + 1) if is_known else index.place(row) + index.has(row)
         try:
             matcher = self._matcher(text)
         except UsageError as error:
@@ -170,10 +170,10 @@ class Search:
             self._before, self._after = RowIndex(is_filtered=True), RowIndex(is_filtered=True)
         self._before.drop(self._host.inspection.store.first_row)
         self._after.drop(self._host.inspection.store.first_row)
-        if self._run is None and (here < len(index) or not is_known):
+        if self._run is None and (position < len(index) or not is_known):
             spans = [
-                _Span(is_before=False, start=here, stop=len(index)),
-                *([] if is_known else [_Span(is_before=True, start=0, stop=here)]),
+                _Span(is_before=False, start=position, stop=len(index)),
+                *([] if is_known else [_Span(is_before=True, start=0, stop=position)]),
             ]
             self._run = _Run(matcher, index.snapshot(), spans)
             self._list.run_worker(partial(self._look, self._run), thread=True, group="find")
@@ -198,7 +198,7 @@ class Search:
     # --------------------------------------------------------------------------------------
 
     def _look(self, run: _Run) -> None:
-        host, done, found = self._host, 0, [np.empty(0, np.int64)]
+        host, done, matches = self._host, 0, [np.empty(0, np.int64)]
         total = max(1, sum(span.stop - span.start for span in run.spans))
         try:
             for span in run.spans:
@@ -206,13 +206,15 @@ class Search:
                     if run.is_stopped.is_set():
                         return
                     rows = run.index.rows(start, min(start + PAGE, span.stop))
-                    found.append(matching(host.inspection.store, run.matcher, rows))
+                    matches.append(matching(host.inspection.store, run.matcher, rows))
                     done += len(rows)
                     if run.progress.is_due:
-                        host.from_thread(self._take, run, np.concatenate(found), span, done / total)
-                        found = found[:1]
-                host.from_thread(self._take, run, np.concatenate(found), span, done / total)
-                found = found[:1]
+                        host.from_thread(
+                            self._take, run, np.concatenate(matches), span, done / total
+                        )
+                        matches = matches[:1]
+                host.from_thread(self._take, run, np.concatenate(matches), span, done / total)
+                matches = matches[:1]
             host.from_thread(self._end, run)
         except DcpInspectError as error:
             host.from_thread(self._end, run, str(error))
@@ -255,9 +257,9 @@ class Search:
         below = self._before.place(row) + self._after.place(row)
         is_on = self._before.has(row) or self._after.has(row)
         if steps and count:
-            place = below - 1 if steps < 0 else below + is_on
+            position = below - 1 if steps < 0 else below + is_on
             is_whole = self._run is None
-            if not 0 <= place < count and (
+            if not 0 <= position < count and (
                 is_whole
                 or (
                     steps > 0
@@ -266,18 +268,18 @@ class Search:
                     and len(self._before)
                 )
             ):
-                place, again = (
-                    place % count,
+                position, again = (
+                    position % count,
                     "from the first row again" if steps > 0 else "from the last row again",
                 )
-            if 0 <= place < count and (steps > 0 or is_whole):
-                self._steps, below, is_on = 0, place, True
-                self._host.to_row(self._row(place))
+            if 0 <= position < count and (steps > 0 or is_whole):
+                self._steps, below, is_on = 0, position, True
+                self._host.to_row(self._row(position))
         self._say(below, again, is_on=is_on)
 
     def _say(self, place: int, again: str, *, is_on: bool) -> None:
         count, run = len(self), self._run
-        found = (
+        count_text = (
             f"{place + 1:,} of {count:,} with {escape(self.text)}"
             if is_on
             else f"{count:,} found"
@@ -290,4 +292,4 @@ class Search:
             )
             return
         running = "" if run is None else f"searching {run.progress.words(run.share)}"
-        self._host.say(" · ".join(part for part in (found, again, running) if part))
+        self._host.say(" · ".join(phrase for phrase in (count_text, again, running) if phrase))

@@ -134,7 +134,7 @@ def _commands(
         until(getattr(command, measure), charts.start_ns, charts.span_ns, end_ns)[0]
         for _, command in counted[:COMMANDS]
     ]
-    room = max(0, min(len(sparks[0]) * 4, width - name - length - 20))
+    spark_width = max(0, min(len(sparks[0]) * 4, width - name - length - 20))
     yield (
         (
             f"{measure} by command, with count, share and time (d shows "
@@ -148,7 +148,7 @@ def _commands(
             + f"  {short(count):>6} {100 * count / total:5.1f} %"
         )
         if length >= SHORTEST:
-            line += f"  {bar(count, counted[0][0], length):<{length}}  {spark(values, room)}"
+            line += f"  {bar(count, counted[0][0], length):<{length}}  {spark(values, spark_width)}"
         yield line, "chart"
     if len(counted) > COMMANDS:
         yield f"and {len(counted) - COMMANDS} more, see below", ""

@@ -88,20 +88,20 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
 
     def _found(self) -> list[Happened]:
         """Returns errors and warnings, each with its first place in a connection."""
-        found: dict[tuple[int, str], Happened] = {}
+        happenings: dict[tuple[int, str], Happened] = {}
         for finding in self._results.findings:
             for case in finding.case_of_each if finding.severity != "note" else ():
-                for place in case.places:
+                for spot in case.places:
                     text = f"{case.rule}: {one_line(case.message)}"
-                    own = Happened(
-                        place.connection,
-                        place.time_ns,
+                    happened = Happened(
+                        spot.connection,
+                        spot.time_ns,
                         self._glyphs.of(finding.severity),
                         finding.severity,
                         text,
                     )
-                    found.setdefault((place.connection, case.rule), own)
-        return sorted(found.values(), key=lambda own: own.time_ns)
+                    happenings.setdefault((spot.connection, case.rule), happened)
+        return sorted(happenings.values(), key=lambda happened: happened.time_ns)
 
     def action_display(self) -> None:
         """Switches the charts between messages and bytes."""

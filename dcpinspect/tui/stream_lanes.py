@@ -68,22 +68,22 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         connection: tuple[str, int] | None = None
         vbucket = self.vbucket
         several = len({(track.source, track.connection) for track in self.tracks}) > 1
-        for place, track in enumerate(self.tracks):
-            if track.vbucket != vbucket or (place == 0 and len(self._compared) > 1):
+        for number, track in enumerate(self.tracks):
+            if track.vbucket != vbucket or (number == 0 and len(self._compared) > 1):
                 connection, vbucket = None, track.vbucket
-                yield Row(place, "vbucket")
+                yield Row(number, "vbucket")
             if several and (track.source, track.connection) != connection:
                 connection = track.source, track.connection
-                yield Row(place, "")
-            yield Row(place, "title")
+                yield Row(number, "")
+            yield Row(number, "title")
             if track.key in self._folded:
                 continue
             for lane in track.words:
                 # events are letters, and every stream of one kind of gap says it in its title
-                for part in range(self._high if lane == "items" else 1):
-                    yield Row(place, lane, part)
+                for lane_line in range(self._high if lane == "items" else 1):
+                    yield Row(number, lane, lane_line)
             if track.found_at("seqno"):
-                yield Row(place, "findings")
+                yield Row(number, "findings")
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -136,15 +136,18 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
                 self.size.width,
                 base,
             )
-        own = base + Style(bold=True) if row.track == self.stream else base
+        label_style = base + Style(bold=True) if row.track == self.stream else base
         if row.lane == "title":
             dim = self.dim_style()
             fold = self._lane_glyphs.closed if track.key in self._folded else self._lane_glyphs.open
-            told = " · ".join(
+            title = " · ".join(
                 f"no {lane}" if text == "none" else text for lane, text in track.words.items()
             )
             return strip(
-                [(f"{fold} {track.name}".ljust(LABEL), own), (clip(told, self._columns), dim)],
+                [
+                    (f"{fold} {track.name}".ljust(LABEL), label_style),
+                    (clip(title, self._columns), dim),
+                ],
                 self.size.width,
                 base,
             )
@@ -169,8 +172,8 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
 
     def has_sign(self, sign: Sign) -> bool:
         """Whether a sign of the legend is drawn anywhere."""
-        for place, track in enumerate(self.tracks):
-            drawn = self._lanes_of(place)
+        for number, track in enumerate(self.tracks):
+            drawn = self._lanes_of(number)
             lane = {"s": drawn.snapshots, "c": drawn.gaps}.get(
                 sign.paint[:1], drawn.axis + drawn.events
             )
@@ -222,52 +225,54 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         blank on each side.
         """
         if row.lane == "gaps":
-            at = 0
+            column = 0
             for glyph, group in groupby(text.tolist()):
                 size = len(list(group))
                 word = f" {_CAUSES.get(glyph, '')} "
                 if size >= max(_LABELLED, len(word) + 2) and glyph != " ":
-                    yield at + (size - len(word)) // 2, word
-                at += size
+                    yield column + (size - len(word)) // 2, word
+                column += size
         elif row.lane == "snapshots":
             track = self.tracks[row.track]
-            bars, told = track.shapes[self.axis].bars, track.story.bars
-            shown = np.flatnonzero(self.scale.shows(bars.first, bars.last))
-            first = np.searchsorted(self._stretched, self.scale.cell(bars.first[shown]), "left")
-            last = np.searchsorted(self._stretched, self.scale.cell(bars.last[shown]), "right")
-            for place in np.flatnonzero(last - first >= _LABELLED).tolist():
-                bar, room = shown[place], int(last[place] - first[place])
+            bars, story_bars = track.shapes[self.axis].bars, track.story.bars
+            visible = np.flatnonzero(self.scale.shows(bars.first, bars.last))
+            first = np.searchsorted(self._stretched, self.scale.cell(bars.first[visible]), "left")
+            last = np.searchsorted(self._stretched, self.scale.cell(bars.last[visible]), "right")
+            for index in np.flatnonzero(last - first >= _LABELLED).tolist():
+                bar, label_width = visible[index], int(last[index] - first[index])
                 kind = (
-                    f"{int(told.first[bar])}–{int(told.last[bar])} "
-                    f"{w.SNAPSHOT_TYPES[int(told.type[bar])]}"
+                    f"{int(story_bars.first[bar])}–{int(story_bars.last[bar])} "
+                    f"{w.SNAPSHOT_TYPES[int(story_bars.type[bar])]}"
                 )
-                long = " · ".join((kind, *_more(track.story.snapshots, int(told.row[bar]))))
+                long = " · ".join((kind, *_more(track.story.snapshots, int(story_bars.row[bar]))))
                 word = next(
                     (
                         f" {word_shown} "
                         for word_shown in (long, kind)
-                        if len(word_shown) + 4 <= room
+                        if len(word_shown) + 4 <= label_width
                     ),
                     "",
                 )
                 if word:
-                    yield int(first[place]) + (room - len(word)) // 2, word
+                    yield int(first[index]) + (label_width - len(word)) // 2, word
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
         cells, worst = [" "] * self._columns, "warning"
         marks = [
-            (at, mark)
-            for at, mark in self.tracks[place].found_at(self.axis)
-            if self.scale.first <= at <= self.scale.last
+            (position, mark)
+            for position, mark in self.tracks[place].found_at(self.axis)
+            if self.scale.first <= position <= self.scale.last
         ]
         for severity, glyph in (
             ("warning", self._lane_glyphs.warning),
             ("error", self._lane_glyphs.error),
         ):
-            for at, mark in marks:
+            for position, mark in marks:
                 if mark.severity == severity:
                     column = int(
-                        np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step)
+                        np.searchsorted(
+                            self._stretched, (position - self.scale.first) // self.scale.step
+                        )
                     )
                     cells[min(column, len(cells) - 1)] = (
                         # a screen that became narrower is drawn before its cells are made again
@@ -283,8 +288,10 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
 
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
         """Returns a lane, with the cursor over it if the cursor is in its stream."""
-        own = base + Style(bold=True) if stream == self.stream else base
-        line = strip([(clip(label, LABEL).ljust(LABEL), own), *pieces], self.size.width, base)
+        label_style = base + Style(bold=True) if stream == self.stream else base
+        line = strip(
+            [(clip(label, LABEL).ljust(LABEL), label_style), *pieces], self.size.width, base
+        )
         if not self.tracks or stream not in (self.stream, -1):
             return line
         low, high = (
@@ -296,29 +303,29 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
                 self._column_of(self.range[0], "left") + LABEL,
                 self._column_of(self.range[1], "right") + LABEL,
             )
-            chosen = self.get_component_rich_style("lanes--range", partial=True)
+            range_style = self.get_component_rich_style("lanes--range", partial=True)
             line = Strip.join(
-                [line.crop(0, first), _over(line.crop(first, last), chosen), line.crop(last)]
+                [line.crop(0, first), _over(line.crop(first, last), range_style), line.crop(last)]
             )
         # In a wide cell, only the first column has the cursor's block. The others have its
         # background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1
-        here = _over(line.crop(low, edge), self.cursor_style())
+        cursor_strip = _over(line.crop(low, edge), self.cursor_style())
         ground = _over(
             line.crop(edge, high), self.get_component_rich_style("lanes--column", partial=True)
         )
-        return Strip.join([line.crop(0, low), here, ground, line.crop(high)])
+        return Strip.join([line.crop(0, low), cursor_strip, ground, line.crop(high)])
 
     def _heading(self) -> str:
         if self.told is None:
             return "no vbucket chosen"
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
-        told, scale, is_time = self.told, self.scale, self.axis == "time"
+        stories, scale, is_time = self.told, self.scale, self.axis == "time"
         connections = [
-            (f"connection {number}", name) for (_, number), name in told.connections.items()
+            (f"connection {number}", name) for (_, number), name in stories.connections.items()
         ]
-        parts = {
+        phrases = {
             "vbucket": f"vb {', '.join(map(str, self._compared))}",
             "streams": counted(len(self.tracks), "stream"),
             "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
@@ -334,10 +341,10 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             "name": connections[0][1] if len(connections) == 1 else "",
         }
         for left_out in _LEFT_OUT:
-            if cells(_joined(parts)) <= room(self):
+            if cells(_joined(phrases)) <= room(self):
                 break
-            parts[left_out] = ""
-        return _joined(parts)
+            phrases[left_out] = ""
+        return _joined(phrases)
 
 
 def _joined(parts: Mapping[str, str]) -> str:
@@ -348,15 +355,17 @@ def _more(snapshots: Records, row: int) -> Iterator[str]:
     """Yields more about the snapshot whose marker is in a row: its convention and its state, if
     known.
     """
-    own = np.flatnonzero(whole(snapshots, "row") == row)[:1]
+    snapshot_rows = np.flatnonzero(whole(snapshots, "row") == row)[:1]
     for name in ("convention", "state"):
         yield from (
             CONVENTION_TEXTS.get(value, value)
-            for value in snapshots.take(own).values(name)
+            for value in snapshots.take(snapshot_rows).values(name)
             if value not in (None, "unknown")
         )
 
 
 def _over(line: Strip, style: Style) -> Strip:
     """Returns a part of a line with a style laid over its own."""
-    return Strip([Segment(text, (own or Style()) + style) for text, own, _ in line])
+    return Strip(
+        [Segment(text, (segment_style or Style()) + style) for text, segment_style, _ in line]
+    )

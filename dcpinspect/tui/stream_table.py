@@ -91,7 +91,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     def show(self, records: Records | None, findings: Sequence[Finding]) -> None:
         """Shows the results so far; the cursor stays on its stream."""
-        here = self.key
+        key = self.key
         self.records = records
         bad = [
             (finding.severity, case)
@@ -104,24 +104,24 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         for severity, case in bad:
             for vbucket in case.vbuckets:
                 self._bad.setdefault((case.connections[0], vbucket), set()).add(severity)
-        self._arrange(here)
+        self._arrange(key)
 
     def _arrange(self, here: Key | None) -> None:
         records = self.records
         if records is None:
             return
-        chosen = np.arange(len(records))
+        rows = np.arange(len(records))
         for column, value, is_wanted in self.narrowed:
-            own = np.zeros(len(records), np.bool_)
-            own[_equal(records, column.name, value)] = True
-            chosen = chosen[own[chosen] == is_wanted]
+            is_kept = np.zeros(len(records), np.bool_)
+            is_kept[_equal(records, column.name, value)] = True
+            rows = rows[is_kept[rows] == is_wanted]
         if self._sorted is not None:
-            rank = _rank(records, self._sorted.name)[chosen]
-            chosen = chosen[np.argsort(-rank if self._is_down else rank, kind="stable")]
-        self._order = chosen
-        place = None if here is None else self._place_of(here, chosen)
-        self.virtual_size = Size(room(self), 1 + len(chosen))
-        self.go(min(self.at, max(0, len(chosen) - 1)) if place is None else place)
+            rank = _rank(records, self._sorted.name)[rows]
+            rows = rows[np.argsort(-rank if self._is_down else rank, kind="stable")]
+        self._order = rows
+        line = None if here is None else self._place_of(here, rows)
+        self.virtual_size = Size(room(self), 1 + len(rows))
+        self.go(min(self.at, max(0, len(rows) - 1)) if line is None else line)
 
     def _place_of(self, key: Key, chosen: IntArray) -> int | None:
         assert self.records is not None, "there are rows"
@@ -133,24 +133,27 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
             ("sid", None if sid < 0 else sid),
             ("stream", stream),
         ):
-            own = np.zeros(len(self.records), np.bool_)
-            own[_equal(self.records, name, value)] = True
-            candidates &= own
-        places = np.flatnonzero(candidates[chosen])
-        return int(places[0]) if len(places) else None
+            is_equal = np.zeros(len(self.records), np.bool_)
+            is_equal[_equal(self.records, name, value)] = True
+            candidates &= is_equal
+        lines = np.flatnonzero(candidates[chosen])
+        return int(lines[0]) if len(lines) else None
 
     @property
     def columns(self) -> list[Column]:
         """Columns that fit into the width and have values."""
         is_wide = room(self) >= WIDE
         has_sid = self.records is not None and self.records.has_values("sid")
-        shown = [
+        fitting_columns = [
             column
             for column in COLUMNS
             if (is_wide or not column.is_wide) and (has_sid or column.name != "sid")
         ]
-        taken = GUTTER + sum(column.width + 1 for column in shown[:-1])
-        return [*shown[:-1], replace(shown[-1], width=max(shown[-1].width, room(self) - taken))]
+        taken = GUTTER + sum(column.width + 1 for column in fitting_columns[:-1])
+        return [
+            *fitting_columns[:-1],
+            replace(fitting_columns[-1], width=max(fitting_columns[-1].width, room(self) - taken)),
+        ]
 
     @property
     def _drawn(self) -> list[Column]:
@@ -158,13 +161,13 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         cursor's column into view.
         """
         columns, cursor = self.columns, self.column
-        left = _FIXED
-        while columns.index(cursor) > left and GUTTER + sum(
+        width = _FIXED
+        while columns.index(cursor) > width and GUTTER + sum(
             column.width + 1
-            for column in (*columns[:_FIXED], *columns[left : columns.index(cursor) + 1])
+            for column in (*columns[:_FIXED], *columns[width : columns.index(cursor) + 1])
         ) > max(room(self), 1):
-            left += 1
-        return [*columns[:_FIXED], *columns[left:]]
+            width += 1
+        return [*columns[:_FIXED], *columns[width:]]
 
     @property
     def column(self) -> Column:
@@ -182,8 +185,8 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     def _stream(self, row: int) -> Mapping[str, Any]:
         assert self.records is not None, "there are rows"
-        one = self.records.take(np.array([row]))
-        return {column.name: one.values(column.name)[0] for column in one.table.columns}
+        record = self.records.take(np.array([row]))
+        return {column.name: record.values(column.name)[0] for column in record.table.columns}
 
     @property
     def key(self) -> Key | None:
@@ -192,16 +195,16 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     def _key(self, row: int) -> Key:
         assert self.records is not None, "there are rows"
-        one = self.records.take(np.array([row]))
+        record = self.records.take(np.array([row]))
         connection, vbucket, sid, stream = (
-            one.values(name)[0] for name in ("connection", "vbucket", "sid", "stream")
+            record.values(name)[0] for name in ("connection", "vbucket", "sid", "stream")
         )
         return connection, vbucket, -1 if sid is None else sid, stream
 
     def severity(self, connection: int, vbucket: int) -> Severity | None:
         """Returns the severity of the worst finding about a vbucket on a connection."""
-        found = self._bad.get((connection, vbucket), set())
-        return "error" if "error" in found else "warning" if found else None
+        severities = self._bad.get((connection, vbucket), set())
+        return "error" if "error" in severities else "warning" if severities else None
 
     def sort(self, column: Column | None = None) -> None:
         """Sorts by a column, or by the column under the cursor.
@@ -257,12 +260,12 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     def select(self, vbucket: int) -> None:
         """Moves the cursor to the first shown stream of a vbucket."""
         if self.records is not None:
-            own = set(_equal(self.records, "vbucket", vbucket).tolist())
-            place = next(
-                (place for place, row in enumerate(self._order.tolist()) if row in own), None
+            stream_rows = set(_equal(self.records, "vbucket", vbucket).tolist())
+            line = next(
+                (line for line, row in enumerate(self._order.tolist()) if row in stream_rows), None
             )
-            if place is not None:
-                self.go(place)
+            if line is not None:
+                self.go(line)
 
     def select_key(self, key: Key) -> None:
         """Moves the cursor to a stream, if it is shown."""
@@ -295,12 +298,12 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         """Sorts by the clicked heading, or selects the clicked stream; a second click opens the
         stream.
         """
-        left, chosen = GUTTER, self._column
+        edge, column_number = GUTTER, self._column
         for column in self._drawn:
-            if left <= event.x < left + column.width:
-                chosen = self.columns.index(column)
-            left += column.width + 1
-        self._column = chosen
+            if edge <= event.x < edge + column.width:
+                column_number = self.columns.index(column)
+            edge += column.width + 1
+        self._column = column_number
         if event.y == 0:
             self.sort()
         else:
@@ -331,11 +334,11 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
                 style = heading + Style(bold=True, underline=column == self.column)
                 pieces += [(_padded(column, text), style), (" ", heading)]
             return strip(pieces, room(self), heading)
-        place = int(self.scroll_offset.y) + y - 1
-        if place >= len(self):
+        line = int(self.scroll_offset.y) + y - 1
+        if line >= len(self):
             words = "no streams so far" if y == 1 and not len(self) else ""
             return strip([(f" {words}", base)], room(self), base)
-        return self._line(place, base)
+        return self._line(line, base)
 
     def _line(self, place: int, base: Style) -> Strip:
         assert self.records is not None, "there are rows"
@@ -351,9 +354,12 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
             (f"{self._glyphs.of(severity)} ", sign),
         ]
         for column in self._drawn:
-            own = style + Style(reverse=True) if is_here and column == self.column else style
+            cell_style = style + Style(reverse=True) if is_here and column == self.column else style
             pieces += [
-                (_padded(column, clip(_text(column, stream[column.name]), column.width)), own),
+                (
+                    _padded(column, clip(_text(column, stream[column.name]), column.width)),
+                    cell_style,
+                ),
                 (" ", style),
             ]
         return strip(pieces, room(self), style)
@@ -364,35 +370,35 @@ def about_stream(stream: Mapping[str, Any] | None) -> str:
     if stream is None:
         return ""
     sid = "" if stream["sid"] is None else f" sid {stream['sid']}"
-    parts = [
+    phrases = [
         (
             f"stream #{stream['stream']}{sid} of vbucket {stream['vbucket']}, connection "
             f"{stream['connection']}"
         )
     ]
     if stream["requested_start"] is None:
-        parts.append(f"row {stream['open_row']}: {unread(stream)}")
+        phrases.append(f"row {stream['open_row']}: {unread(stream)}")
     else:
         end = "no end" if stream["requested_end"] == ENDLESS else f"to {stream['requested_end']}"
         uuid = f", uuid 0x{stream['vbucket_uuid']:016x}" if stream["vbucket_uuid"] else ""
         flags = f", {', '.join(stream['request_flags'])}" if stream["request_flags"] else ""
-        parts.append(
+        phrases.append(
             f"row {stream['open_row']}: from {stream['requested_start']}, {end}{uuid}{flags}"
         )
-    told = (
+    answer = (
         f"rollback to {stream['rollback_seqno']}"
         if stream["rollback_seqno"] is not None
         else escape(stream["status"] or "")
     )
-    parts += [f"answer {told or stream['answer']}", str(stream["verdict"])]
+    phrases += [f"answer {answer or stream['answer']}", str(stream["verdict"])]
     if stream["end_reason"] is not None:
-        parts.append(f"ended: {escape(stream['end_reason'])}")
-    return " · ".join(parts)
+        phrases.append(f"ended: {escape(stream['end_reason'])}")
+    return " · ".join(phrases)
 
 
 def _padded(column: Column, text: str) -> str:
-    room = " " * max(0, column.width - cells(text))
-    return text + room if column.is_left else room + text
+    padding = " " * max(0, column.width - cells(text))
+    return text + padding if column.is_left else padding + text
 
 
 def _text(column: Column, value: Any) -> str:
@@ -409,8 +415,8 @@ def _equal(records: Records, name: str, value: Any) -> IntArray:
     """Returns the rows that have a value in a column."""
     column = records.columns[name]
     if isinstance(column, NumberColumn):
-        known = np.ones(len(records), np.bool_) if column.valid is None else column.valid
-        return np.flatnonzero(~known if value is None else known & (column.values == value))
+        is_known = np.ones(len(records), np.bool_) if column.valid is None else column.valid
+        return np.flatnonzero(~is_known if value is None else is_known & (column.values == value))
     return records.rows_with(name, value)
 
 
@@ -418,12 +424,12 @@ def _rank(records: Records, name: str) -> IntArray:
     """Returns ranks with the order of a column's values; null has the lowest rank."""
     column = records.columns[name]
     if isinstance(column, NumberColumn):
-        found = np.unique(column.values, return_inverse=True)[1].reshape(-1) + 1
-        return found if column.valid is None else np.where(column.valid, found, 0)
+        ranks = np.unique(column.values, return_inverse=True)[1].reshape(-1) + 1
+        return ranks if column.valid is None else np.where(column.valid, ranks, 0)
     if isinstance(column, Worded):
         order = {
-            code: place
-            for place, code in enumerate(
+            code: rank
+            for rank, code in enumerate(
                 sorted(range(len(column.words)), key=lambda code: str(column.words[code])), 1
             )
         }

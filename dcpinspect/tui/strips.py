@@ -116,9 +116,9 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_step(self, lines: int) -> None:
         """Moves the cursor down by so many lines, or up."""
-        place = self.at + lines * self.across
-        if self.count and (self.across == 1 or 0 <= place < self.count):
-            self.go(place)
+        target = self.at + lines * self.across
+        if self.count and (self.across == 1 or 0 <= target < self.count):
+            self.go(target)
 
     def action_fold(self) -> None:
         """Moves the cursor one place to the left."""
@@ -155,11 +155,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to the next place with an error or a warning, or to the one before.
         Returns whether there is one.
         """
-        places = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
-        place = next(filter(self.is_bad, places), None)
-        if place is not None:
-            self.go(place)
-        return place is not None
+        candidates = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
+        target = next(filter(self.is_bad, candidates), None)
+        if target is not None:
+            self.go(target)
+        return target is not None
 
     def on_click(self, event: events.Click) -> None:
         """Handles a click in ``clicked``, which subclasses replace: Textual would call the handlers
@@ -169,17 +169,17 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked place; a second click opens it."""
-        place = (
+        target = (
             None
             if event.y < self.HEAD
             else self.place_at(event.x, int(self.scroll_offset.y) + event.y - self.HEAD)
         )
-        if place is None:
+        if target is None:
             return
-        if place == self.at:
+        if target == self.at:
             self.action_open()
         else:
-            self.go(place)
+            self.go(target)
 
     # -- drawing
     # ------------------------------------------------------------------------------------------
@@ -229,19 +229,22 @@ def strip(pieces: Iterable[Piece], width: int, style: Style) -> Strip:
     """
     line = Strip(
         [
-            Segment(text if text.isascii() and text.isprintable() else one_line_keeping(text), own)
-            for text, own in pieces
+            Segment(
+                text if text.isascii() and text.isprintable() else one_line_keeping(text),
+                piece_style,
+            )
+            for text, piece_style in pieces
             if text
         ]
     )
     if line.cell_length > width > 0 and line.crop(width).text.strip():
-        kept = line.crop(0, width - 1)
+        cropped = line.crop(0, width - 1)
         line = Strip(
             [
-                *kept,
+                *cropped,
                 Segment(
-                    " " * (width - 1 - kept.cell_length) + "…",
-                    next(reversed(list(kept)), Segment("")).style,
+                    " " * (width - 1 - cropped.cell_length) + "…",
+                    next(reversed(list(cropped)), Segment("")).style,
                 ),
             ]
         )
@@ -262,15 +265,15 @@ def flowed(title: Text, entries: Iterable[Text], width: int) -> Text:
     """Puts entries behind each other, and begins a line where the next one does not fit; none is
     broken.
     """
-    out, used = title, title.cell_len
+    flowed_text, used = title, title.cell_len
     for entry in entries:
         if used and used + 3 + entry.cell_len > width:
-            out.append("\n")
+            flowed_text.append("\n")
             used = 0
-        out.append("   " if used else "")
-        out.append_text(entry)
+        flowed_text.append("   " if used else "")
+        flowed_text.append_text(entry)
         used += entry.cell_len + (3 if used else 0)
-    return out
+    return flowed_text
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -282,6 +285,6 @@ def wrapped(text: str, width: int) -> list[str]:
     for word in text.split():
         if lines[-1] and cells(lines[-1]) + 1 + cells(word) > width:
             lines.append("")
-        *whole, rest = chop_cells(f"{lines[-1]} {word}" if lines[-1] else word, width)
-        lines[-1:] = [*whole, rest]
+        *full_lines, last_line = chop_cells(f"{lines[-1]} {word}" if lines[-1] else word, width)
+        lines[-1:] = [*full_lines, last_line]
     return lines

@@ -147,14 +147,14 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         else:
             self.post_message(self.Moved(self))
 
-    def show_axis(self, axis: Axis, at: int | None = None) -> None:
+    def show_axis(self, axis: Axis, position: int | None = None) -> None:
         """Shows the streams along seqnos or along time; the cursor stays at the same event."""
         if axis != self.axis:
             seqno, self.range = self.seqno, None
             self.axis = axis
             self.fit()
-            at = self._on_axis(seqno) if at is None else at
-        self.go(self.at if at is None else at)
+            position = self._on_axis(seqno) if position is None else position
+        self.go(self.at if position is None else position)
 
     def restore(self, axis: Axis, stream: int) -> None:
         """Restores axis and stream; the place of the cursor must be set afterwards."""
@@ -168,11 +168,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def fit(self) -> None:
         """Shows the whole of all streams."""
-        places = [
-            place for track in self.tracks for place in track.shapes[self.axis].seqno_ranges()
+        bounds = [
+            bound for track in self.tracks for bound in track.shapes[self.axis].seqno_ranges()
         ]
         self._part = None
-        self._scale_to(Scale.filling(min(places, default=0), max(places, default=0), self._columns))
+        self._scale_to(Scale.filling(min(bounds, default=0), max(bounds, default=0), self._columns))
 
     def zoom(self, steps: int, around: int | None = None) -> None:
         """Zooms in for positive steps, out for negative ones. The cursor, or the place ``around``,
@@ -184,10 +184,10 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             (first, last), self.range = self.range, None
             self.zoom_to(first, last)
             return
-        at = self.at if around is None else around
+        position = self.at if around is None else around
         before = self.scale.step * self.scale.cells
         span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
-        first = max(0, at - (at - self.scale.first) * span // before)
+        first = max(0, position - (position - self.scale.first) * span // before)
         self._fill(first, min(first + span - 1, ENDLESS))
 
     def zoom_to(self, first: int, last: int) -> None:
@@ -201,14 +201,14 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """
         self.show_axis("time", first)
         self.zoom_to(first - _BESIDE * (last - first), last + _BESIDE * (last - first))
-        for place, track in enumerate(self.tracks):
+        for number, track in enumerate(self.tracks):
             shape = track.shapes["time"]
-            own = shape.item_first[
+            first_items = shape.item_first[
                 (shape.item_last >= np.uint64(first)) & (shape.item_first <= np.uint64(last))
             ]
-            if len(own):
-                self.stream = place
-                self.go(max(first, int(own.min())))
+            if len(first_items):
+                self.stream = number
+                self.go(max(first, int(first_items.min())))
                 return
         self.go(first)
 
@@ -265,15 +265,15 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def _stream_of(self, seqno: int) -> int:
         """Returns the stream of the cursor if it has a seqno, else the first stream that has it."""
-        wanted = np.uint64(min(max(seqno, 0), ENDLESS))
+        by_seqno = np.uint64(min(max(seqno, 0), ENDLESS))
 
-        def has(place: int) -> bool:
-            story = self.tracks[place].story
-            return bool(((story.item_first <= wanted) & (story.item_last >= wanted)).any())
+        def has(number: int) -> bool:
+            story = self.tracks[number].story
+            return bool(((story.item_first <= by_seqno) & (story.item_last >= by_seqno)).any())
 
         order = [self.stream, *range(len(self.tracks))]
         return next(
-            (place for place in order if place < len(self.tracks) and has(place)), self.stream
+            (number for number in order if number < len(self.tracks) and has(number)), self.stream
         )
 
     def _on_axis(self, seqno: int) -> int:
@@ -325,17 +325,17 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Moves the cursor to a message, in the last stream before it with the same connection and
         stream-id (-1 for none).
         """
-        own = [
+        matching = [
             (
                 track.key[2] == sid,
                 track.first_row if track.first_row <= row else -track.first_row,
-                place,
+                number,
             )
-            for place, track in enumerate(self.tracks)
+            for number, track in enumerate(self.tracks)
             if (track.vbucket, track.connection, track.source) == (self.vbucket, connection, "")
         ]
-        if own:
-            self.stream = max(own)[2]
+        if matching:
+            self.stream = max(matching)[2]
             self.show_stream()
             self.go(
                 since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0],
@@ -364,11 +364,13 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     def show_stream(self) -> None:
         """Scrolls to the stream of the cursor."""
         if self.tracks:
-            own = [number for number, row in enumerate(self._rows) if row.track == self.stream]
+            stream_rows = [
+                number for number, row in enumerate(self._rows) if row.track == self.stream
+            ]
             top, height = int(self.scroll_offset.y), max(self.size.height - HEAD, 1)
-            if own and not top <= own[0] <= own[-1] < top + height:
+            if stream_rows and not top <= stream_rows[0] <= stream_rows[-1] < top + height:
                 # force: the timeline has no scrollbar yet for a vbucket that has just been read
-                self.scroll_to(y=own[0], animate=False, immediate=True, force=True)
+                self.scroll_to(y=stream_rows[0], animate=False, immediate=True, force=True)
             self.refresh()
 
     def action_page(self, pages: int) -> None:
@@ -380,9 +382,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.go(
             min(
                 (
-                    place
+                    bound
                     for track in self.tracks
-                    for place in track.shapes[self.axis].seqno_ranges()
+                    for bound in track.shapes[self.axis].seqno_ranges()
                 ),
                 default=0,
             )
@@ -393,9 +395,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.go(
             max(
                 (
-                    place
+                    bound
                     for track in self.tracks
-                    for place in track.shapes[self.axis].seqno_ranges()
+                    for bound in track.shapes[self.axis].seqno_ranges()
                 ),
                 default=0,
             )
@@ -437,30 +439,30 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         Returns whether there is one.
         """
         positions = [
-            (place, at, position.row)
-            for place, track in enumerate(self.tracks)
-            for at, position in track.found_at(self.axis)
+            (number, seqno_or_time, position.row)
+            for number, track in enumerate(self.tracks)
+            for seqno_or_time, position in track.found_at(self.axis)
         ]
-        here = self.stream, self.at, self._chosen
-        others = [
-            position for position in positions if (position < here if back else position > here)
+        cursor = self.stream, self.at, self._chosen
+        ahead = [
+            position for position in positions if (position < cursor if back else position > cursor)
         ]
-        if others:
-            self.stream, at, row = others[-1] if back else others[0]
+        if ahead:
+            self.stream, seqno_or_time, row = ahead[-1] if back else ahead[0]
             self.show_stream()
-            self.go(at, row)
-        return bool(others)
+            self.go(seqno_or_time, row)
+        return bool(ahead)
 
     def _to_next(
         self, places: Seqnos, rows: np.ndarray[tuple[int], np.dtype[np.int64]], steps: int
     ) -> bool:
-        others = np.flatnonzero(
+        ahead = np.flatnonzero(
             places > np.uint64(self.at) if steps > 0 else places < np.uint64(self.at)
         )
-        if len(others):
-            chosen = others[np.argmin(places[others]) if steps > 0 else np.argmax(places[others])]
-            self.go(int(places[chosen]), int(rows[chosen]))
-        return bool(len(others))
+        if len(ahead):
+            nearest = ahead[np.argmin(places[ahead]) if steps > 0 else np.argmax(places[ahead])]
+            self.go(int(places[nearest]), int(rows[nearest]))
+        return bool(len(ahead))
 
     # -- the mouse, and ranges
     # ---------------------------------------------------------------------------
@@ -486,7 +488,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         if first is None:
             self.range = None
         else:
-            low, high = ((place - begin) // step * step + begin for place in sorted((first, last)))
+            low, high = ((bound - begin) // step * step + begin for bound in sorted((first, last)))
             self.range = max(low, 0), min(high + step - 1, ENDLESS)
         self.refresh()
         self.post_message(self.Chosen(self))
@@ -511,17 +513,17 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Chooses what the mouse was dragged over."""
-        place = (
+        position = (
             self._place_at(min(max(event.x, LABEL), LABEL + self._columns - 1))
             if self._held is not None
             else None
         )
         if (
             self._held is not None
-            and place is not None
-            and (place != self._held or self.range is not None)
+            and position is not None
+            and (position != self._held or self.range is not None)
         ):
-            self.choose(self._held, place)
+            self.choose(self._held, position)
 
     def on_mouse_up(self) -> None:
         """Ends the range."""
@@ -536,23 +538,23 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._wheel(event, -1)
 
     def _wheel(self, event: events.MouseEvent, steps: int) -> None:
-        place = self._place_at(event.x)
-        if place is not None:
+        position = self._place_at(event.x)
+        if position is not None:
             event.stop()
             event.prevent_default()
-            self.zoom(steps, place)
+            self.zoom(steps, position)
 
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked stream and cell; a second click opens them. Does nothing after a
         range was dragged.
         """
-        place, held, self._held = self._place_at(event.x), self._held, None
-        if held is not None and self.range is not None and place != held:
+        position, held, self._held = self._place_at(event.x), self._held, None
+        if held is not None and self.range is not None and position != held:
             return
         is_chosen = self.range is not None
         self.choose(None)
         line = int(self.scroll_offset.y) + event.y - HEAD
-        if event.y >= HEAD and line < len(self._rows) and place is not None:
+        if event.y >= HEAD and line < len(self._rows) and position is not None:
             stream = self._rows[line].track
             is_same = (
                 self.stream == stream
@@ -563,7 +565,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             if is_same:
                 self.action_open()
             else:
-                self.go(place)
+                self.go(position)
 
     # -- what is at the cursor
     # ----------------------------------------------------------------------------
@@ -578,19 +580,19 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             return 0, ""
         if self._chosen:
             return self._chosen, ""
-        low, high = (np.uint64(place) for place in self.span)
+        low, high = (np.uint64(index) for index in self.span)
         items = np.flatnonzero((shape.item_last >= low) & (shape.item_first <= high))
         if len(items):
             return int(
                 story.item_row[items].min() if shape.is_time else story.item_row[items[0]]
             ), "by_seqno"
-        for place in np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))[:1]:
-            return int(story.gaps.take(np.array([place])).values("rows")[0][-1]), "by_seqno"
+        for index in np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))[:1]:
+            return int(story.gaps.take(np.array([index])).values("rows")[0][-1]), "by_seqno"
         marks = [mark for mark in shape.marks if low <= mark.at <= high and mark.row]
         if marks:
             return marks[0].row, ""
-        for place in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1]:
-            return int(shape.bars.row[place]), ""
+        for index in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1]:
+            return int(shape.bars.row[index]), ""
         return int(story.stream["open_row"]), ""
 
     @property
@@ -624,34 +626,36 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of "
             f"connection {track.connection}{where}"
         )
-        parts = [stream, self._place()]
-        low, high = (np.uint64(place) for place in self.span)
+        phrases = [stream, self._place()]
+        low, high = (np.uint64(bound) for bound in self.span)
         marks = sorted(
             (mark for mark in shape.marks if low <= mark.at <= high),
             key=lambda mark: mark.row != self._chosen,
         )
-        parts += [f"row {mark.row}: {mark.text}" for mark in marks][:3]
+        phrases += [f"row {mark.row}: {mark.text}" for mark in marks][:3]
         signs = {
             "error": self._lane_glyphs.error,
             "warning": self._lane_glyphs.warning,
             "note": "note",
         }
-        parts += list(dict.fromkeys(f"{signs[one.severity]} {one.text}" for one in self._found()))[
-            :2
-        ]
+        phrases += list(
+            dict.fromkeys(
+                f"{signs[mark_here.severity]} {mark_here.text}" for mark_here in self._found()
+            )
+        )[:2]
         for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[
             :1
         ].tolist():
             kind = w.SNAPSHOT_TYPES[int(story.bars.type[bar])]
-            parts.append(
+            phrases.append(
                 f"snapshot {int(story.bars.first[bar])}–{int(story.bars.last[bar])} {kind}"
             )
         came = (shape.item_first <= high) & (shape.item_last >= low)
         if came.any() and (shape.is_time or self.scale.step > 1):
-            own = story.item_first[came]
-            parts.append(
+            first_items = story.item_first[came]
+            phrases.append(
                 f"{counted(int(story.item_count[came].sum()), 'item')}, seqnos "
-                f"{int(own.min())}–{int(story.item_last[came].max())}"
+                f"{int(first_items.min())}–{int(story.item_last[came].max())}"
             )
         gaps = np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))
         if len(gaps):
@@ -665,11 +669,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 else f"seqnos {low_missing}–{high_missing}"
             )
             more = f" (the worst of {len(gaps):,} gaps)" if len(gaps) > 1 else ""
-            parts.append(
+            phrases.append(
                 f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}{more}: "
                 f"{escape(evidence or '')}"
             )
-        return " · ".join(parts)
+        return " · ".join(phrases)
 
     def _place(self) -> str:
         return self.in_words(self.span)

@@ -98,49 +98,63 @@ class TimelineView(View):
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the lanes do; up and down, screens and ends move in the list of events."""
-        part = (
+        pane = (
             self.events
             if what in ("step", "page", "first", "last") and self.events.count
             else self.lanes
         )
-        getattr(part, f"action_{what}", lambda *_: None)(*arguments)
+        getattr(pane, f"action_{what}", lambda *_: None)(*arguments)
 
     @on(LineView.Moved, "#events")
     def _event_chosen(self) -> None:
         """Moves the cursor of the lanes to the chosen event."""
-        told = self.events.event
-        if told is not None:
-            self.lanes.stream = told.track
+        event_line = self.events.event
+        if event_line is not None:
+            self.lanes.stream = event_line.track
             self.lanes.show_stream()
-            self.lanes.go(told.seqno if self.lanes.axis == "seqno" else told.time, told.event.row)
+            self.lanes.go(
+                event_line.seqno if self.lanes.axis == "seqno" else event_line.time,
+                event_line.event.row,
+            )
 
     def _follow(self) -> None:
         """Puts the cursor of the list on the last event of the stream before the cursor of the
         lanes.
         """
-        told, lanes = self.lanes.told, self.lanes
-        here = self.events.event
+        stories, lanes = self.lanes.told, self.lanes
+        event_line = self.events.event
         if (
-            told is None
-            or not told.events
+            stories is None
+            or not stories.events
             or (
-                here is not None
-                and lanes.chosen_row == here.event.row
-                and here.track == lanes.stream
+                event_line is not None
+                and lanes.chosen_row == event_line.event.row
+                and event_line.track == lanes.stream
             )
         ):
             return
-        own = [place for place, event in enumerate(told.events) if event.track == lanes.stream]
+        stream_events = [
+            number for number, event in enumerate(stories.events) if event.track == lanes.stream
+        ]
         if lanes.chosen_row:
-            before = [place for place in own if told.events[place].event.row <= lanes.chosen_row]
+            before = [
+                number
+                for number in stream_events
+                if stories.events[number].event.row <= lanes.chosen_row
+            ]
         else:
             high = lanes.span[1]
-            places = [event.seqno if lanes.axis == "seqno" else event.time for event in told.events]
-            latest = max((places[place] for place in own if places[place] <= high), default=0)
-            before = [place for place in own if places[place] == latest][:1]
-        place = max(before, default=min(own, default=0))
-        if place != self.events.at:
-            self.events.point(place)
+            positions = [
+                event.seqno if lanes.axis == "seqno" else event.time for event in stories.events
+            ]
+            latest = max(
+                (positions[number] for number in stream_events if positions[number] <= high),
+                default=0,
+            )
+            before = [number for number in stream_events if positions[number] == latest][:1]
+        number = max(before, default=min(stream_events, default=0))
+        if number != self.events.at:
+            self.events.point(number)
 
     @property
     def keyboard(self) -> Timeline:
@@ -203,24 +217,26 @@ class TimelineView(View):
             return not worker.is_cancelled
 
         try:
-            others = [number for number in self.host.marked_vbuckets if number != asked.vbucket]
-            here, beside = self.host.inspection, self.host.beside
-            found = [tracks_of(here, number, goes_on) for number in (asked.vbucket, *others)]
+            marked = [number for number in self.host.marked_vbuckets if number != asked.vbucket]
+            inspection, beside = self.host.inspection, self.host.beside
+            timelines = [
+                tracks_of(inspection, number, goes_on) for number in (asked.vbucket, *marked)
+            ]
             if beside is not None:
                 name, first_ns = (
                     escape(os.path.basename(beside.files[0])),
-                    here.reading.first_time_ns or 0,
+                    inspection.reading.first_time_ns or 0,
                 )
-                found.append(
+                timelines.append(
                     tracks_of(beside, asked.vbucket, goes_on, source=name, first_ns=first_ns)
                 )
-            told = together(found)
+            joined = together(timelines)
         except InterruptedError:
             return
         except DcpInspectError as error:
             self.host.from_thread(self._failed, asked, str(error))
         else:
-            self.host.from_thread(self._told, asked, told)
+            self.host.from_thread(self._told, asked, joined)
 
     def _reads(self, asked: _Asked, words: str) -> None:
         if asked is self._asked and self.lanes.waiting:
@@ -254,8 +270,8 @@ class TimelineView(View):
             DcpInspectError, IndexError
         ):  # a live capture may have dropped the message meanwhile
             connection, sid, time_ns = (
-                one.value_at(0)
-                for one in inspection.store.numbers([row], ("connection", "sid", "time_ns"))
+                column.value_at(0)
+                for column in inspection.store.numbers([row], ("connection", "sid", "time_ns"))
             )
             since_ns = max(0, (time_ns or 0) - (inspection.reading.first_time_ns or 0))
             self.lanes.go_to_row(row, connection or 0, -1 if sid is None else sid, since_ns)
@@ -308,13 +324,13 @@ class TimelineView(View):
         """Restores what ``spot`` has saved."""
         if spot.vbucket is None:
             return
-        at = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
+        position = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
         self.lanes.restore("seqno" if spot.since_ns is None else "time", spot.top)
         if spot.vbucket == self.lanes.vbucket:
             self.lanes.fit()
-            self.lanes.go(at, spot.row)
+            self.lanes.go(position, spot.row)
         else:
-            self.tell(spot.vbucket, at=at)
+            self.tell(spot.vbucket, at=position)
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of lanes and gaps."""
@@ -431,10 +447,12 @@ class TimelineView(View):
     def action_neighbour(self, steps: int) -> None:
         """Shows the timeline of the next vbucket that has streams, or of the one before."""
         numbers = self.host.inspection.results.vbuckets
-        here = self.lanes.vbucket if self.lanes.vbucket is not None else -1
-        others = [number for number in numbers if (number > here if steps > 0 else number < here)]
-        if others:
-            self.tell(others[0] if steps > 0 else others[-1])
+        vbucket = self.lanes.vbucket if self.lanes.vbucket is not None else -1
+        ahead = [
+            number for number in numbers if (number > vbucket if steps > 0 else number < vbucket)
+        ]
+        if ahead:
+            self.tell(ahead[0] if steps > 0 else ahead[-1])
 
     def action_copy(self) -> None:
         """Copies the description of what is under the cursor."""

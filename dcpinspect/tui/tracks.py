@@ -102,8 +102,8 @@ class Track:
             for mark in self.shapes["seqno"].marks
             if mark.letter == "R" and mark.row != self.first_row
         }
-        others = self.story.seqnos_of(np.array(rows, np.int64)).tolist() if rows else []
-        return [back.get(row, seqno) for row, seqno in zip(rows, others, strict=True)]
+        seqnos = self.story.seqnos_of(np.array(rows, np.int64)).tolist() if rows else []
+        return [back.get(row, seqno) for row, seqno in zip(rows, seqnos, strict=True)]
 
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
         """Returns the errors and warnings with their places on the axis, rising."""
@@ -205,12 +205,12 @@ def tracks_of(
             for number in np.unique(connection.values).tolist()
         )
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
-    found = stories(results.tables, vbucket, only, items)
-    notes = by_stream(found, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
+    stream_stories = stories(results.tables, vbucket, only, items)
+    notes = by_stream(stream_stories, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
     marks = _found(inspection, vbucket, rows, first_ns)
-    several = any(story.stream["sid"] is not None for story in found)
+    several = any(story.stream["sid"] is not None for story in stream_stories)
     tracks = []
-    for place, story in enumerate(found):
+    for place, story in enumerate(stream_stories):
         own_notes = notes.get(place, ())
         on_seqnos = [
             Mark(own_note.seqno, own_note.letter, own_note.row, own_note.text)
@@ -230,18 +230,24 @@ def tracks_of(
                 source=source,
             )
         )
-        tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], _end(found, place)))
+        tracks[-1] = replace(
+            tracks[-1], found=_of_stream(marks, tracks[-1], _end(stream_stories, place))
+        )
     connections = _connections(inspection, {track.connection for track in tracks})
     links = {link.number: link for link in inspection.reading.links}
-    told = _events(inspection, tracks, events(found, notes, links, items.last_rows), first_ns)
-    return Tracks(vbucket, tracks, told, {(source, number): text for number, text in connections})
+    track_events = _events(
+        inspection, tracks, events(stream_stories, notes, links, items.last_rows), first_ns
+    )
+    return Tracks(
+        vbucket, tracks, track_events, {(source, number): text for number, text in connections}
+    )
 
 
 def _events(
     inspection: Inspection, tracks: Sequence[Track], found: Sequence[VbucketEvent], first_ns: int
 ) -> list[Told]:
     """Returns the events with their places, consecutive gaps of a kind as one."""
-    place_of = {track.story.key: place for place, track in enumerate(tracks)}
+    place_of = {track.story.key: track_number for track_number, track in enumerate(tracks)}
     events = list(folded(found))
     owner = [
         place_of[event.connection, -1 if event.sid is None else event.sid, event.stream]
@@ -250,10 +256,14 @@ def _events(
     rows = np.array([event.row for event in events], np.int64)
     times = inspection.store.numbers(rows, ("time_ns",))[0].values.tolist() if len(rows) else []
     seqnos = [0] * len(events)
-    for place, track in enumerate(tracks):
-        own = [number for number, of in enumerate(owner) if of == place]
+    for track_number, track in enumerate(tracks):
+        event_numbers = [
+            number for number, owner_number in enumerate(owner) if owner_number == track_number
+        ]
         for number, seqno in zip(
-            own, track.seqnos_of([events[number].row for number in own]), strict=True
+            event_numbers,
+            track.seqnos_of([events[number].row for number in event_numbers]),
+            strict=True,
         ):
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
@@ -293,33 +303,40 @@ def _found(inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
     """
     results = inspection.results
     marked = results.marked
-    own = np.flatnonzero(np.isin(marked.rows, rows))
-    if len(own) > MOST_FOUND:
-        own = own[
-            [results.findings[number].severity != "note" for number in marked.numbers[own].tolist()]
+    positions = np.flatnonzero(np.isin(marked.rows, rows))
+    if len(positions) > MOST_FOUND:
+        positions = positions[
+            [
+                results.findings[number].severity != "note"
+                for number in marked.numbers[positions].tolist()
+            ]
         ]
-        own = (
-            own[np.unique(np.linspace(0, len(own) - 1, MOST_FOUND, dtype=np.int64))]
-            if len(own)
-            else own
+        positions = (
+            positions[np.unique(np.linspace(0, len(positions) - 1, MOST_FOUND, dtype=np.int64))]
+            if len(positions)
+            else positions
         )
-    connection, time_ns = inspection.store.numbers(marked.rows[own], ("connection", "time_ns"))
+    connection, time_ns = inspection.store.numbers(
+        marked.rows[positions], ("connection", "time_ns")
+    )
     columns = (
-        marked.rows[own],
-        marked.numbers[own],
+        marked.rows[positions],
+        marked.numbers[positions],
         connection.values,
         np.maximum(0, time_ns.values - first_ns),
     )
     cases: dict[tuple[int, int], Finding | None] = {}
-    found = []
-    for row, number, of, time in zip(*(column.tolist() for column in columns), strict=True):
-        if (number, of) not in cases:
-            cases[number, of] = _case(results.findings[number], vbucket, of)
-        case = cases[number, of]
+    marks = []
+    for row, number, finding_number, time in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        if (number, finding_number) not in cases:
+            cases[number, finding_number] = _case(results.findings[number], vbucket, finding_number)
+        case = cases[number, finding_number]
         if case is not None:
-            found.append(
+            marks.append(
                 _Found(
-                    of,
+                    finding_number,
                     FindingMark(
                         0,
                         time,
@@ -330,7 +347,7 @@ def _found(inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int
                     ),
                 )
             )
-    return found
+    return marks
 
 
 def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:

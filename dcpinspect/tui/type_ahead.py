@@ -44,13 +44,13 @@ class TypeAhead:
             event = await self._waiting.get()
             self._busy = True
             app = self._app
-            way = [
+            keys = [
                 *(app.focused or app.screen).ancestors_with_self
             ]  # the widgets that the key passes until one of them handles it
             await self._hear(event)
             # A widget that the key opened gets its children and the focus by messages of its own.
             # Waiting on these queues waits for them.
-            for pump in (*way, app.screen, app, app.screen, app):
+            for pump in (*keys, app.screen, app, app.screen, app):
                 await _passed(pump)
             self._busy = False
 

@@ -73,5 +73,5 @@ def _short(word: str) -> str:
     match = re.fullmatch(rf"({'|'.join(_LETTERS)})\s*(\S+)", word)
     if match is None or not match[2][-1:].isalnum():
         return word
-    letters, rest = _LETTERS[match[1]], match[2]
-    return rest if not letters or not rest[0].isdigit() else letters + rest
+    letters, number_text = _LETTERS[match[1]], match[2]
+    return number_text if not letters or not number_text[0].isdigit() else letters + number_text

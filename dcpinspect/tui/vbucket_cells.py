@@ -61,10 +61,10 @@ class Cells:
         )
         """Vbuckets that the map shows, rising."""
         self._states = {
-            number: min((stood(row) for row in own), key=STATES.index)
-            for number, own in self.by_number.items()
+            number: min((stood(row) for row in findings), key=STATES.index)
+            for number, findings in self.by_number.items()
         }
-        self._severities = {number: _worst(own) for number, own in self.by_number.items()}
+        self._severities = {number: _worst(findings) for number, findings in self.by_number.items()}
 
     @property
     def has_few(self) -> bool:
@@ -127,19 +127,19 @@ class Cells:
 
     def values(self, measure: str) -> IntArray:
         """Returns the measure of each vbucket; for verdicts, a greater value is worse."""
-        found = np.zeros(self.count, np.int64)
+        amounts = np.zeros(self.count, np.int64)
         if measure == "from disk":
             return self._from_disk()
         for number, rows in self.by_number.items():
             if measure == "verdict":
-                found[number] = self.rank(number)
+                amounts[number] = self.rank(number)
             elif measure == "last heard":
-                found[number] = (
+                amounts[number] = (
                     self._last_ns - max(row["last_time"] or 0 for row in rows)
                 ) // 1_000_000
             else:
-                found[number] = sum(_measured(row, measure) for row in rows)
-        return found
+                amounts[number] = sum(_measured(row, measure) for row in rows)
+        return amounts
 
     def _from_disk(self) -> IntArray:
         """Returns which percentage of each vbucket's items in snapshots came from disk."""
@@ -148,11 +148,11 @@ class Cells:
         vbucket, items = (whole(self._snapshots, name) for name in ("vbucket", "items"))
         disk = np.zeros(len(vbucket), np.bool_)
         disk[self._snapshots.rows_with("type", "disk")] = True
-        total, own = (
+        total, disk_items = (
             np.bincount(vbucket, weights=weights, minlength=self.count)
             for weights in (items, items * disk)
         )
-        return np.ceil(100 * own / np.maximum(total, 1)).astype(np.int64)
+        return np.ceil(100 * disk_items / np.maximum(total, 1)).astype(np.int64)
 
 
 def paint_of(state: str) -> str:
@@ -207,10 +207,13 @@ def edges(values: IntArray, measure: str) -> list[int]:
     """
     if MEASURES[measure] == "%":
         return [1, *(-(-100 * level // LEVELS) for level in range(1, LEVELS))]
-    found = np.sort(values[values > 0])
-    if not len(found):
+    sorted_values = np.sort(values[values > 0])
+    if not len(sorted_values):
         return []
-    return [int(edge) for edge in np.unique(found[np.arange(LEVELS) * len(found) // LEVELS])]
+    return [
+        int(edge)
+        for edge in np.unique(sorted_values[np.arange(LEVELS) * len(sorted_values) // LEVELS])
+    ]
 
 
 def levels(values: IntArray, steps: list[int]) -> IntArray:

@@ -63,19 +63,25 @@ def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
         return Layout(
             1, -(-count // -(-count // across)), max(1, min(width // across, WORDS)), 1, True
         )
-    found = []
-    for each in _EACH:
+    layouts = []
+    for share in _EACH:
         for across in _ACROSS:
             wide = min((width - LABEL - (across - 1) // GROUP) // across, WIDEST)
-            one = Layout(each, across, wide)
-            if wide >= 1 and one.lines(count) <= height:
-                high = max(1, min(height // one.lines(count), HIGHEST, wide // 2))
-                found.append(
-                    (-each, wide > 1, across.bit_count() == 1, wide * high, one._replace(high=high))
+            layout = Layout(share, across, wide)
+            if wide >= 1 and layout.lines(count) <= height:
+                high = max(1, min(height // layout.lines(count), HIGHEST, wide // 2))
+                layouts.append(
+                    (
+                        -share,
+                        wide > 1,
+                        across.bit_count() == 1,
+                        wide * high,
+                        layout._replace(high=high),
+                    )
                 )
-        if found:
+        if layouts:
             break
-    return max(found)[-1] if found else Layout(_EACH[-1], GROUP)
+    return max(layouts)[-1] if layouts else Layout(_EACH[-1], GROUP)
 
 
 class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
@@ -117,9 +123,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             max(1, self.size.height),
             is_few=self.cells.has_few,
         )
-        each = self.form.each
+        share = self.form.each
         self._worst = [
-            max(numbers[at : at + each], key=self._amount) for at in range(0, len(numbers), each)
+            max(numbers[start : start + share], key=self._amount)
+            for start in range(0, len(numbers), share)
         ]
         self.virtual_size = Size(self.size.width, self.form.lines(len(numbers)))
         self.at = 0 if self._vbucket is None else self._place_of(self._vbucket)
@@ -151,10 +158,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Shows the next measure; shows states first, if the map has chosen another measure by
         itself.
         """
-        place = (
+        number = (
             _MEASURES.index(self.measure) + 1 if self._is_chosen or self.measure == "verdict" else 0
         )
-        self.measure, self._is_chosen = _MEASURES[place % len(_MEASURES)], True
+        self.measure, self._is_chosen = _MEASURES[number % len(_MEASURES)], True
         self._measure()
 
     # -- the cursor
@@ -205,11 +212,15 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
         column = next(
-            (one for one in range(self.across) if 0 <= x - self.form.left_of(one) < self.form.wide),
+            (
+                column_number
+                for column_number in range(self.across)
+                if 0 <= x - self.form.left_of(column_number) < self.form.wide
+            ),
             None,
         )
-        place = -1 if column is None else y // self.form.high * self.across + column
-        return place if 0 <= place < self.count else None
+        cell = -1 if column is None else y // self.form.high * self.across + column
+        return cell if 0 <= cell < self.count else None
 
     def is_bad(self, place: int) -> bool:
         """Whether there is an error or a warning about a vbucket of the cell."""
@@ -238,21 +249,21 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
         form, base = self.form, self.rich_style
-        row, part = divmod(int(self.scroll_offset.y) + y, form.high)
-        places = range(row * form.across, min((row + 1) * form.across, self.count))
-        if not places:
+        row, line_of_row = divmod(int(self.scroll_offset.y) + y, form.high)
+        cells = range(row * form.across, min((row + 1) * form.across, self.count))
+        if not cells:
             words = " no vbucket was requested" if y == 0 and not self.count else ""
             return strip([(words, self.dim_style())], self.size.width, base)
         pieces: list[Piece] = []
         if not form.has_words:
-            first = self.cells.numbers[places[0] * form.each]
+            first = self.cells.numbers[cells[0] * form.each]
             pieces.append(
-                (f"{first:>{LABEL - 1}} " if part == 0 else " " * LABEL, self.dim_style())
+                (f"{first:>{LABEL - 1}} " if line_of_row == 0 else " " * LABEL, self.dim_style())
             )
-        for place in places:
-            if place > places[0] and place % GROUP == 0 and not form.has_words:
+        for cell in cells:
+            if cell > cells[0] and cell % GROUP == 0 and not form.has_words:
                 pieces.append((" ", base))
-            pieces += self._cell(place, part, base)
+            pieces += self._cell(cell, line_of_row, base)
         return strip(pieces, self.size.width, base)
 
     def _sign(self, number: int) -> tuple[str, Style]:
@@ -273,32 +284,32 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def _cell(self, place: int, part: int, base: Style) -> list[Piece]:
         number, wide = self._worst[place], self.form.wide
-        room = max(1, wide - 1)
-        gap = [(" " * (wide - room), base)]
-        own = base + self.cursor_style() if place == self.at and self.has_focus else base
+        bar_width = max(1, wide - 1)
+        gap = [(" " * (wide - bar_width), base)]
+        cell_style = base + self.cursor_style() if place == self.at and self.has_focus else base
         if number not in self.cells.by_number:
-            return [(" " * room, own), *gap]
+            return [(" " * bar_width, cell_style), *gap]
         sign, style = self._sign(number)
         if self.form.has_words:
-            words = clip(f" {number:<4} {self._words(number)}", max(0, room - 2)).ljust(
-                max(0, room - 2)
+            words = clip(f" {number:<4} {self._words(number)}", max(0, bar_width - 2)).ljust(
+                max(0, bar_width - 2)
             )
-            return [(" ", own), (sign, own + style), (words, own), *gap]
+            return [(" ", cell_style), (sign, cell_style + style), (words, cell_style), *gap]
         is_letter = bool(style.reverse)
         text = (
-            sign.center(room)
+            sign.center(bar_width)
             if is_letter and part == (self.form.high - 1) // 2
-            else " " * room
+            else " " * bar_width
             if is_letter
-            else sign * room
+            else sign * bar_width
         )
         if place == self.at and self.has_focus:
             text, style = (
-                (f"{sign}".center(room), Style(reverse=False, bold=True))
+                (f"{sign}".center(bar_width), Style(reverse=False, bold=True))
                 if part == 0
-                else (" " * room, Style())
+                else (" " * bar_width, Style())
             )
-            return [(text, own + style), *gap]
+            return [(text, cell_style + style), *gap]
         return [(text, base + style), *gap]
 
     # -- words
@@ -321,26 +332,26 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
                 entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
             return "", entries or [Text("no vbucket was requested")]
         unit, found = MEASURES[self.measure], []
-        known = list(self.cells.by_number)
-        sizes = np.bincount(self._levels[known], minlength=LEVELS + 1).tolist()
-        most = int(self.values[known].max(initial=0))
+        vbuckets = list(self.cells.by_number)
+        sizes = np.bincount(self._levels[vbuckets], minlength=LEVELS + 1).tolist()
+        most = int(self.values[vbuckets].max(initial=0))
         is_close = len({short(edge) for edge in self._edges}) < len(self._edges)
-        for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
+        for level, edge in enumerate(self._edges, LEVELS - len(self._edges)):
             amount = f"{edge:,}" if is_close else short(edge)
-            block = (self._glyphs.blocks[place], theme.style_of(self.app, f"scale-{place + 1}"))
+            block = (self._glyphs.blocks[level], theme.style_of(self.app, f"scale-{level + 1}"))
             found.append(
                 Text.assemble(
-                    block, f" {amount}{'' if edge == most else '+'} ({sizes[place + 1]:,})"
+                    block, f" {amount}{'' if edge == most else '+'} ({sizes[level + 1]:,})"
                 )
             )
         if sizes[0]:
             found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none"))
-        why = (
+        reason = (
             ""
             if self._is_chosen
-            else f"all {self.cells.state(known[0]).replace('-', ' ')}, so shown by "
+            else f"all {self.cells.state(vbuckets[0]).replace('-', ' ')}, so shown by "
         )
-        return f"{why}{self.measure}{'' if unit == self.measure else f', {unit}'}:", found
+        return f"{reason}{self.measure}{'' if unit == self.measure else f', {unit}'}:", found
 
     def _words(self, number: int) -> str:
         """Returns the state of a vbucket, or its measure."""
@@ -362,12 +373,12 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             order = (
                 self.hot() if len(self._edges) > 1 else []
             )  # if all have the same value, none has most
-        out = Text()
+        text = Text()
         for number in order[:MOST_HOT]:
             sign, style = self._sign(number)
-            out.append_text(
+            text.append_text(
                 Text.assemble((sign, style), f" vb {number:<5} {self._words(number)}\n")
             )
         if len(order) > MOST_HOT:
-            out.append(f"and {len(order) - MOST_HOT:,} more; o goes from one to the next\n", "dim")
-        return out
+            text.append(f"and {len(order) - MOST_HOT:,} more; o goes from one to the next\n", "dim")
+        return text

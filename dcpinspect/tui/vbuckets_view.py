@@ -254,20 +254,20 @@ class VbucketsView(View):
         """Moves to the next vbucket with streams, to the next stream, or to what happens next in a
         row of the heat map; or back.
         """
-        here = self.map.vbucket
+        vbucket = self.map.vbucket
         if self.form == "table":
             self.table.action_step(steps)
         elif self.form == "heat":
             if not self.heat.near(steps):
                 self.host.say("nothing else happens in this row")
         else:
-            others = [
+            ahead = [
                 number
                 for number in self.host.inspection.results.vbuckets
-                if (number > here if steps > 0 else number < here)
+                if (number > vbucket if steps > 0 else number < vbucket)
             ]
-            if others:
-                self.map.move_to(others[0] if steps > 0 else others[-1])
+            if ahead:
+                self.map.move_to(ahead[0] if steps > 0 else ahead[-1])
 
     def action_display(self) -> None:
         """Shows the next measure; sorts the table by the column under the cursor."""
@@ -320,36 +320,36 @@ def about_vbucket(number: int, rows: Sequence[Mapping[str, Any]], *, is_short: b
     out = Text(f"vb {number}", "bold")
     if not rows:
         return out.append("  not requested in this capture", "not bold")
-    for place, row in enumerate(rows):
+    for number_of_row, row in enumerate(rows):
         if is_short:
-            told = [
+            facts = [
                 text if name in ("client", "state") else f"{name} {text}"
                 for name, text in _facts(row)
                 if text != "none"
             ]
-            out.append(f"{chr(10) if place else '  '}{' · '.join(told)}", "not bold")
+            out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}", "not bold")
         else:
             out.append("\n")
             for name, text in _facts(row):
-                for line, part in enumerate(wrapped(text, _FACT)):
+                for line, fact_line in enumerate(wrapped(text, _FACT)):
                     out.append_text(
                         Text.assemble(
                             (f"{'' if line else name:<12}", "not bold dim"),
-                            (f"{part}\n", "not bold"),
+                            (f"{fact_line}\n", "not bold"),
                         )
                     )
     return out
 
 
 def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    found = ", ".join(
+    finding_texts = ", ".join(
         f"{count} {word}{'s' if count > 1 else ''}"
         for word, count in (row["findings"] or {}).items()
         if count
     )
     yield "client", escape(row["client"] or "")
     yield "state", row["verdict"].replace("-", " ")
-    yield "findings", found or "none"
+    yield "findings", finding_texts or "none"
     yield (
         "seqnos",
         "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",
