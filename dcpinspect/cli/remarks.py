@@ -77,9 +77,11 @@ def _merging(reading: Reading) -> str:
 
 def _set_clocks(reading: Reading) -> Iterator[str]:
     """Yields where a clock was set while it captured, and what times mean after that."""
+    if not (steps := reading.engine.clock.steps):
+        return
     from dcpinspect.findings.cases import duration  # deferred: few captures have such a clock
 
-    for step in reading.engine.clock.steps:
+    for step in steps:
         name, way = reading.capture.files[step.file].name, "back" if step.ns < 0 else "forward"
         yield (
             f"{escape(name)}: at frame {step.frame}, the clock of the capturing machine was set "

@@ -158,7 +158,13 @@ class Engine:
         """Returns the messages that these packets completed, in row order; None if there are
         none.
         """
-        return self.decode(self.frame(packets))
+        return self.decode(self.frame(self.steady(packets)))
+
+    def steady(self, packets: PacketBatch) -> PacketBatch:
+        """Returns the packets with times of a clock that was not set while it captured; once for
+        each batch, in order.
+        """
+        return packets if self._is_part else self.clock.steady(packets)  # parts have them already
 
     def pass_time(self, time_ns: int) -> MessageBatch | None:
         """Returns what no longer waits, now that capture time is ``time_ns``. Live, no packet may
@@ -173,9 +179,7 @@ class Engine:
         return self.decode(self.frame_rest())
 
     def frame(self, packets: PacketBatch) -> Frames:
-        """Does the first half of ``feed``."""
-        if not self._is_part:  # parts have steady times already
-            packets = self.clock.steady(packets)
+        """Does the first half of ``feed``, with packets whose times are ``steady``."""
         if self._origin_ns is None and len(packets):
             self._origin_ns = int(packets.time_ns[0])
         chunks = self._chunks_for_framing(packets, self.transport.feed(packets))

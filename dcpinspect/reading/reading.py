@@ -428,7 +428,8 @@ class Reading:
     def _framed(self) -> Generator[Frames, None, None]:
         taken: dict[int, int] = {}  # number of blocks of secrets, by file
         held, held_bytes = list[Frames](), 0
-        for packets in self.capture:
+        for captured in self.capture:
+            packets = self.engine.steady(captured)
             for number, file in enumerate(self.capture.files):
                 for text in file.secrets[taken.get(number, 0) :]:
                     self.engine.keys.add(text)
@@ -461,7 +462,7 @@ class Reading:
                 self._reset = self.engine.transport.count
                 yield self.engine.frame_reset((self.last_time_ns or 0) - LONG_AGO_NS)
             if packets.clock_ns is not None:
-                self.clock_ns = packets.clock_ns
+                self.clock_ns = packets.clock_ns - self.engine.clock.ahead_ns
                 yield self.engine.frame_overdue(packets.clock_ns)
             if not len(packets):
                 self.on_pause()

@@ -63,7 +63,7 @@ def test_words_are_from_their_lists() -> None:
     seen = tables(talk)
     for table in ALL:
         for record in getattr(seen, f"{table.name}s"):
-            assert record["schema"] == f"dcpinspect.{table.name}/1"
+            assert record["schema"] == f"dcpinspect.{table.name}/{table.version}"
             for column in table.columns:
                 if column.kind == "word" and column.words:
                     assert record[column.name] in (*column.words, None)
