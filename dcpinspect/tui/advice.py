@@ -11,9 +11,11 @@ _HERE = {
         "on the timeline (v), where { and } go from gap to gap"
     ),
     "use the request that 'dcpinspect rollbacks' shows": "use the request that is shown below",
-    "'dcpinspect rollbacks' has a request that works for each": "below is a request that works",
-    "'dcpinspect explain STATUS' has its meaning": (
-        "Enter opens the answer, whose fields have its meaning"
+    "look at 'dcpinspect rollbacks', which has the cause and a request that works for each": (
+        "below are the cause and a request that works"
+    ),
+    "look up what the status names with 'dcpinspect explain STATUS'": (
+        "press Enter for the answer, whose fields say what the status means"
     ),
     "give the client's key log with --keylog FILE (docs/tls.md says how clients write one)": (
         "give the client's key log (K; docs/tls.md says how clients write one)"

@@ -6,7 +6,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_about import about, in_words
 from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.theme import UNICODE
-from tests.tui.screens import Keys, play, press, read
+from tests.tui.screens import Keys, play, press, read, settled
 
 
 def test_messages_are_told_in_a_line(store: Store) -> None:
@@ -54,6 +54,7 @@ def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:
             if one.rule == "orphaned-vbucket"
         )
         app.navigation.to_finding(number)
+        await settled(app, pilot)  # the view is made now
         rows = app.navigation.findings.evidence
         assert rows.tolist() == [
             row for row in range(1, 108) if number in app.inspection.results.marked.of(row)
