@@ -75,7 +75,7 @@ def all_modules() -> list[tuple[Path, ast.Module]]:
     return modules()
 
 
-@pytest.mark.parametrize(("is_ui", "most"), [(False, 0.7), (True, 21.0)])
+@pytest.mark.parametrize(("is_ui", "most"), [(False, 0.7), (True, 1.0)])
 def test_few_assignments_go_to_names_that_say_nothing(
     all_modules: list[tuple[Path, ast.Module]], is_ui: bool, most: float
 ) -> None:
@@ -88,7 +88,7 @@ def test_few_assignments_go_to_names_that_say_nothing(
     assert percent_of_weak(names, WEAK_WORDS) <= most
 
 
-@pytest.mark.parametrize(("is_ui", "most"), [(False, 0.4), (True, 6.5)])
+@pytest.mark.parametrize(("is_ui", "most"), [(False, 0.4), (True, 6.4)])
 def test_few_functions_have_names_that_say_nothing(
     all_modules: list[tuple[Path, ast.Module]], is_ui: bool, most: float
 ) -> None:
@@ -105,7 +105,7 @@ def test_few_class_names_stand_in_three_modules(
     all_modules: list[tuple[Path, ast.Module]],
 ) -> None:
     counts = Counter(name for _, tree in all_modules for name in classes(tree))
-    assert len([name for name, count in counts.items() if count >= 3]) <= 2
+    assert len([name for name, count in counts.items() if count >= 3]) <= 1
 
 
 def test_few_module_names_stand_in_two_folders(
