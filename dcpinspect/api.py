@@ -196,7 +196,7 @@ class Annotation(Decoded):
 
 class Info(dict[str, Any]):
     """What ``dcpinspect info --format json`` prints, as Python objects; ``str`` of it is what the
-    command prints as text.
+    command prints on a terminal of 80 columns.
     """
 
     def __init__(self, facts: Overview) -> None:

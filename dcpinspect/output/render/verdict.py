@@ -137,9 +137,10 @@ class _Met:
 
 def is_answer(findings: Iterable[Finding], messages: int) -> bool:
     """Returns whether findings answer what is wrong in so many messages: without any message only
-    trouble does, such as TLS to a port that expects none.
+    an error does, such as TLS to a port that expects none. A warning does not: status 0 would say
+    that all is well.
     """
-    return messages > 0 or any(finding.severity != "note" for finding in findings)
+    return messages > 0 or any(finding.severity == "error" for finding in findings)
 
 
 def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
