@@ -7,13 +7,21 @@ stand before its packets.
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 import numpy as np
 
-from dcpinspect.capture.no_capture import CAPTURE, PACKED
 from dcpinspect.capture.pcap import Pcap
 
+CAPTURE = re.compile(
+    rb"(?:\xd4\xc3\xb2\xa1|\x4d\x3c\xb2\xa1|\x34\xcd\xb2\xa1)\x02\0\x04\0"
+    rb"|(?:\xa1\xb2\xc3\xd4|\xa1\xb2\x3c\x4d|\xa1\xb2\xcd\x34)\0\x02\0\x04"
+    rb"|\n\r\r\n....(?:\x4d\x3c\x2b\x1a|\x1a\x2b\x3c\x4d)",
+    re.DOTALL,
+)
+"""How a capture begins, also in the middle of other bytes."""
+PACKED = re.compile(rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh[1-9]")
 HEAD = 1 << 16
 """Number of bytes at the start by which damage is recognised."""
 CERTAIN = 8

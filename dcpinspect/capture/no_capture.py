@@ -8,16 +8,10 @@ import binascii
 import re
 import struct
 
+from dcpinspect.capture.mended import CAPTURE, PACKED
+
 HEAD = 1 << 12
 """Number of bytes at the start of a file that are looked at."""
-CAPTURE = re.compile(
-    rb"(?:\xd4\xc3\xb2\xa1|\x4d\x3c\xb2\xa1|\x34\xcd\xb2\xa1)\x02\0\x04\0"
-    rb"|(?:\xa1\xb2\xc3\xd4|\xa1\xb2\x3c\x4d|\xa1\xb2\xcd\x34)\0\x02\0\x04"
-    rb"|\n\r\r\n....(?:\x4d\x3c\x2b\x1a|\x1a\x2b\x3c\x4d)",
-    re.DOTALL,
-)
-"""How a capture begins, also in the middle of other bytes."""
-PACKED = re.compile(rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh[1-9]")
 _READ_AGAIN = "make a pcapng file of it: editcap -F pcapng IN OUT"
 _RECORD = "record with tcpdump -w FILE"
 _GIVE, _GIVE_ITS = "give the capture", "give the capture that it was made of"

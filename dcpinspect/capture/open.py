@@ -20,7 +20,6 @@ from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.encapsulations import Unread
 from dcpinspect.capture.folders import Inside, with_folders
 from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
-from dcpinspect.capture.no_capture import HEAD, what_it_is
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
@@ -355,6 +354,11 @@ class _Reader:
                 return kind(header)
             except ValueError:
                 continue
+        from dcpinspect.capture.no_capture import (  # deferred: for what is no capture
+            HEAD,
+            what_it_is,
+        )
+
         self.window.advance(0, HEAD)
         if answer := what_it_is(self.window.data[: min(self.window.size, HEAD)].tobytes()):
             raise CaptureError(self.source.name, None, *answer)
