@@ -26,7 +26,7 @@ from dcpinspect.capture.open import FileDamage
 from dcpinspect.coverage import Coverage
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.record import CHECKED, CONTRACTS
+from dcpinspect.findings.finding_records import CHECKED, CONTRACTS
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.json import ValueLimit, dump, message_object
 from dcpinspect.output.overview import Overview, overview, overview_records

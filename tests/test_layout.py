@@ -41,7 +41,7 @@ NO_TEST_FILE = {
     "output/export/line_programs.py": "the programs of output/export/line_rows.py",
     "output/export/number_text.py": "a part of the kernel of output/export/row_text.py",
     "output/export/span_text.py": "the same",
-    "transport/tls/talk.py": (
+    "transport/tls/decryption.py": (
         "the second half of transport/tls/stage.py, whose tests show what becomes of a connection"
     ),
     "protocol/utf8.py": "a part of the kernel of output/export/row_text.py",

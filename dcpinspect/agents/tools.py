@@ -15,7 +15,7 @@ from dcpinspect.agents.library import Library, Question
 from dcpinspect.api import Recording, explain
 from dcpinspect.errors import DamagedCapture, UsageError
 from dcpinspect.findings.finding import Finding, connections_of, ranges
-from dcpinspect.findings.record import CONTRACTS
+from dcpinspect.findings.finding_records import CONTRACTS
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.export.json_table import plain_json, rfc3339

@@ -130,7 +130,7 @@ class CheckOutput(Choices):
         if self.columns is None:
             return None
         from dcpinspect.cli.record_tables import columns_asked_for
-        from dcpinspect.findings.record import FINDINGS, FINDINGS_WITH_FILES
+        from dcpinspect.findings.finding_records import FINDINGS, FINDINGS_WITH_FILES
 
         if not isinstance(format_, TableFormat):
             raise UsageError(f"--columns: {format_} has no columns")
@@ -364,7 +364,7 @@ def lacks(choice: Choosing, reading: Reading | Merged, links: Sequence[Link]) ->
 def _check_alone(evidence: LogEvidence, request: _Asked) -> int:
     """Checks logs and checkpoints without a capture. Returns the exit status."""
     from dcpinspect.errors import CaptureError
-    from dcpinspect.findings.alone import findings_alone
+    from dcpinspect.findings.log_findings import findings_alone
 
     result = request.result
     findings = request.choice.matching(
@@ -430,7 +430,7 @@ def report_of(
     ``verdicts``: recommendations to clients, and whether they follow them; None if not asked for.
     ``effects``: text shows effects below their causes, and everything else.
     """
-    from dcpinspect.findings.record import finding_records
+    from dcpinspect.findings.finding_records import finding_records
     from dcpinspect.findings.registry import RULES
     from dcpinspect.output.export.sarif import sarif_log
     from dcpinspect.output.render.finding_text import report_lines

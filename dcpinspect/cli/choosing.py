@@ -19,7 +19,7 @@ from dcpinspect.text import escape
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.findings.finding import Finding
-    from dcpinspect.findings.within import Within
+    from dcpinspect.findings.span import Within
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.tcp_facts import Link
     from dcpinspect.tables.filter import Filter
@@ -79,7 +79,7 @@ class Choosing:
 
     def within(self, reading: Reading) -> Choosing:
         """Returns the conditions with the bounds of a reading."""
-        from dcpinspect.findings.within import Within
+        from dcpinspect.findings.span import Within
 
         if self.span is None:
             return self
@@ -112,7 +112,7 @@ class Choosing:
         effects.
         """
         if self.filter is not None:
-            from dcpinspect.findings.record import finding_records
+            from dcpinspect.findings.finding_records import finding_records
             from dcpinspect.findings.registry import RULES
             from dcpinspect.tables.record_rows import RecordSelection
 
@@ -178,7 +178,7 @@ class FindingConditions(Choices):
 
     def choosing(self, config: Config | None, span: TimeSpan | None = None) -> Choosing:
         """Returns the conditions. Raises UsageError."""
-        from dcpinspect.findings.record import FINDINGS
+        from dcpinspect.findings.finding_records import FINDINGS
         from dcpinspect.tables.record_rows import parse_record_filter
         from dcpinspect.tables.select import number_ranges
 

@@ -71,8 +71,8 @@ def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
 def tables_of(ctx: typer.Context) -> Sequence[RecordTable]:
     """Returns the tables of which a command prints one; for commands that print no messages."""
     from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
+    from dcpinspect.findings.finding_records import FINDINGS
     from dcpinspect.findings.logs.log_events import LOG_EVENTS
-    from dcpinspect.findings.record import FINDINGS
     from dcpinspect.streams.contracts import BY_TABLE
 
     tables = {

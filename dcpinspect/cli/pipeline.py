@@ -113,8 +113,8 @@ def check(
     """
     from dcpinspect.output.render.verdict import is_answer
     from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.spark.output_reading import compared
     from dcpinspect.spark.outputs import damage, states
-    from dcpinspect.spark.whole_output import compared
 
     format_, rules, choice = (
         result.format(context),
@@ -184,8 +184,8 @@ def report(
     """
     from dcpinspect.output.report.written import written
     from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.spark.output_reading import compared
     from dcpinspect.spark.pipeline_report import of_pipeline
-    from dcpinspect.spark.whole_output import compared
 
     report_format = result.format()
     manifest = Manifest.newest(out).with_salt(salt_file)

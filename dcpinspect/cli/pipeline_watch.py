@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.spark.arrivals import Arrivals
     from dcpinspect.spark.newest_run import Latest
+    from dcpinspect.spark.output_reading import RunResults
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.tasks import SparkTasks
-    from dcpinspect.spark.whole_output import RunResults
 
 MAX_LINES = 10
 """Number of damaged captures that are listed."""
@@ -268,8 +268,8 @@ class Alarms:
     def run(self, wanted: Options, tasks_of: TasksOf) -> Summary:
         """Brings the tables up to date."""
         from dcpinspect.spark.manifest import Manifest
+        from dcpinspect.spark.output_reading import compared
         from dcpinspect.spark.pipeline import run
-        from dcpinspect.spark.whole_output import compared
 
         summary = run(wanted, tasks_of, self._add_results)
         if (

@@ -17,7 +17,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape, escape_rest, one_line
 
 if TYPE_CHECKING:
-    from dcpinspect.capture.around import Around
+    from dcpinspect.capture.recent_packets import Around
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.coverage import Coverage
     from dcpinspect.findings.checker import Checker
@@ -440,7 +440,7 @@ def _line(
 
 
 def _records(files: Sequence[str], findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    from dcpinspect.findings.record import finding_records
+    from dcpinspect.findings.finding_records import finding_records
     from dcpinspect.findings.registry import RULES
 
     return finding_records(findings, RULES, files).records()

@@ -23,7 +23,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
-    from dcpinspect.capture.around import Around
+    from dcpinspect.capture.recent_packets import Around
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.cli.read import MessageSource
@@ -158,7 +158,7 @@ class Saving(Choices):
                         "--save-around 30s"
                     )
             return None
-        from dcpinspect.capture.around import MIB, Around
+        from dcpinspect.capture.recent_packets import MIB, Around
         from dcpinspect.tables.times import length
 
         around_ns, folder = length(self.save_around, "--save-around"), self.save_to

@@ -13,8 +13,8 @@ from dcpinspect.cli.terminal import complain
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:
-    from dcpinspect.capture.around import Around
     from dcpinspect.capture.batch import PacketBatch
+    from dcpinspect.capture.recent_packets import Around
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.records import Streams

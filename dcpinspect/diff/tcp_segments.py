@@ -28,7 +28,7 @@ from dcpinspect.transport.headers import (
     HeaderParser,
 )
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.unusual import UnusualPackets
+from dcpinspect.transport.scapy_dissection import UnusualPackets
 
 HASHED = 64
 """Number of bytes at the start of a segment that are compared."""

@@ -21,8 +21,8 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, NameNumbers
+from dcpinspect.streams.hole_capacity import ANSWER, REQUEST
 from dcpinspect.streams.records import GREATEST
-from dcpinspect.streams.room import ANSWER, REQUEST
 from dcpinspect.streams.session import FAILOVER_LOGS
 from dcpinspect.streams.transitions import ENDED
 

@@ -23,6 +23,7 @@ from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog, LogsInOrder
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
+from dcpinspect.streams.hole_capacity import MESSAGE
 from dcpinspect.streams.records import (
     CUT_VALUE,
     FILE_SHIFT,
@@ -33,7 +34,6 @@ from dcpinspect.streams.records import (
     Streams,
 )
 from dcpinspect.streams.rollbacks import Rollbacks
-from dcpinspect.streams.room import MESSAGE
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.tables import Tables

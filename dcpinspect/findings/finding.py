@@ -182,7 +182,7 @@ class Finding:
         """Returns what ``dcpinspect check --format json`` prints of the finding, as Python
         objects.
         """
-        from dcpinspect.findings.record import finding_records  # deferred: it needs NumPy
+        from dcpinspect.findings.finding_records import finding_records  # deferred: it needs NumPy
         from dcpinspect.findings.registry import RULES
 
         [record] = finding_records([self], RULES, self.files).records()

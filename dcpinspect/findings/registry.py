@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dcpinspect.findings import (
     acknowledged,
-    below,
     checkpoint_rules,
     clocks,
     closing,
@@ -33,6 +32,7 @@ from dcpinspect.findings import (
     server_logs,
     stalled,
     tls,
+    transport_rules,
     unrequested,
     wire_checks,
 )
@@ -89,7 +89,7 @@ for _one in (
     flow_rules.RULE_SET,
     noop_rules.RULE_SET,
     round_trip_rules.RULE_SET,
-    below.RULE_SET,
+    transport_rules.RULE_SET,
     connection_rules.RULE_SET,
     tls.RULE_SET,
     closing.RULE_SET,

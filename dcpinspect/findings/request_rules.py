@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.asking import Bare, OpenedInOrder, filter_fault
+from dcpinspect.findings.client_requests import Bare, OpenedInOrder, filter_fault
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost

@@ -10,9 +10,9 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
-from dcpinspect.protocol.choose import Choice
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, MessageSide, RecordList, fixed_size
+from dcpinspect.protocol.layout_choice import Choice
 from dcpinspect.protocol.meanings import are_json
 from dcpinspect.protocol.secrecy import hides_value
 from dcpinspect.protocol.values import unwrap

@@ -387,7 +387,7 @@ RULES = (
         cost=BROKEN_MESSAGES,
     ),
 )
-"""All rules speak of bytes that the capture holds. ``protocol/choose.py`` finds those about lengths
+"""All rules speak of bytes that the capture holds. ``protocol/layout_choice.py`` finds those about lengths
 when it chooses the layout.
 """
 

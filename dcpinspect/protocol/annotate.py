@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
-from dcpinspect.protocol.choose import Choice, choose
 from dcpinspect.protocol.command_statuses import refusal_meaning
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
@@ -40,6 +39,7 @@ from dcpinspect.protocol.header_columns import (
     UNDEFINED_DATATYPE,
     faults_of,
 )
+from dcpinspect.protocol.layout_choice import Choice, choose
 from dcpinspect.protocol.leb128 import decode_leb128, is_refused_in_key
 from dcpinspect.protocol.meanings import cas_time, collection_name, text_or_bytes, utc
 from dcpinspect.protocol.message import Context, FieldValue, Message, Severity, Value

@@ -16,7 +16,6 @@ import numpy as np
 
 from dcpinspect.arrays import Array, BoolArray, ByteArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.column_types import (
     NO_HOLES,
     HoleRanges,
@@ -34,6 +33,7 @@ from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, Header
 from dcpinspect.protocol.header_columns import HEADER_RULES, UNDECLARED_STREAM_ID, HeaderColumns
+from dcpinspect.protocol.layout_choice import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.leb128 import LONGEST_ID, read_collection_ids
 from dcpinspect.protocol.meanings import stream_id_in

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from dcpinspect.protocol.choose import Choice
 from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
+from dcpinspect.protocol.layout_choice import Choice
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait, opcode_traits
 

@@ -246,7 +246,7 @@ class Merged:
         """Returns the tables by name, as a reading does."""
         tables = self.tables.by_name
         if self.checker is not None:
-            from dcpinspect.findings.record import with_findings
+            from dcpinspect.findings.finding_records import with_findings
             from dcpinspect.findings.registry import RULES  # deferred: not everyone asks for rules
 
             findings = self.findings(is_whole=is_whole)

@@ -22,9 +22,9 @@ import pyarrow.dataset
 
 from dcpinspect.capture.byte_source import STDIN
 from dcpinspect.errors import UsageError
+from dcpinspect.findings.finding_records import CHECKED, CONTRACTS
 from dcpinspect.findings.logs.log_events import event_records
 from dcpinspect.findings.logs.log_reading import LogReading
-from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Packets, Reading
 from dcpinspect.tables.arrow import arrow_schema, record_batch
@@ -124,9 +124,9 @@ class QueriedCaptures:
         """
         if self.span is None:
             return tables
-        from dcpinspect.findings.record import finding_records
+        from dcpinspect.findings.finding_records import finding_records
         from dcpinspect.findings.registry import RULES
-        from dcpinspect.findings.within import Within
+        from dcpinspect.findings.span import Within
         from dcpinspect.tables.record_rows import RecordSelection
 
         time = Within.from_bounds(

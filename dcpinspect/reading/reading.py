@@ -344,7 +344,7 @@ class Reading:
         """Returns ``tables``, ``findings`` and ``by_name`` of a reading that checks, each made
         once. Raises as ``findings``.
         """
-        from dcpinspect.findings.record import with_findings
+        from dcpinspect.findings.finding_records import with_findings
         from dcpinspect.findings.registry import RULES  # deferred, as above
 
         links = self.engine.links  # once: there may be very many

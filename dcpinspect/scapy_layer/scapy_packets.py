@@ -19,9 +19,9 @@ from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_layers
 
 from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.choose import ERROR_VALUE, Choice, choose
 from dcpinspect.protocol.fields import Layout, MessageSide
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, header_fields
+from dcpinspect.protocol.layout_choice import ERROR_VALUE, Choice, choose
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import ServerOpcode, Trait, opcode_doc, opcode_name, opcode_traits
 from dcpinspect.protocol.secrecy import Secrecy, hides_value, names_credentials, secrecy

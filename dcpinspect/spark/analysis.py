@@ -28,10 +28,10 @@ from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
 from dcpinspect.spark.capture_points import write_paths
-from dcpinspect.spark.looks import write_looks
 from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.part_disputes import write_bounds
+from dcpinspect.spark.problem_files import write_looks
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets, closed_by
 from dcpinspect.spark.sharing import sharing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from dcpinspect.capture.open import CaptureFile
-    from dcpinspect.spark.whole_output import RunResults
+    from dcpinspect.spark.output_reading import RunResults
     from dcpinspect.streams.tables import Tables
     from dcpinspect.streams.tcp_facts import Link
     from dcpinspect.streams.tracker import Tracker

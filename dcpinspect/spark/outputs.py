@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.findings.record import finding_records, with_counts
+from dcpinspect.findings.finding_records import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.message_lines import counted
@@ -22,11 +22,11 @@ from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written
 from dcpinspect.spark.capture_points import read_paths
 from dcpinspect.spark.manifest import BATCH, Manifest, ManifestPart, Read, last_of
+from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.record_files import WrittenAnew, pieces, written_anew, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.spark_schema import spark_table
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
-from dcpinspect.spark.whole_output import RunResults
 from dcpinspect.streams.tables import NAMES
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape

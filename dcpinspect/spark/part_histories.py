@@ -16,10 +16,10 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.analysis import EventLook, events_looked_for
 from dcpinspect.spark.attempts import attempt
+from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.whole_output import RunResults
 from dcpinspect.streams.changes import Changes
 from dcpinspect.streams.events import VBUCKETS, EventQuery
 from dcpinspect.streams.histories import Contradiction, StreamPairs, contradictions

@@ -25,17 +25,17 @@ from dcpinspect.spark.analysis import Analysed, Work, analyse
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.locations import local_path
 from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart, Read
+from dcpinspect.spark.output_reading import RunResults, names_of, ports, with_embedded
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
 from dcpinspect.spark.program import program
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
+from dcpinspect.spark.run_tables import Joining, NewRows, put_together, put_together_apart
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import ScanReport, joined, scan
 from dcpinspect.spark.secrets import Secrets, opens, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.together import Joining, NewRows, put_together, put_together_apart
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
-from dcpinspect.spark.whole_output import RunResults, names_of, ports, with_embedded
 from dcpinspect.text import escape
 
 SUMMARY = "dcpinspect.pipeline_run/1"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from dcpinspect.findings.record import with_findings
+from dcpinspect.findings.finding_records import with_findings
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.output.render.pipeline_text import info_lines
 from dcpinspect.output.render.table import cell_texts
@@ -22,10 +22,10 @@ from dcpinspect.output.statistics import Charts, charts_of
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.header import Magic
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.outputs import damage
 from dcpinspect.spark.pipeline_info import pipeline_info
 from dcpinspect.spark.spark_schema import columns_of
-from dcpinspect.spark.whole_output import RunResults
 from dcpinspect.streams.items import Own, VbucketItems
 from dcpinspect.streams.message_columns import request_kinds
 from dcpinspect.tables.message_statistics import MessageStats, command_of

@@ -13,12 +13,12 @@ from dcpinspect.spark.analysis import Former, Work
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.data_marks import GroupMarks, together
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, Read
+from dcpinspect.spark.output_reading import names_of, ports, with_embedded
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.sharing import MOST_SHARES
 from dcpinspect.spark.states import mark_of
 from dcpinspect.spark.stitch import Seen, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
-from dcpinspect.spark.whole_output import names_of, ports, with_embedded
 from dcpinspect.streams.events import new_secrets
 
 PART_BYTES = 8 << 20

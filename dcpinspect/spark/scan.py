@@ -38,7 +38,7 @@ from dcpinspect.transport.headers import (
     Headers,
     network_start,
 )
-from dcpinspect.transport.unusual import UnusualPackets
+from dcpinspect.transport.scapy_dissection import UnusualPackets
 
 KEY_BYTES = 36
 """Size of the key of a group between two ends, in bytes: both addresses and both ports.

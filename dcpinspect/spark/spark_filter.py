@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from dcpinspect.errors import UsageError
-from dcpinspect.findings.record import CONTRACTS
+from dcpinspect.findings.finding_records import CONTRACTS
 from dcpinspect.spark.spark_schema import columns_of
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_sql import Sql

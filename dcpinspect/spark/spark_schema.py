@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.errors import UsageError
-from dcpinspect.findings.record import CONTRACTS, FINDINGS_WITH_FILES
+from dcpinspect.findings.finding_records import CONTRACTS, FINDINGS_WITH_FILES
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.tables.arrow import plain, short, type_of
 from dcpinspect.tables.arrow_types import TYPES

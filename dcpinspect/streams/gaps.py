@@ -23,6 +23,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import ChangeEvent
 from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Comparison
+from dcpinspect.streams.hole_capacity import most_events
 from dcpinspect.streams.record_numbers import (
     AT_EDGE,
     BOTH_EVENTS,
@@ -36,7 +37,6 @@ from dcpinspect.streams.record_numbers import (
     UPR_LAYOUT,
 )
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
-from dcpinspect.streams.room import most_events
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.tables.messages import DIRECTIONS

@@ -15,8 +15,8 @@ from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.grouping import Groups, NameNumbers
+from dcpinspect.streams.hole_capacity import REQUEST
 from dcpinspect.streams.records import GREATEST, LEAST, Snapshots, Stream, Streams
-from dcpinspect.streams.room import REQUEST
 from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.streams.hole_capacity import MESSAGE, REQUEST, may_move
 from dcpinspect.streams.record_numbers import BY_START, UPR_LAYOUT
 from dcpinspect.streams.records import (
     GREATEST,
@@ -24,7 +25,6 @@ from dcpinspect.streams.records import (
     Snapshots,
     Stream,
 )
-from dcpinspect.streams.room import MESSAGE, REQUEST, may_move
 from dcpinspect.streams.state import Known
 from dcpinspect.streams.tcp_facts import Link
 

@@ -1,7 +1,7 @@
 """Messages as Arrow record batches: the columns of ``schema``, as many as are wanted, in bulk.
 
 A column is first made in its *short* form, which takes little memory: dictionaries and numbers, as
-in ``tables.short``. ``plain`` converts it to the type of the table.
+in ``tables.short_columns``. ``plain`` converts it to the type of the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dcpinspect.tables.column_kinds import ColumnKind
 from dcpinspect.tables.lists import list_column
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.tables.short import WITHOUT, ShortTexts, short_column
+from dcpinspect.tables.short_columns import WITHOUT, ShortTexts, short_column
 
 
 def type_of(name: str) -> Any:

@@ -16,7 +16,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.short import ShortTexts, short_column
+from dcpinspect.tables.short_columns import ShortTexts, short_column
 from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:

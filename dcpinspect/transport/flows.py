@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.transport import flow_records
-from dcpinspect.transport.entries import enter
 from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
     END,
@@ -20,6 +19,7 @@ from dcpinspect.transport.flow_records import (
     Side,
     TransportTables,
 )
+from dcpinspect.transport.next_bytes import enter
 from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
 
 reset_flow = inline(flow_records.Flow.resetter())

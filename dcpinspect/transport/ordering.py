@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.kernels.kernel import inline, kernel, step
-from dcpinspect.transport.entries import enter
 from dcpinspect.transport.flow_records import (
     BY_FIN,
     BY_RST,
@@ -63,6 +62,7 @@ from dcpinspect.transport.headers import (
     UNREACHED,
     WIRE,
 )
+from dcpinspect.transport.next_bytes import enter
 from dcpinspect.transport.waiting import (
     NODE_COST,
     acknowledge,

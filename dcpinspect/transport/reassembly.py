@@ -29,7 +29,6 @@ from dcpinspect.transport.chunk import (
 )
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.directions import Directions
-from dcpinspect.transport.entries import GatherTables, gather
 from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
     BY_RST,
@@ -52,9 +51,10 @@ from dcpinspect.transport.flow_records import (
 )
 from dcpinspect.transport.flows import close_sides, put_aside
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
+from dcpinspect.transport.next_bytes import GatherTables, gather
 from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
-from dcpinspect.transport.unusual import UnusualPackets
+from dcpinspect.transport.scapy_dissection import UnusualPackets
 from dcpinspect.transport.whose import MASK
 
 TransportRows = TypeVar("TransportRows", bound=StructRows[Any])

@@ -16,7 +16,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.record import finding_records
+from dcpinspect.findings.finding_records import finding_records
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.render.finding_text import report_lines
 from dcpinspect.output.render.message_lines import counted

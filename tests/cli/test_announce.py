@@ -19,7 +19,7 @@ from dcpinspect.cli import teller
 from dcpinspect.cli.announce import Announcer
 from dcpinspect.cli.main import main
 from dcpinspect.cli.output import open_output as output_opened
-from dcpinspect.findings.record import FINDINGS
+from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.output.export.formats import FORMATS, TEXT, Format
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.reading.reading import Reading

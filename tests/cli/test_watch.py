@@ -23,7 +23,7 @@ import jsonschema
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.findings.record import FINDINGS
+from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.reading.reading import Reading
 from tests.builders import Recorded, pcap

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.findings.alone import findings_alone
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.log_findings import findings_alone
 from dcpinspect.findings.logs.log_evidence import LogEvidence
 from dcpinspect.findings.registry import ORDINARY
 from tests.captures import REAL_SERVER

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.errors import CaptureError, PlacedError, UsageError
-from dcpinspect.findings.record import CHECKED, CONTRACTS
+from dcpinspect.findings.finding_records import CHECKED, CONTRACTS
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import query
 from dcpinspect.reading.query import QueriedCaptures, Query, ScannedTable

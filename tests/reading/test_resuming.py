@@ -29,7 +29,7 @@ from tests.model.play import play
 from tests.parted import Given, Options, everything, gone_on, recut, whole
 from tests.peers.truth import SAMPLES
 from tests.streams.told import opened, packets
-from tests.transport import test_unusual
+from tests.transport import test_scapy_dissection
 
 pytestmark = pytest.mark.slow
 
@@ -105,7 +105,7 @@ def test_a_crowd_whose_flows_are_put_aside(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_fragments_in_tunnels(tmp_path: Path) -> None:
-    (tmp_path / "x.pcap").write_bytes(pcap(test_unusual.wrapped("fragments in VXLAN")))
+    (tmp_path / "x.pcap").write_bytes(pcap(test_scapy_dissection.wrapped("fragments in VXLAN")))
     check(batches_of(tmp_path / "x.pcap"), ["x.pcap"], 5, random.Random(2))
 
 

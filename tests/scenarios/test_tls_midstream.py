@@ -14,7 +14,7 @@ import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
 from dcpinspect.scapy_layer.scapy_session import DCPSession
-from dcpinspect.transport.tls import talk
+from dcpinspect.transport.tls import decryption
 from dcpinspect.transport.tls.keylog import SEARCH, command_secrets
 from tests import builders
 from tests.tls.damage import save, taped
@@ -173,7 +173,7 @@ def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
 def test_many_connections_in_vain_end_the_search(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(talk, "IN_VAIN", 0)
+    monkeypatch.setattr(decryption, "IN_VAIN", 0)
     (link,) = ndjson(capsys, "connections", str(recorded.path), "--keylog", str(recorded.keylog))
     assert str(link["tls"]).endswith(
         "no secrets were tried, after too many connections in vain; --port names those that matter"

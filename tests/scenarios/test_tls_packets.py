@@ -473,7 +473,7 @@ def test_no_metric_no_repr_and_no_traceback_has_a_secret(
             tls.text(1),
         ]
     said.append(repr(CaptureFile("x", secrets=[one.keylog.read_bytes()])))
-    monkeypatch.setattr(direction.Direction, "_take_record", lambda *_: 1 / 0)
+    monkeypatch.setattr(direction.TlsDirection, "_take_record", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught, Reading([str(one.path)], keys=keys) as reading:
         list(reading)
     said += traceback.format_exception(caught.value)

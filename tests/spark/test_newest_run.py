@@ -10,7 +10,7 @@ from dcpinspect.output.exposition import Metrics
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.newest_run import Latest
-from dcpinspect.spark.whole_output import compared
+from dcpinspect.spark.output_reading import compared
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
 

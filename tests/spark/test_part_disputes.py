@@ -10,8 +10,8 @@ import pytest
 from dcpinspect.errors import UsageError
 from dcpinspect.spark import plan
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.output_reading import read_results
 from dcpinspect.spark.part_disputes import ENDING
-from dcpinspect.spark.whole_output import read_results
 from tests.spark.outputs import Here, Item, Result, ran, stored, told
 from tests.streams.told import Told, capture, opened
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.spark import plan, together
+from dcpinspect.spark import plan, run_tables
 from dcpinspect.streams.events import FoundEvents
 from tests.spark.outputs import ran, stored, told
 from tests.streams.told import Told, capture, opened
@@ -34,13 +34,13 @@ def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     given: list[FoundEvents] = []
-    look = together._find_events
+    look = run_tables._find_events
 
     def watched(*one: Any) -> FoundEvents:
         given.append(look(*one))
         return given[-1]
 
-    monkeypatch.setattr(together, "_find_events", watched)
+    monkeypatch.setattr(run_tables, "_find_events", watched)
     path = tmp_path / "three.pcap"
     path.write_bytes(
         capture(

@@ -19,18 +19,18 @@ import dcpinspect.spark
 from dcpinspect import temporary
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.reading import joining
-from dcpinspect.spark import bundles, pipeline, plan, record_files, scan, stretches, together
+from dcpinspect.spark import bundles, pipeline, plan, record_files, run_tables, scan, stretches
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.output_reading import read_results
 from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.pipeline_info import pipeline_info
-from dcpinspect.spark.whole_output import read_results
 from dcpinspect.streams import state
 from tests.builders import Conversation, Recorded, mutation, recorded
 from tests.catalogue import first_of
 from tests.spark.cuts import cut, disturbed, faulty, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
-from tests.transport import test_unusual
+from tests.transport import test_scapy_dissection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,7 +150,7 @@ def test_a_capture_that_cannot_be_divided_is_scanned_by_one_task(tmp_path: Path)
     ),
 )
 def test_nor_in_tunnels_and_fragments(name: str, tmp_path: Path) -> None:
-    packets = test_unusual.wrapped(name)
+    packets = test_scapy_dissection.wrapped(name)
     compare(
         tmp_path, packets, list(range(1, len(packets), 3))
     )  # inside of pairs of fragments, and between them
@@ -386,7 +386,7 @@ def test_a_run_that_is_interrupted_changes_nothing(
     for module, name in (
         (pipeline, "scan"),
         (pipeline, "analyse"),
-        (together, "write_tables"),
+        (run_tables, "write_tables"),
         (pipeline, "write_captures"),
     ):
         with monkeypatch.context() as patch:

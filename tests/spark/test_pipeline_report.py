@@ -11,8 +11,8 @@ from dcpinspect.cli.main import main
 from dcpinspect.output.report.report_contents import contents
 from dcpinspect.output.report.written import ReportFormat, written
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.output_reading import compared
 from dcpinspect.spark.pipeline_report import LACKS, of_pipeline
-from dcpinspect.spark.whole_output import compared
 from tests.output.report.gathered import gathered
 from tests.peers.truth import SAMPLES
 from tests.spark.cuts import cut, packets_of

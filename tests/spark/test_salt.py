@@ -11,9 +11,9 @@ from dcpinspect.errors import UsageError
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.spark import files
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.output_reading import compared
 from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.salt import Salt, is_sealed
-from dcpinspect.spark.whole_output import compared
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.spark.test_pipeline import SAMPLES, equal

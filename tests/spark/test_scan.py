@@ -12,7 +12,7 @@ from dcpinspect.spark.bundles import read_index
 from dcpinspect.spark.scan import ScanReport, addresses, joined, scan
 from tests.builders import Recorded, conversation, mutation, recorded
 from tests.spark.cuts import written
-from tests.transport.test_unusual import wrapped
+from tests.transport.test_scapy_dissection import wrapped
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 

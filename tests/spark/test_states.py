@@ -20,7 +20,7 @@ from dcpinspect.spark.salt import is_sealed
 from tests.catalogue import first_of
 from tests.spark.cuts import cut, disturbed, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
-from tests.transport import test_unusual
+from tests.transport import test_scapy_dissection
 
 pytestmark = pytest.mark.slow
 
@@ -100,7 +100,7 @@ def test_files_that_grow_between_runs_and_one_that_comes_late(tmp_path: Path) ->
 
 
 def test_fragments_that_a_later_capture_puts_together(tmp_path: Path) -> None:
-    packets = test_unusual.wrapped("fragments of VXLAN")
+    packets = test_scapy_dissection.wrapped("fragments of VXLAN")
     ring = cut(tmp_path / "ring", packets, [len(packets) * number // 4 for number in range(1, 4)])
     list(added(tmp_path / "out", ring, range(5)))
     assert stored(tmp_path / "out", cut=True) == told(

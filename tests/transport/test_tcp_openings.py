@@ -1,4 +1,4 @@
-"""What came of connections, read from the tables of reassembly; tests/findings/test_below.py has
+"""What came of connections, read from the tables of reassembly; tests/findings/test_transport_rules.py has
 what is said of it.
 """
 
@@ -16,7 +16,14 @@ from dcpinspect.transport.tcp_openings import counted, openings
 from tests import builders
 from tests.builders import conversation, recorded
 from tests.damage import batches
-from tests.findings.test_below import UNANSWERED, attempt, error, probe, stalled, taking_nothing
+from tests.findings.test_transport_rules import (
+    UNANSWERED,
+    attempt,
+    error,
+    probe,
+    stalled,
+    taking_nothing,
+)
 
 
 def read(packets: list[builders.Recorded]) -> TransportTables:

@@ -14,7 +14,7 @@ from dcpinspect.output.export.row_text import RowWriter, write_rows
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
-from dcpinspect.tables.short import WITHOUT, ShortTexts, short_column
+from dcpinspect.tables.short_columns import WITHOUT, ShortTexts, short_column
 from dcpinspect.text import FORMULA_STARTS
 
 _SAID_ELSEWHERE = ("time_ns", "relative_ns", "request_key")

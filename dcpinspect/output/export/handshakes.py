@@ -8,7 +8,7 @@ from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.unusual import UnusualPackets
+from dcpinspect.transport.scapy_dissection import UnusualPackets
 
 _PACKET_BITS = 40
 _ROW_BITS = 32

@@ -29,7 +29,7 @@ from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import decode_xattrs
 from dcpinspect.tables.messages import KNOWN_KEYS, MessageBatch
-from dcpinspect.tables.short import ShortTexts, short_column
+from dcpinspect.tables.short_columns import ShortTexts, short_column
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor

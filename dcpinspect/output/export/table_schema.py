@@ -6,8 +6,8 @@ from typing import Any
 
 from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
 from dcpinspect.findings.finding import OVER
+from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.findings.logs.log_events import LOG_EVENTS
-from dcpinspect.findings.record import FINDINGS
 from dcpinspect.output.export.message_schema import message_schema
 from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS

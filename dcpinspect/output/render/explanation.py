@@ -18,7 +18,6 @@ from dcpinspect.output.render.layout_table import layout_lines, status_lines
 from dcpinspect.output.render.message_lines import short_name
 from dcpinspect.output.render.pipeline_columns import DOCS as PIPELINE
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.choose import choose
 from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
@@ -26,6 +25,7 @@ from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.flags import OPEN_FLAGS, OSO_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, decode_header, encode_header
 from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
+from dcpinspect.protocol.layout_choice import choose
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_doc, opcode_name
@@ -361,7 +361,7 @@ def _columns(word: str) -> list[list[str]]:
     if not re.fullmatch(r"[a-z][a-z_0-9]*", name):
         return []
     from dcpinspect.diff.difference_columns import PATHS  # deferred: these need NumPy
-    from dcpinspect.findings.record import CONTRACTS
+    from dcpinspect.findings.finding_records import CONTRACTS
     from dcpinspect.tables.schema import BY_NAME
 
     docs: dict[str, list[str]] = {BY_NAME[name].doc: ["messages"]} if name in BY_NAME else {}

@@ -27,7 +27,7 @@ from dcpinspect.tables.arrow import as_time, plain, short, type_of
 from dcpinspect.tables.arrow_types import as_text
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
-from dcpinspect.tables.short import WITHOUT
+from dcpinspect.tables.short_columns import WITHOUT
 
 DERIVED = frozenset({"row", "time", "key"})
 KEPT = tuple(column.name for column in COLUMNS if column.name not in DERIVED)

@@ -71,7 +71,7 @@ class _CapturedRun:
         return self.start + len(self.data)
 
 
-class Direction:
+class TlsDirection:
     """One direction of a connection: cipher text in, plain text out."""
 
     def __init__(self, number: int, about: TlsConnection) -> None:

@@ -22,7 +22,7 @@ from dcpinspect.transport.tls.doubt import Doubt, FirstHeader, no_header
 from dcpinspect.transport.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
-    from dcpinspect.transport.tls.talk import Talk
+    from dcpinspect.transport.tls.decryption import Talk
 
 MOST_FOR_KEYS = 32 << 20
 """Greatest number of bytes, over all connections, that wait for secrets which the key log does not
@@ -106,7 +106,9 @@ class TlsStage:
         """Yields what is certain of a connection by now, and is no longer held back."""
         is_tls = doubt.judge(is_last=is_last)
         if True in is_tls:
-            from dcpinspect.transport.tls.talk import Talk  # deferred: most captures have no TLS
+            from dcpinspect.transport.tls.decryption import (
+                Talk,
+            )  # deferred: most captures have no TLS
 
             del self._doubts[number]
             about = self.connections[number] = TlsConnection()

@@ -22,7 +22,7 @@ from dcpinspect.output.export.json import message_object
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.schema import COLUMNS
-from dcpinspect.tables.short import WITHOUT
+from dcpinspect.tables.short_columns import WITHOUT
 from tests import builders
 from tests.peers.truth import SAMPLES
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dcpinspect.diff.difference_columns import PATHS
-from dcpinspect.findings.record import CONTRACTS
+from dcpinspect.findings.finding_records import CONTRACTS
 from dcpinspect.output.render.explanation import explain
 from dcpinspect.output.render.pipeline_columns import DOCS
 from dcpinspect.spark.stored import SCHEMAS

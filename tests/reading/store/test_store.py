@@ -42,8 +42,8 @@ from tests.protocol.test_framing_evidence import (
     conversation,
     written,
 )
-from tests.transport.test_unusual import wrapped
-from tests.transport.test_unusual import written as written_packets
+from tests.transport.test_scapy_dissection import wrapped
+from tests.transport.test_scapy_dissection import written as written_packets
 
 NAMES = [column.name for column in COLUMNS]
 SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 70_000)

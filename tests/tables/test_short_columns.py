@@ -9,7 +9,7 @@ from dcpinspect.output.export.json import message_object
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
-from dcpinspect.tables.short import ShortTexts, short_column
+from dcpinspect.tables.short_columns import ShortTexts, short_column
 from tests.peers.truth import SAMPLES
 
 LISTS = {column.name for column in COLUMNS if column.kind == "words"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.findings.alone import findings_alone
+from dcpinspect.findings.finding_records import finding_records
+from dcpinspect.findings.log_findings import findings_alone
 from dcpinspect.findings.logs.log_evidence import LogEvidence
-from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import ORDINARY, RULES
 from tests.findings.logs.written import NAME, TIME_NS, rollback
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.around import MIB, Around
+from dcpinspect.capture.recent_packets import MIB, Around
 from tests.builders import COOKED_2, ETHERNET, START_NS
 from tests.capture.test_pcapng_writer import Packet, batch_of, packets_in, tshark
 

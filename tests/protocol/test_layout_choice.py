@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.choose import Choice, choose
 from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.header import decode_header
+from dcpinspect.protocol.layout_choice import Choice, choose
 from dcpinspect.protocol.opcodes import Opcode
 from tests.catalogue import each
 

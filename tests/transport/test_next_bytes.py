@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dcpinspect.transport import flow_records as r
-from dcpinspect.transport.entries import GatherTables, enter, gather
 from dcpinspect.transport.flow_records import END, HELD, HOLE, TransportTables
+from dcpinspect.transport.next_bytes import GatherTables, enter, gather
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])

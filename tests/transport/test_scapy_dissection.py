@@ -34,7 +34,7 @@ from scapy.packet import Packet, Raw
 
 from dcpinspect.capture.encapsulations import NOT_READ, READ, TUNNEL_PORTS, WITHOUT_TCP
 from dcpinspect.transport import headers as h
-from dcpinspect.transport.unusual import UnusualPackets
+from dcpinspect.transport.scapy_dissection import UnusualPackets
 from tests import builders
 from tests.builders import Recorded, Segment
 from tests.transport.test_headers import batch_of
@@ -373,7 +373,7 @@ def test_the_short_cut_through_vxlan_gives_what_scapy_gives(
 ) -> None:
     path = written(tmp_path / "wrapped.pcap", wrapped(name))
     short = builders.read(path)
-    monkeypatch.setattr("dcpinspect.transport.unusual._in_vxlan", lambda *_: -1)
+    monkeypatch.setattr("dcpinspect.transport.scapy_dissection._in_vxlan", lambda *_: -1)
     assert builders.read(path).rows == short.rows
 
 

@@ -9,8 +9,8 @@ from dcpinspect.errors import UsageError
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.bundles import read_keys
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.output_reading import compared, read_results, works_of
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.whole_output import compared, read_results, works_of
 from tests.spark.outputs import ran
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"

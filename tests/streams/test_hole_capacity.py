@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.streams import room
+from dcpinspect.streams import hole_capacity
 
 
 def test_the_shortest_messages_are_those_of_the_layouts() -> None:
-    assert (room.MESSAGE, room.REQUEST, room.ANSWER, room.MARKER, room.OLD_MARKER) == (
+    assert (
+        hole_capacity.MESSAGE,
+        hole_capacity.REQUEST,
+        hole_capacity.ANSWER,
+        hole_capacity.MARKER,
+        hole_capacity.OLD_MARKER,
+    ) == (
         24,
         64,
         40,
         44,
         24,
     )
-    assert (room.EVENT, room.SEQNO_ADVANCED) == (36, 32)
+    assert (hole_capacity.EVENT, hole_capacity.SEQNO_ADVANCED) == (36, 32)
 
 
 def test_a_hole_of_so_many_bytes_holds_so_many_events() -> None:
-    assert [room.most_events(size) for size in (0, 35, 36, 71, 72, 660)] == [0, 0, 1, 1, 2, 18]
+    assert [hole_capacity.most_events(size) for size in (0, 35, 36, 71, 72, 660)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        18,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,4 +55,4 @@ def test_a_hole_of_so_many_bytes_holds_so_many_events() -> None:
 def test_a_stream_moves_only_by_a_message_with_a_seqno_in_the_range_of_a_marker(
     sizes: list[int], is_complete: bool, has_ranges: bool, may: bool
 ) -> None:
-    assert room.may_move(sizes, is_complete=is_complete, has_ranges=has_ranges) is may
+    assert hole_capacity.may_move(sizes, is_complete=is_complete, has_ranges=has_ranges) is may

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
-from dcpinspect.transport.tls.direction import Direction
+from dcpinspect.transport.tls.direction import TlsDirection
 from dcpinspect.transport.tls.handshake import (
     CERTIFICATE,
     CLIENT_HELLO,
@@ -47,7 +47,7 @@ class Talk:
         self.is_watched = is_watched
         self._keys = keys
         self._shared = shared
-        self._sides = (Direction(C2S, about), Direction(S2C, about))
+        self._sides = (TlsDirection(C2S, about), TlsDirection(S2C, about))
         self._raw: list[StreamChunk] = []
         """The chunks as they came, until it is known that they can be opened; empty if the
         connection is watched.
@@ -59,7 +59,7 @@ class Talk:
         """Whether it cannot be opened, whatever comes."""
         self._renewed = [0, 0]
         """By role: number of new handshakes inside the connection whose keys are in use."""
-        self._unplaced: Direction | None = None
+        self._unplaced: TlsDirection | None = None
         """The direction whose secret is known, but not the numbers of its records: it has had no
         record yet.
         """
@@ -144,7 +144,7 @@ class Talk:
         return held
 
     def _open_chunks(
-        self, sides: Iterable[Direction], latest: StreamChunk, *, is_last: bool = False
+        self, sides: Iterable[TlsDirection], latest: StreamChunk, *, is_last: bool = False
     ) -> Iterator[StreamChunk]:
         for side in sides:
             if side is not self._unplaced:
@@ -158,7 +158,7 @@ class Talk:
             for side in renewed:
                 yield from side.open(latest)
 
-    def _renew(self, side: Direction, *, is_last: bool) -> bool:
+    def _renew(self, side: TlsDirection, *, is_last: bool) -> bool:
         """Gives a side the keys of a new handshake inside the connection (RFC 5246, 7.4.1.1).
         Returns whether the side goes on, with or without keys.
         """
@@ -247,7 +247,7 @@ class Talk:
             and self._waits <= MOST_WAITING
         )
 
-    def _is_client(self, side: Direction) -> None:
+    def _is_client(self, side: TlsDirection) -> None:
         self._client_side = side.number
         self._about.sides = (C2S, S2C) if side.number == C2S else (S2C, C2S)
 
@@ -277,7 +277,7 @@ class Talk:
                 side.begin([keys], suite)
             about.is_open = True
 
-    def _in_roles(self) -> tuple[Direction, Direction]:
+    def _in_roles(self) -> tuple[TlsDirection, TlsDirection]:
         """Returns the directions of the client and of the server, in this order."""
         return self._sides[self._client_side], self._sides[1 - self._client_side]
 
@@ -346,7 +346,7 @@ class Talk:
         for side in self._sides:
             side.not_before(release)
 
-    def _roles_of(self, side: Direction) -> tuple[int, ...]:
+    def _roles_of(self, side: TlsDirection) -> tuple[int, ...]:
         """Returns who may send in a direction: 0 for the client, 1 for the server. Without a hello
         the number of the direction is a guess.
         """
@@ -354,7 +354,7 @@ class Talk:
             return (side.number, 1 - side.number)
         return (C2S,) if side.number == self._client_side else (S2C,)
 
-    def _use_keys(self, fit: Fit, side: Direction) -> None:
+    def _use_keys(self, fit: Fit, side: TlsDirection) -> None:
         """Takes keys that open a record of a side. So the other side's secret is known, and the
         numbers of its records have to be found.
         """
@@ -371,7 +371,7 @@ class Talk:
         self._unplaced = other_side
         self._find_numbers(other_side)
 
-    def _find_numbers(self, side: Direction, *, is_last: bool = False) -> None:
+    def _find_numbers(self, side: TlsDirection, *, is_last: bool = False) -> None:
         """Finds the numbers of a side's records, once it has some."""
         about = self._about
         assert about.suite is not None

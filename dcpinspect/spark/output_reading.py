@@ -17,9 +17,9 @@ from dcpinspect.reading.joining import Merged, Part, merged, merged_apart
 from dcpinspect.spark import files
 from dcpinspect.spark.analysis import EventLook, Work, events_looked_for, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
-from dcpinspect.spark.looks import include_looks
 from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, Read
 from dcpinspect.spark.part_disputes import judge
+from dcpinspect.spark.problem_files import include_looks
 from dcpinspect.spark.program import program
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import OwnTasks, Tasks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.findings.asking import Bare, OpenedInOrder
+from dcpinspect.findings.client_requests import Bare, OpenedInOrder
 from dcpinspect.protocol.statuses import Status
 from tests.findings.test_context import context
 from tests.streams.told import Told, opened

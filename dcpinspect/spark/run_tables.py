@@ -15,11 +15,11 @@ from dcpinspect.spark.analysis import events_looked_for
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest
 from dcpinspect.spark.nested import nested
+from dcpinspect.spark.output_reading import RunResults, read_results
 from dcpinspect.spark.outputs import write_tables
 from dcpinspect.spark.record_files import WrittenAnew, mark_of
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.whole_output import RunResults, read_results
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.tables import NAMES
 

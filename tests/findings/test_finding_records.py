@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dcpinspect.findings.record import FINDINGS, finding_records, with_counts
+from dcpinspect.findings.finding_records import FINDINGS, finding_records, with_counts
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.streams.contracts import VBUCKETS

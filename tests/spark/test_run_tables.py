@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dcpinspect.spark import nested, pipeline, plan, together
+from dcpinspect.spark import nested, pipeline, plan, run_tables
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.tasks import SparkTasks
-from dcpinspect.spark.whole_output import RunResults
 from tests.spark.outputs import here, stored, told
 from tests.spark.test_nested import Seeing
 from tests.spark.test_part_disputes import streaming as with_gaps
@@ -80,7 +80,7 @@ def test_the_driver_puts_nothing_together(
         pytest.fail("the driver has all streams")
 
     monkeypatch.setattr(
-        together, "read_results", refuses
+        run_tables, "read_results", refuses
     )  # tasks are other processes, and do not see it
     tasks = SparkTasks(spark)
     options = pipeline.Options([str(SAMPLES / "tour.pcapng")], str(tmp_path / "out"))

@@ -15,7 +15,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.reading.joining import Part
 from dcpinspect.reading.reading import Reading
-from dcpinspect.spark.looks import include_looks, write_looks
+from dcpinspect.spark.problem_files import include_looks, write_looks
 from dcpinspect.streams.tracker import Tracker
 from tests.spark.cuts import faulty, packets_of, written
 

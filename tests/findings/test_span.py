@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dcpinspect.findings.within import Within
+from dcpinspect.findings.span import Within
 from tests.output.render.test_finding_text import finding
 
 TIME = Within((100, 200), {1: (50, 120), 2: (10, 20)})
