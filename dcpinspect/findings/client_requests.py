@@ -114,7 +114,11 @@ def filter_fault(value: Mapping[str, Any]) -> tuple[str, str] | None:
     """
     named = value.get("collections")
     if named is not None and "scope" in value:
-        return "its filter names a scope and collections", "name either a scope or collections"
+        return (
+            "its filter names a scope and collections",
+            "name either a scope or collections, in the client's settings or in its code; until "
+            "then, the server refuses the request",
+        )
     ids = (
         Counter(
             uid.lower().removeprefix("0x").lstrip("0") or "0"
@@ -132,6 +136,7 @@ def filter_fault(value: Mapping[str, Any]) -> tuple[str, str] | None:
         )
         return (
             fault_text,
-            "name each collection once in the filter; until then, the server refuses the request",
+            "name each collection once, in the client's settings or in its code; until then, the "
+            "server refuses the request",
         )
     return None

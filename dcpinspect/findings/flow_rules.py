@@ -39,8 +39,8 @@ _WIRE_BYTES = (
 )
 _NEXT = {
     "without-flex-frames": (
-        f"{_ALL_BYTES}; servers before 7.0 left the stream-id out of most "
-        "messages themselves (MB-40277)"
+        f"restart the client when its window is full; it has to {_ALL_BYTES}; servers before 7.0 "
+        "left the stream-id out of most messages themselves (MB-40277)"
     ),
     "without-prepare-surplus": (
         "restart the client when its window is full; it has to count each prepare as header and "
@@ -282,7 +282,8 @@ def _next(context: Context, link: Link, cause: str | None) -> str | None:
     if cause in w.WAYS and not context.session(link.number).is_replication:
         return _NEXT.get(cause or "")
     is_over = cause is None or cause in w.WAYS[w.OVER.start :]
-    return f"{_WIRE_BYTES}; {_OVER_NODES}" if is_over else f"{_ALL_BYTES}; {_UNDER_NODES}"
+    right, faults = (_WIRE_BYTES, _OVER_NODES) if is_over else (_ALL_BYTES, _UNDER_NODES)
+    return f"look at the consumer's version; it has to {right}; {faults}"
 
 
 def _is_known(context: Context, link: Link, watched: Watched) -> bool:

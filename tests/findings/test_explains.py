@@ -128,7 +128,10 @@ def test_a_loop_owns_its_rollbacks_and_gives_the_advice() -> None:
     (loop,) = alone(found, "rollback-loop")
     (rollback,) = [one for one in found if one.rule == "rollback"]
     assert (rollback.effect_of, rollback.count, rollback.next) == (loop.id, 3, "")
-    assert "discard what is above" in loop.next
+    assert loop.next == (
+        "stop or update the client; it has to discard what is above the rollback seqno before "
+        "it asks again, from there"
+    )
     assert alone(found, "rollback-not-honoured") == []
 
 
@@ -260,16 +263,18 @@ def test_a_loop_with_the_wrong_branch_owns_that_and_names_the_right_one() -> Non
         "wrong-failover-entry",
     }
     (loop,) = alone(found, "rollback-loop")
-    assert loop.next.endswith(
-        "the newest entry of the failover log at or below the start; for 100, 0x000000000000000b"
+    assert loop.next == (
+        "stop or update the client; it has to take the uuid of the newest entry of the failover"
+        " log at or below the start; for 100, 0x000000000000000b"
     )
 
 
 def test_without_the_rule_of_the_cause_its_effects_stand_for_themselves() -> None:
     (one,) = findings(looping(), rules=["rollback"])
     assert one.effect_of is None
-    assert one.next.startswith(
-        "let the client discard what is above 100, and resume at 100 with the newest uuid"
+    assert one.next == (
+        "let the client discard what is above 100, and resume at 100 with the newest uuid of "
+        "the log that began at or below it"
     )
 
 

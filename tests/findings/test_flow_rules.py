@@ -169,7 +169,11 @@ def test_a_client_that_was_stuck_beyond_the_servers_limit_and_goes_on() -> None:
     assert found.message.endswith(
         "last acknowledgement 13 min before; a server may give up after 720 s"
     )
-    assert "dcp_disconnect_when_stuck_name_regex" in found.next
+    assert found.next == (
+        "look for what stops the client from processing its messages, or restart it; a client "
+        "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it"
+        " after 720 s if dcp_disconnect_when_stuck_name_regex matches its name"
+    )
 
 
 def test_the_close_is_explained_by_the_stall_before_it_and_no_earlier_one() -> None:
@@ -284,6 +288,11 @@ LEAKS: dict[str, tuple[Callable[[Stream, int], int], dict[str, Any]]] = {
 }
 
 
+COUNT_ALL = (
+    "count all bytes of every message of a stream: header, framing extras, extras, key and value"
+)
+
+
 def leaking(cause: str, rounds: int = 4) -> tuple[Told, int]:
     """A consumer that leaves something out; and how much it owes."""
     left_out, controls = LEAKS[cause]
@@ -308,7 +317,11 @@ def test_messages_that_a_consumer_does_not_count(cause: str) -> None:
         f"under-acknowledged by {owed:,} bytes: {5 if 'marker' in cause else 4} x "
     )
     assert {place.direction for place in found.places} == {"c2s"}
-    assert ("header and body plus 2 bytes" in found.next) == (cause == "without-prepare-surplus")
+    assert found.next == "restart the client when its window is full; it has to " + (
+        "count each prepare as header and body plus 2 bytes, because servers do"
+        if cause == "without-prepare-surplus"
+        else COUNT_ALL
+    )
 
 
 def test_framing_extras_that_a_consumer_does_not_count() -> None:
@@ -324,7 +337,10 @@ def test_framing_extras_that_a_consumer_does_not_count() -> None:
         "without-flex-frames",
         "under-acknowledged by 15 bytes: 5 x framing extras",
     )
-    assert "MB-40277" in found.next
+    assert found.next == (
+        f"restart the client when its window is full; it has to {COUNT_ALL}; servers before 7.0 "
+        "left the stream-id out of most messages themselves (MB-40277)"
+    )
 
 
 def test_stream_ends_that_a_consumer_does_not_count() -> None:
@@ -355,10 +371,20 @@ def test_headers_that_a_consumer_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_node"), [("replication:ns_1@a->ns_1@b:default", True), ("reader:1", False)]
+    ("name", "advice"),
+    [
+        (
+            "replication:ns_1@a->ns_1@b:default",
+            f"look at the consumer's version; it has to {COUNT_ALL}; a node that replicates does not acknowledge what it had buffered at "
+            "the end of a stream (before 7.2, MB-56275); it acknowledges buffered messages with "
+            "a wrong size (before 6.6.5 and 7.0.4, MB-47318), and V2.2 markers with the size of "
+            "V2.0 (builds before 8.0.0, MB-64936)",
+        ),
+        ("reader:1", f"restart the client when its window is full; it has to {COUNT_ALL}"),
+    ],
 )
 def test_versions_of_servers_that_count_otherwise_are_named_to_nodes_and_where_nothing_fits(
-    name: str, is_node: bool
+    name: str, advice: str
 ) -> None:
     talk = opened(name, connection_buffer_size="10000")
     stream = talk.stream(7)
@@ -368,18 +394,28 @@ def test_versions_of_servers_that_count_otherwise_are_named_to_nodes_and_where_n
         mutate(stream, seqno)
         ack(talk, MUTATION - 24)
     (found,) = check(talk)
-    assert (found.rule, found.cause, "MB-64936" in found.next) == (
+    assert (found.rule, found.cause, found.next) == (
         "under-acknowledged",
         "without-header",
-        is_node,
+        advice,
     )
     talk = opened(name, connection_buffer_size="10000")
     talk.stream(7).snapshot(0, 1000, "memory")
     (found,) = check(excess(talk))
     assert (found.rule, found.cause) == ("over-acknowledged", None)
-    assert "5.5 to 8.0.2, MB-72321" in found.next
+    assert found.next == (
+        "look at the consumer's version; it has to count the bytes on the wire, and only those of the producer's requests that belong to "
+        "streams; a node that replicates with full eviction acknowledges a message twice if the"
+        " message had to wait for the disk (5.5 to 8.0.2, MB-72321); it acknowledges buffered "
+        "messages with a wrong size (before 6.6.5 and 7.0.4, MB-47318)"
+    )
     (found,) = [one for one in check(growing()) if one.rule == "under-acknowledged"]
-    assert "MB-56275" in found.next
+    assert found.next == (
+        f"look at the consumer's version; it has to {COUNT_ALL}; a node that replicates does not "
+        "acknowledge what it had buffered at the end of a stream (before 7.2, MB-56275); it "
+        "acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, MB-47318), and "
+        "V2.2 markers with the size of V2.0 (builds before 8.0.0, MB-64936)"
+    )
 
 
 def test_two_acknowledgements_prove_nothing() -> None:

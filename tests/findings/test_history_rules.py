@@ -64,7 +64,10 @@ def test_an_older_branch_than_the_log_gives() -> None:
         == "used uuid 0x000000000000000a; the log of row 8 gives 0x000000000000000b for 100"
     )
     assert [place.row for place in one.places] == [9, 8, 10, 6]
-    assert "ask from 100 with uuid 0x000000000000000b" in one.next
+    assert one.next == (
+        "report the client's version to its author; it has to ask from 100 with uuid "
+        "0x000000000000000b, the newest entry of the failover log at or below the start"
+    )
 
 
 def test_an_invented_uuid_after_the_log_is_wrong_rather_than_unknown() -> None:
@@ -293,7 +296,11 @@ def test_a_snapshot_that_starts_from_0_again_and_again() -> None:
     assert (one.rule, one.cause, one.vbuckets, one.seqnos) == ("rollback-loop", "purge", (7,), (0,))
     assert one.message.startswith("rolled back 3 times to 0 in ")
     assert one.message.endswith(", 27 items sent again")
-    assert "max_marker_version" in one.next
+    assert one.next == (
+        "set a longer purge interval for the bucket, or start from 0; a client can set "
+        "max_marker_version to 2.2 and resume with the purge seqno, or ask with "
+        "ignore-purged-tombstones"
+    )
     assert len(one.places) == 6
 
 
@@ -350,7 +357,10 @@ def test_streams_that_end_for_a_rollback_again_and_again() -> None:
     assert (one.rule, one.cause) == ("rollback-loop", "stream-end")
     assert one.message.startswith("ended for a rollback 3 times in ")
     assert one.message.endswith(", 2 items sent again")
-    assert "discard what is above the rollback seqno before it asks again, from there" in one.next
+    assert one.next == (
+        "stop or update the client; it has to discard what is above the rollback seqno before "
+        "it asks again, from there"
+    )
 
 
 def test_a_higher_start_in_between_is_progress() -> None:

@@ -36,7 +36,11 @@ def test_a_uuid_of_another_vbucket_is_the_clients() -> None:
     talk = received(received(opened(), 5), 5, vbucket=8, uuid=OTHER)
     talk.stream(7, start=5, uuid=OTHER, rollback=0)
     assert said(talk) == ("uuid-of-another-vbucket", "client", "it is the uuid of vbucket 8")
-    assert "from the failover log of the vbucket's own stream" in rollback(talk).next
+    assert rollback(talk).next == (
+        "let the client discard what is above 0, and resume at 0 with uuid 0x000000000000000a; "
+        "store the uuid together with the seqno, from the failover log of the vbucket's own "
+        "stream"
+    )
 
 
 def test_a_uuid_that_no_server_gave_a_client_which_had_the_log_is_the_clients() -> None:
