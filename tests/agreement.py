@@ -175,18 +175,23 @@ def disagreements(
         ]
         newest = sorted(own, key=lambda stream: str(stream["first_time"]))[-1]["verdict"]
         # the tables of a tracker know no findings, and so no vbucket that was forgotten
-        is_forgotten = (
-            one["findings"] is not None
-            and newest == "ended"
+        known = () if one["findings"] is None else findings
+        replaced = [
+            word
+            for rule, word, those in (
+                ("orphaned-vbucket", "orphaned", ("ended", "refused")),
+                ("snapshot-stalled", "stalled", ("backfilling", "advancing")),
+            )
+            if newest in those
             and any(
-                finding.rule == "orphaned-vbucket"
+                finding.rule == rule
                 and one["vbucket"] in case.vbuckets
                 and {*case.connections} & {*one["connections"]}
-                for finding in findings
+                for finding in known
                 for case in finding.case_of_each
             )
-        )
-        if one["verdict"] != ("orphaned" if is_forgotten else newest):
+        ]
+        if one["verdict"] != (replaced or [newest])[0]:
             out.append(
                 f"vbucket {one['vbucket']} of {one['client']} is {one['verdict']}, and its "
                 "newest stream is not"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,8 +65,13 @@ FINDINGS = RecordTable(
 
 CONTRACTS = {**BY_TABLE, "findings": FINDINGS}
 """The contract of every table that is made from messages, by its name in SQL."""
-ORPHANED = "orphaned-vbucket"
-"""The rule that tells an orphaned vbucket from one that ended as it should."""
+_BECOME: Mapping[str, tuple[str, Collection[str]]] = {
+    "orphaned-vbucket": ("orphaned", ("ended", "refused")),
+    "snapshot-stalled": ("stalled", ("backfilling", "advancing")),
+}
+"""Rules that know more of a vbucket than its newest stream shows: the verdict on it, and those that
+it replaces.
+"""
 CHECKED = ("findings", "vbuckets")
 """Tables that need the rules to be asked."""
 
@@ -131,8 +136,8 @@ def with_counts(
 ) -> Records:
     """Returns the table of vbuckets with the number of findings that speak of each vbucket.
 
-    Findings about a whole connection do not count. An ended vbucket that the client forgot becomes
-    ``orphaned``. ``clients``: the consumer of each connection, as the table names it.
+    Findings about a whole connection do not count. Verdicts are those that findings tell.
+    ``clients``: the consumer of each connection, as the table names it.
     """
     if not len(vbuckets):
         return vbuckets
@@ -142,7 +147,7 @@ def with_counts(
     rows_of = Lookup(keys[order], order)
     codes = {word: number for number, word in enumerate(client.words)}
     counts = np.zeros((len(keys), len(SEVERITIES)), dtype=np.int64)
-    is_orphaned = np.zeros(len(keys), dtype=np.bool_)
+    words, verdict_codes = [*verdict.words], verdict.codes.copy()
     for finding in findings:
         pairs = {
             codes[clients[number]] << VBUCKET_BITS | vbucket
@@ -153,16 +158,15 @@ def with_counts(
         }
         rows = rows_of(np.array(list(pairs), dtype=np.int64))
         counts[rows, SEVERITIES.index(finding.severity)] += 1
-        is_orphaned[rows] |= finding.rule == ORPHANED
-    has_ended = np.zeros(len(keys), bool)
-    has_ended[vbuckets.rows_with("verdict", "ended")] = True
-    is_orphaned &= has_ended
-    verdict_words = Worded(
-        np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"]
-    )
+        if finding.rule in _BECOME:
+            word, replaced = _BECOME[finding.rule]
+            words += [word] if word not in words else []
+            codes_replaced = [number for number, one in enumerate(words) if one in replaced]
+            rows = rows[np.isin(verdict.codes[rows], codes_replaced)]
+            verdict_codes[rows] = words.index(word)
     return vbuckets.with_column(
         "findings", counted(counts, SEVERITIES, with_zeros=True)
-    ).with_column("verdict", verdict_words)
+    ).with_column("verdict", Worded(verdict_codes, words))
 
 
 class Lookup:

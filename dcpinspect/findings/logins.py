@@ -16,10 +16,11 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import LONG_NS, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.followers import PerConnection
@@ -46,7 +47,8 @@ RULES = (
         "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET "
         "because no bucket was selected, and nothing of "
         "the kind succeeds on the connection. It is a note if the client comes in with a later "
-        "connection",
+        "connection. It is an error if the client asks at least 3 times over at least 5 s, or for "
+        "no bucket at all, and no connection of its host gets in",
         "an attempt that is followed by one that succeeds, as with another mechanism; a hole "
         "that may hide that one; requests for the "
         "cluster map, which need no bucket",
@@ -57,7 +59,7 @@ RULES = (
         (*_WHOSE, GONE),
         ("kafka-connect-couchbase#57", "kafka-connect-couchbase#41", "libcouchbase#40"),
         whose=_WHOSE,
-        cost=Cost("connection", "could not log in", "could not log in"),
+        cost=Cost("connection", "got no bucket", "got no bucket", is_usual=True),
     ),
 )
 
@@ -177,6 +179,7 @@ class Logins(Watcher):
                 refused.status,
             ].append(refused)
         chosen_buckets, latest_open = _Chosen(context, self._chosen), _latest_open(context)
+        admitted_hosts = _admitted_hosts(context)
         for connection, refused in with_session:
             is_over = latest_open.get(context.owners[connection].name, -1) >= refused.place.time_ns
             bucket, cause = (
@@ -190,10 +193,16 @@ class Logins(Watcher):
                 )
                 if refused.status == Status.KEY_ENOENT:
                     cause = chosen_buckets.why_missing(connection, bucket, refused) or cause
-            alike = alike_of[_client_text(context, connection), bucket, refused.status]
-            yield _occurrence(
-                context, connection, refused, cause, () if is_over else alike, is_over=is_over
+            client = _client_text(context, connection)
+            alike = alike_of[client, bucket, refused.status]
+            severity: Severity = (
+                "note"
+                if is_over
+                else "error"
+                if client[0] not in admitted_hosts and _goes_on(alike, cause)
+                else "warning"
             )
+            yield _occurrence(context, connection, refused, cause, alike, severity)
 
 
 class _Chosen:
@@ -239,6 +248,34 @@ def _client_text(context: Context, connection: int) -> tuple[str, ...]:
     return link.client.rpartition(":")[0], context.session(connection).agent or "", link.server
 
 
+def _admitted_hosts(context: Context) -> set[str]:
+    """Returns the hosts of clients of which a connection got in, or may have: its beginning was not
+    captured, or nobody can read it.
+    """
+    admitted = set[str]()
+    for number, link in context.by_number.items():
+        session = context.session(number)
+        if (
+            session.bucket is not None
+            or session.open_status == Status.SUCCESS
+            or not link.has_handshake
+            or (link.tls is not None and not link.is_decrypted)
+        ):
+            admitted.add(link.client.rpartition(":")[0])
+    return admitted
+
+
+def _goes_on(alike: Sequence[Refused], cause: str) -> bool:
+    """Returns whether a client asks in vain for so long that waiting will not help it."""
+    first_ns = min(refused.first.time_ns for refused in alike)
+    last_ns = max(refused.place.time_ns for refused in alike)
+    return (
+        sum(refused.count for refused in alike) >= _LOOP
+        and _WHOSE.get(cause) == "client"
+        and (cause == NO_BUCKET or last_ns - first_ns >= LONG_NS)
+    )
+
+
 def _latest_open(context: Context) -> dict[str, int]:
     """Returns when the latest connection began that each client opened for DCP, by name of the
     client.
@@ -257,11 +294,10 @@ def _occurrence(
     refused: Refused,
     cause: str,
     alike: Sequence[Refused],
-    *,
-    is_over: bool,
+    severity: Severity,
 ) -> Occurrence:
-    """``alike``: refusals of the same thing to the same client, this one among them, if the trouble
-    is not over.
+    """``alike``: refusals of the same thing to the same client, this one among them. ``severity``:
+    a note if the trouble is over.
     """
     bucket = (
         context.session(connection).refused_bucket
@@ -276,21 +312,21 @@ def _occurrence(
         f"{status_name(refused.status)}, {meaning}"
     )
     count = sum(alike_refused.count for alike_refused in alike)
-    if count >= _LOOP and cause != NO_BUCKET:
+    if count >= _LOOP and cause != NO_BUCKET and severity != "note":
         span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(
             alike_refused.first.time_ns for alike_refused in alike
         )
         message += f"; the client asks again every {duration(span_ns / (count - 1) / 1e9)}"
     return Occurrence(
         "login-refused",
-        "note" if is_over else "warning",
+        severity,
         message,
         connection,
         (refused.first, refused.place) if refused.count > 1 else (refused.place,),
         cause=cause,
         next=_ADVICE.get(cause),
         count=refused.count,
-        is_over=True if is_over else None,
+        is_over=True if severity == "note" else None,
     )
 
 

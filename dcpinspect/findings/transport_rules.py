@@ -45,7 +45,9 @@ RULES = (
         (UNANSWERED, REFUSED, *ERRORS, OTHER_ERROR),
         reports=("MB-63014", "sync_gateway#2514", "sdk-doctor#26", "couchbase-cxx-client#63"),
         whose="unknown",
-        cost=Cost("connection", "could not be opened", "could not be opened", lasts=True),
+        cost=Cost(
+            "connection", "could not be opened", "could not be opened", lasts=True, is_usual=True
+        ),
     ),
     Rule(
         "tcp-window-zero",

@@ -80,7 +80,7 @@ OTHER, NO_DCP, UNKNOWN = "other", "no dcp", "unknown"
 """Names of clients and buckets. OTHER: those without room. NO_DCP: on connections on which no DCP
 was said. UNKNOWN: those that nobody named.
 """
-STUCK = ("never-answered", "starved-by-flow-control", "behind")
+STUCK = ("never-answered", "starved-by-flow-control", "stalled", "behind")
 """Verdicts of streams on open connections on which nothing moves, although something should."""
 
 MetricType = Literal["gauge", "counter", "histogram"]

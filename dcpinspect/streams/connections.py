@@ -22,7 +22,9 @@ from dcpinspect.tables.record_tables import Records
 
 NOOP_NS = 5_000_000_000
 """A consumer that has not answered a noop after this time will not answer it."""
-RUNNING = tuple(w.STREAM_VERDICTS.index(verdict) for verdict in ("backfilling", "advancing"))
+RUNNING = tuple(
+    w.STREAM_VERDICTS.index(verdict) for verdict in ("stalled", "backfilling", "advancing")
+)
 """Verdicts of streams on which messages come."""
 
 
@@ -147,6 +149,8 @@ def verdict_of(
         return "unknown-capture"
     if flow.is_full:
         return "starved-by-flow-control"
+    if is_running and any(end is not None and not end.is_over for end in link.shut):
+        return "stalled"
     if _is_dead(link, session, row):
         return "noop-dead"
     return "streaming" if is_running else "idle"

@@ -256,8 +256,8 @@ VBUCKETS = RecordTable(
             "verdict",
             "word",
             (
-                "verdict of its newest stream; orphaned if it ended and the client did not request "
-                "it again"
+                "verdict of its newest stream; orphaned if it ended or was refused, and the client "
+                "did not request it again; stalled if a finding says so"
             ),
             w.VBUCKET_VERDICTS,
         ),

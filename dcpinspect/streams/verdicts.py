@@ -57,6 +57,8 @@ class Ends:
     """
     is_starved: BoolArray
     """Whether the window of the stream's connection is full."""
+    is_shut: BoolArray
+    """Whether the consumer's TCP window has been 0 up to now."""
     now: IntArray
     """Time of the latest packet on the stream's connection."""
 
@@ -70,11 +72,13 @@ class Ends:
         closed = np.zeros(len(connections), dtype=np.bool_)
         at_end = np.zeros((len(connections), 2), dtype=np.bool_)
         now = np.zeros(len(connections), dtype=np.int64)
+        shut = np.zeros((len(connections), 2), dtype=np.bool_)
         for link in links.values():
             if link.number < len(connections):
                 at_end[link.number] = [span is not None for span in link.lost_at_end]
                 now[link.number] = link.last_ns
                 closed[link.number] = bool(link.closed)
+                shut[link.number] = [end is not None and not end.is_over for end in link.shut]
         producer = np.maximum(connections.producer[number], 0)
         lost = (connections.losses.array[number, producer] != streams.losses) | at_end[
             number, producer
@@ -88,7 +92,7 @@ class Ends:
         lost |= (streams.state == REQUESTED) & (over[number, producer] > streams.opened.time)
         full = np.zeros(len(connections), dtype=np.bool_)
         full[[connection for connection, is_full in starved.items() if is_full]] = True
-        return Ends(closed[number], lost, full[number], now[number])
+        return Ends(closed[number], lost, full[number], shut[number, 1 - producer], now[number])
 
 
 def is_over(streams: Streams, ends: Ends) -> BoolArray:
@@ -141,6 +145,7 @@ def verdicts(
         is_ended,
         unknown,
         ends.is_starved,
+        ends.is_shut & (runs | in_oso),
         behind,
         from_disk | in_oso,
         runs,

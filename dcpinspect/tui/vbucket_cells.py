@@ -41,7 +41,7 @@ TELLING = ("behind", "gaps", "rollbacks", "items", "bytes", "snapshots", "from d
 ALIKE = 0.1
 """Values that differ by at most this part of the greatest value are alike."""
 
-STATES = (*VBUCKET_VERDICTS[:5], "lost-something", *VBUCKET_VERDICTS[5:])
+STATES = (*VBUCKET_VERDICTS[:7], "lost-something", *VBUCKET_VERDICTS[7:])
 """Verdicts as ``stood`` tells them, the worst first."""
 
 

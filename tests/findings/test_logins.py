@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.statuses import Status
@@ -183,7 +185,7 @@ def unbound(*, selects: bool = False, opens: bool = True) -> Told:
 def test_who_selects_no_bucket_is_told_to_and_the_refused_open_is_an_effect() -> None:
     told = findings(unbound())
     (one,) = (finding for finding in told if finding.rule == "login-refused")
-    assert (one.cause, one.whose, one.count) == ("no-bucket", "client", 5)
+    assert (one.severity, one.cause, one.whose, one.count) == ("error", "no-bucket", "client", 5)
     assert one.next == (
         "look whether the client's settings name a bucket; it has to send SELECT_BUCKET after "
         "the login, before the first command that needs a bucket"
@@ -218,3 +220,50 @@ def test_a_refused_bucket_is_why_there_is_none() -> None:
     (one,) = (finding for finding in told if finding.rule == "login-refused")
     assert (one.cause, one.count) == ("key-enoent", 1)
     assert [other.effect_of for other in told if other.rule == "open-refused"] == [one.id]
+
+
+def shut_out(
+    pause: float = 2.0, times: int = 4, status: Status = Status.KEY_ENOENT, port: int = 50_000
+) -> list[Told]:
+    """A client that asks for a bucket again and again, on connections of its own."""
+    talks: list[Told] = []
+    for number in range(times):
+        talk = asking(port + number)
+        talk.wait(number * pause)
+        talk.sasl_plain("user", "secret")
+        talk.ask("select_bucket", key="orderz", status=status)
+        talk.close()
+        talks.append(talk)
+    return talks
+
+
+def reading(host: str = "10.0.0.1", *, is_begun: bool = False) -> Told:
+    talk = Told("x", port=51_000, host=host)
+    talk.hello("x/1", "JSON")
+    talk.open("x", "producer")
+    if is_begun:
+        talk.begin()
+        talk.noop()
+    return talk
+
+
+@pytest.mark.parametrize("others", [(), (reading("10.0.0.9"),)], ids=["alone", "beside others"])
+def test_a_client_that_never_gets_in_is_an_error(others: tuple[Told, ...]) -> None:
+    (one,) = found(*shut_out(), *others)
+    assert (one.severity, one.whose, one.count) == ("error", "client", 4)
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        shut_out(times=2, pause=9),
+        shut_out(pause=0.5),
+        shut_out(status=Status.ETMPFAIL),
+        [*shut_out(), reading()],
+        [*shut_out(), reading(is_begun=True)],
+    ],
+    ids=["two times", "not for long", "the server's", "its host is in", "its host may be in"],
+)
+def test_a_client_that_may_get_in_is_a_warning(talks: list[Told]) -> None:
+    (one,) = found(*talks)
+    assert one.severity == "warning"

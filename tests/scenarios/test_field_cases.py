@@ -303,7 +303,7 @@ DCP: dict[str, Case] = {
         [
             Expected(
                 "login-refused",
-                "warning",
+                "error",
                 "client",
                 ["select_bucket orderz", "asks again every 1.1 s", "10.20.0.7:11210"],
             )
@@ -323,7 +323,7 @@ DCP: dict[str, Case] = {
         [
             Expected(
                 "login-refused",
-                "warning",
+                "error",
                 "client",
                 ["no bucket is selected", "send SELECT_BUCKET"],
                 ["privileges"],
@@ -468,3 +468,27 @@ def test_two_legs_of_one_packet_are_no_repetition_to_any_rule(
 ) -> None:
     """Tables and counts have both legs with --copies; findings are the same without it."""
     assert told(name, capsys, "--copies") == told(name, capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "vbucket", "verdict"),
+    [("p06-zero-window", 900, "stalled"), ("r01-tmpfail-not-retried", 77, "orphaned")],
+)
+def test_a_vbucket_with_a_finding_is_not_called_healthy(
+    name: str, vbucket: int, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(FIELD / f"{name}.pcap")
+    assert main(["vbuckets", path, "--format", "ndjson"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["vbucket"]: row["verdict"] for row in rows if row["findings"]["error"]} == {
+        vbucket: verdict
+    }
+
+
+def test_a_stream_whose_client_takes_nothing_is_stalled_in_every_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(FIELD / "p06-zero-window.pcap")
+    for command, more in (("streams", ()), ("connections", ()), ("timeline", ("--vbucket", "900"))):
+        assert main([command, path, *more]) == 0
+        assert "stalled" in capsys.readouterr().out

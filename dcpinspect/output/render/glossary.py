@@ -27,6 +27,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "starved-by-flow-control": (
             "the connection's window is full: the server waits for an acknowledgement"
         ),
+        "stalled": "a snapshot is under way, and the client's TCP window has been 0 up to now",
         "behind": (
             "the server has a higher seqno, and no message of the stream has come for long "
             "since the first answer with it"
@@ -60,6 +61,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
             "hides the end of the server's side"
         ),
         "starved-by-flow-control": "its window is full",
+        "stalled": "a stream is under way, and the TCP window of an end has been 0 up to now",
         "noop-dead": "a noop was not answered",
         "streaming": "a stream is backfilling or advancing",
         "idle": "none of these",
@@ -157,8 +159,8 @@ GLOSSARY: dict[str, dict[str, str]] = {
     },
     "verdict of a vbucket": {
         "orphaned": (
-            "its stream ended, and its client did not request it again; all other verdicts "
-            "are those of its newest stream"
+            "its stream ended or was refused, and its client did not request it again; all other "
+            "verdicts are those of its newest stream"
         ),
         "lost-something": (
             "on maps only: it ended, and before that it had a gap with the cause unexplained "

@@ -68,6 +68,7 @@ VERDICTS = {
     "behind": _YELLOW,
     "orphaned": _ORANGE,
     "starved-by-flow-control": _ORANGE,
+    "stalled": _ORANGE,
     "rolled-back": _PURPLE,
     "refused": _RED,
     "never-answered": _RED,

@@ -241,6 +241,7 @@ LETTERS = {
     "lost-something": "L",
     "orphaned": "O",
     "starved-by-flow-control": "W",
+    "stalled": "Z",
     "rolled-back": "R",
     "refused": "N",
     "never-answered": "U",
