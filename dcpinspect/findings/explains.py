@@ -154,7 +154,7 @@ OWNS: Mapping[str, Collection[str]] = {
     "reconnect-loop": ("read-again",),
     "login-refused": ("open-refused",),
     "failover": ("rollback", "stream-refused"),
-    "rollback-not-followed": ("rollback",),
+    **dict.fromkeys(("rollback-not-followed", "unknown-vbucket-uuid"), ("rollback",)),
     "orphaned-vbucket": ("stream-end-reason", "stream-refused", "manifest-ahead"),
     "server-owes-seqno": ("snapshot-stalled",),
     **dict.fromkeys(CLOSES, ("connection-closed",)),

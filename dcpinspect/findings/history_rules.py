@@ -117,6 +117,11 @@ RULES = (
     ),
 )
 
+_STARTED_AGAIN = (
+    "find out whether the checkpoint is from another bucket, or from a branch that the producer "
+    "has lost; the client starts again from 0"
+)
+"""What to do about an unknown uuid where the client may go on by itself."""
 _ADVICE = {
     "purge": (
         "set a longer purge interval for the bucket, or start from 0; a client can set "
@@ -312,6 +317,8 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
         seqnos=(start,),
         shared=shared,
         facts=facts,
+        explains=(number,),
+        next_=_STARTED_AGAIN if severity == "note" else None,
     )
 
 

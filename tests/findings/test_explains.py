@@ -60,9 +60,12 @@ def test_no_rule_silences_itself() -> None:
 
 
 def test_no_effect_has_effects_of_its_own() -> None:
-    """A refusal that is an effect leaves the close that follows to its cause."""
+    """A refusal that is an effect leaves the close that follows to its cause, and an unknown uuid
+    its rollback.
+    """
     assert OWNS.keys() & {effect for several in OWNS.values() for effect in several} == {
-        "consumer-refused"
+        "consumer-refused",
+        "unknown-vbucket-uuid",
     }
 
 
@@ -121,6 +124,33 @@ def looping(
         if status is not None and not number:
             talk.stream(vbucket, start=150, uuid=OLD, status=status)
     return talk
+
+
+@pytest.mark.parametrize(("rounds", "rule"), [(1, "unknown-vbucket-uuid"), (3, "rollback-loop")])
+def test_a_rollback_for_an_unknown_uuid_is_one_story_with_one_advice(
+    rounds: int, rule: str
+) -> None:
+    talk = opened()
+    talk.failover_log(7, [(OLD, 0)])
+    for _ in range(rounds):
+        talk.stream(7, start=150, uuid=0xBAD, rollback=0)
+    told = [one for one in findings(talk) if one.severity != "note"]
+    cause, *effects = sorted(told, key=lambda one: one.effect_of is not None)
+    assert cause.rule == rule
+    assert effects
+    assert {(one.effect_of, one.next) for one in effects} == {(cause.id, "")}
+
+
+def test_who_went_on_after_an_unknown_uuid_is_not_told_to_start_again() -> None:
+    talk = opened()
+    talk.stream(7, start=150, uuid=0xBAD, rollback=0)
+    talk.stream(7, log=[(OLD, 0)])
+    (one,) = [one for one in findings(talk) if one.rule == "unknown-vbucket-uuid"]
+    assert (one.severity, one.next) == (
+        "note",
+        "find out whether the checkpoint is from another bucket, or from a branch that the "
+        "producer has lost; the client starts again from 0",
+    )
 
 
 def test_a_loop_owns_its_rollbacks_and_gives_the_advice() -> None:
@@ -369,6 +399,7 @@ def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     """Those that close a connection are tried beside their rule."""
     tried = {
         "rollback-loop",
+        "unknown-vbucket-uuid",
         "failover",
         "capture-hole",
         "capture-cut",

@@ -25,8 +25,8 @@ FINDINGS = {
     "6.0.5-dcp1": [
         "warning duplicate-stream-request: connection 2, vb 0: client",
         "warning stream-refused (not-my-vbucket): connection 2, vb 9, 63: normal",
-        "warning rollback (uuid-never-given): connection 2, vb 3: client",
         "warning unknown-vbucket-uuid (uuid-never-given): connection 2, vb 3: client",
+        "  warning rollback (uuid-never-given): connection 2, vb 3: client",
         "warning rollback-not-honoured: connection 2, vb 3: client",
         "warning ack-missing: connection 2, vb 6: client",
         "warning name-clash: connection 3: client",

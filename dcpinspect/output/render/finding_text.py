@@ -27,7 +27,7 @@ WHO_ACTS = {
     "client": "the client has to act",
     "server": "the server has to act",
     "capture": "a fuller capture is needed",
-    "normal": "nobody has to act",
+    "normal": "nobody is at fault",
     "unknown": "who has to act is not known",
 }
 """In words, who has to do something about a finding."""

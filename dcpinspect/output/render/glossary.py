@@ -361,7 +361,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
             "of a snapshot marker, the greatest seqno that a client which does not know "
             "prepares can get"
         ),
-        "normal": "of whose: nobody has to act, because this happens where nothing is wrong",
+        "normal": "of whose: nobody is at fault, because this happens where nothing is wrong",
         "complete": (
             "of info: capture loss, and which share of its bytes was decoded; of a "
             "snapshot: its last seqno came"
