@@ -1,5 +1,11 @@
 """How every message is built: one file for each family of messages, collected here in the order of
 the opcodes.
+
+A file holds ``LAYOUTS``: a ``Layout`` for the request and for the response of each command, and for
+each generation of it that the specification had. Everything that knows a field is made of them:
+decoder, encoder, field tables, JSON, columns, Scapy's classes and the page on the protocol. The
+language is in ``protocol/fields.py``; which of several layouts a message has is decided in
+``protocol/layout_choice.py``. Begin with ``snapshot_marker.py``, which has everything in small.
 """
 
 from __future__ import annotations
