@@ -28,7 +28,7 @@ no memory they end the process, NumPy's with status 1, which ``check`` has for f
 """
 
 
-class Watched:
+class ImportWatcher:
     """Looks at what is imported.
 
     Arrow would load pandas where it is installed, only to ask whether its input comes from there:
@@ -76,7 +76,7 @@ def run() -> NoReturn:
     # objects, and finds nothing. It still has to come: so many objects are few beside a batch.
     gc.set_threshold(100_000, 20, 20)
     is_pipeline = sys.argv[1:2] == ["pipeline"]
-    sys.meta_path.insert(0, Watched(hides_pandas=not is_pipeline))
+    sys.meta_path.insert(0, ImportWatcher(hides_pandas=not is_pipeline))
     if not is_pipeline:
         # NumPy would write docstrings of its functions that are in C, for as long as thirty of our
         # modules take.

@@ -18,8 +18,8 @@ from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.joining import (
     SET_APART,
-    Merged,
-    Part,
+    MergedReading,
+    ReadingPart,
     find_events,
     judged,
     merged,
@@ -128,16 +128,16 @@ def recut(batches: Iterable[PacketBatch], rng: random.Random) -> list[PacketBatc
 class Joined:
     """Parts put together, and the tables that each has by itself."""
 
-    merged: Merged
+    merged: MergedReading
     rows: Sequence[Mapping[str, Records]]
 
 
 def whole(
     batches: Sequence[PacketBatch], files: Sequence[str], options: Options = Options()
-) -> Merged:
+) -> MergedReading:
     """What one reading of all packets knows."""
     source = _source(batches, files)
-    found = merged([Part.from_bytes(_known(source, options))], files)
+    found = merged([ReadingPart.from_bytes(_known(source, options))], files)
     found.compare(lambda wanted: find_events(options.reading(source), wanted, found.numbers[0]))
     return found
 
@@ -154,12 +154,12 @@ def joined(
     sources = [_source(batches, files) for batches in parts]
     known = [_known(source, options) for source in sources]
 
-    def having(number: int, but: BoolArray | None) -> Part:
-        part = Part.from_bytes(known[number])
+    def having(number: int, but: BoolArray | None) -> ReadingPart:
+        part = ReadingPart.from_bytes(known[number])
         part.tracker.set_apart(but)
-        return Part.from_bytes(part.to_bytes())
+        return ReadingPart.from_bytes(part.to_bytes())
 
-    judge = partial(judged, [Part.from_bytes(one).tracker.gap_bounds for one in known])
+    judge = partial(judged, [ReadingPart.from_bytes(one).tracker.gap_bounds for one in known])
     found, _ = merged_apart(having, len(known), judge, files, left_out=left_out)
 
     def look(wanted: EventQuery) -> FoundEvents:
@@ -171,7 +171,7 @@ def joined(
 
     found.compare(look)
     rows = [
-        {name: Part.from_bytes(one).rows(name, of_whole, files) for name in SET_APART}
+        {name: ReadingPart.from_bytes(one).rows(name, of_whole, files) for name in SET_APART}
         for one, of_whole in zip(known, found.of_parts(), strict=True)
     ]
     return Joined(found, rows)
@@ -185,12 +185,12 @@ def _known(source: Given, options: Options) -> bytes:
     with options.reading(source) as reading:
         for _ in reading:
             pass
-        return Part.from_reading(reading).to_bytes()
+        return ReadingPart.from_reading(reading).to_bytes()
 
 
 def gone_on(
     stretches: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options()
-) -> Merged:
+) -> MergedReading:
     """What a reading knows at its end that was put aside after each of these stretches of packets,
     and gone on with by another one.
     """
@@ -202,7 +202,7 @@ def gone_on(
         reading.on_end = lambda reading=reading: states.append(put_aside(reading))  # type: ignore[misc]
         for _ in reading:
             pass
-    found = merged([Part.from_reading(reading)], files)
+    found = merged([ReadingPart.from_reading(reading)], files)
     every = Given(
         [CaptureFile(name) for name in files], [batch for stretch in stretches for batch in stretch]
     )
@@ -210,7 +210,7 @@ def gone_on(
     return found
 
 
-def everything(found: Joined | Merged | Reading) -> dict[str, Any]:
+def everything(found: Joined | MergedReading | Reading) -> dict[str, Any]:
     """All that can be told of a reading, or of parts put together."""
     known = found.merged if isinstance(found, Joined) else found
     tables = {name: table.records() for name, table in known.by_name().items()}

@@ -19,9 +19,15 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray
 from dcpinspect.capture.compressed import decompressed
-from dcpinspect.capture.folders import Inside
-from dcpinspect.capture.growing_file import Growing
-from dcpinspect.capture.mended import HEAD, NO_TERMINAL, Mended, is_from_terminal, text_before
+from dcpinspect.capture.folders import FolderCapture
+from dcpinspect.capture.growing_file import GrowingFileReader
+from dcpinspect.capture.mended import (
+    HEAD,
+    NO_TERMINAL,
+    TerminalStream,
+    is_from_terminal,
+    text_before,
+)
 from dcpinspect.capture.remote import RemoteFile
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import CaptureError
@@ -109,7 +115,7 @@ class ByteSource:
         self.name = path
         self.is_stream = False
         file = self._open_source()
-        self._growing = Growing(path, file, is_pipe=self.is_stream) if follow else None
+        self._growing = GrowingFileReader(path, file, is_pipe=self.is_stream) if follow else None
         raw: Raw = self._growing or file
         try:
             magic = _read_up_to(raw, 4)
@@ -139,7 +145,7 @@ class ByteSource:
         is_binary = self._inflate is None and self._mended is None and _is_capture(magic)
         self._text = None if follow or is_binary else self._read_as_text()
 
-    def _without_terminal(self, magic: bytes, raw: Raw) -> Mended | None:
+    def _without_terminal(self, magic: bytes, raw: Raw) -> TerminalStream | None:
         """Returns the bytes as they were before a terminal changed them; None if none did."""
         head = magic
         while (
@@ -154,7 +160,7 @@ class ByteSource:
         self._raw = _Prefixed(head, raw)
         if not is_from_terminal(head):
             return None
-        self._raw = mended = Mended(self._raw)
+        self._raw = mended = TerminalStream(self._raw)
         self._remarks.append(f"CR LF was made LF again, and nothing is lost; {NO_TERMINAL}")
         return mended
 
@@ -222,7 +228,7 @@ class ByteSource:
         try:
             raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileNotFoundError:
-            if self.name in _met or isinstance(self.name, Inside):
+            if self.name in _met or isinstance(self.name, FolderCapture):
                 raise CaptureError(
                     self.name,
                     None,

@@ -56,7 +56,7 @@ TUNNEL_PORTS = (*VXLAN_PORTS, 4790, 6081, 6635, GTP_PORT, GRE_PORT)
 
 
 @dataclass(slots=True)
-class Unread:
+class UnreadLinkType:
     """An interface with a link type that is not read."""
 
     interface: str
@@ -82,6 +82,6 @@ class Unread:
         return self.packets > 0 and self.link_type not in WITHOUT_TCP
 
 
-def unread(interface: str, link_type: int) -> Unread | None:
+def unread(interface: str, link_type: int) -> UnreadLinkType | None:
     """Returns a count for an interface; None if its packets are read."""
-    return None if link_type in READ else Unread(interface, link_type)
+    return None if link_type in READ else UnreadLinkType(interface, link_type)

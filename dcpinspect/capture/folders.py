@@ -22,7 +22,7 @@ _MAGICS = tuple(
 )  # fmt: skip
 
 
-class Inside(str):
+class FolderCapture(str):
     """A capture that was found in a directory. If it cannot be read, the others still are: a ring's
     newest file may still be empty.
     """
@@ -42,7 +42,9 @@ def named(captures: Sequence[str]) -> list[str]:
     one.
     """
     return list(
-        dict.fromkeys(name.directory if isinstance(name, Inside) else name for name in captures)
+        dict.fromkeys(
+            name.directory if isinstance(name, FolderCapture) else name for name in captures
+        )
     )
 
 
@@ -90,7 +92,9 @@ def with_folders(names: Sequence[str]) -> list[str]:
                     name, None, f"cannot be opened ({error.strerror})", "check its permissions"
                 ) from error
         inside = (
-            [Inside(path, name) for path in captures_in(name)] if os.path.isdir(name) else [name]
+            [FolderCapture(path, name) for path in captures_in(name)]
+            if os.path.isdir(name)
+            else [name]
         )
         if not inside and any(
             os.path.isdir(os.path.join(name, relative_path, _OF_PIPELINE))

@@ -29,7 +29,7 @@ class File(Protocol):
         """Frees the file."""
 
 
-class Growing:
+class GrowingFileReader:
     """The read half of a file or pipe; ``readinto`` returns None if nothing has come for a while.
 
     It ends when it is stopped, or a pipe is closed. A file also ends if it becomes shorter, or is

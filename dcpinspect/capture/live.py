@@ -27,7 +27,7 @@ from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.packing import Packer
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.recorded_files import Limits
-from dcpinspect.capture.recorder import MIB, OF_READER, Wishes
+from dcpinspect.capture.recorder import MIB, OF_READER, RecordingOrder
 from dcpinspect.errors import CaptureError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.temporary import at_end, new_folder, not_at_end, remove
@@ -66,11 +66,11 @@ def _recorder_wishes(
     path: str,
     spool: str | None,
     spool_bytes: int,
-) -> Wishes:
+) -> RecordingOrder:
     """Returns what the recorder is to do, as long as nobody changes it: it writes to ``path``, or
     to temporary files in the folder ``spool``.
     """
-    wishes = Wishes(
+    wishes = RecordingOrder(
         tuple(interfaces), None if ports is None else tuple(ports), path, f"--write {escape(path)}"
     )
     if spool is None:
@@ -118,7 +118,7 @@ class LiveCapture:
         *,
         tell: Callable[[str], None],
         path: str | None = None,
-        wishes: Callable[[Wishes], Wishes] = lambda wishes: wishes,
+        wishes: Callable[[RecordingOrder], RecordingOrder] = lambda wishes: wishes,
         spool_bytes: int = SPOOL_BYTES,
         packing: str | None = None,
     ) -> None:
@@ -173,7 +173,7 @@ class LiveCapture:
             self.close()
             raise
 
-    def _start(self, wishes: Wishes) -> None:
+    def _start(self, wishes: RecordingOrder) -> None:
         """Starts the recorder, whose output can be read without waiting."""
         command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wishes.to_json()]
         with _held_back():

@@ -81,7 +81,7 @@ def _walked(data: bytes, *, final: bool) -> tuple[int, int]:
     return len(walk.problems), len(walk.offset)
 
 
-class Mended:
+class TerminalStream:
     """A readable stream with LF for each CR LF of ``raw``, which is what a terminal did, undone."""
 
     def __init__(self, raw: _Raw) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.byte_source import STDIN, ByteSource, Storage, Window
 from dcpinspect.capture.clock import CaptureClock
-from dcpinspect.capture.encapsulations import Unread
-from dcpinspect.capture.folders import Inside, with_folders
+from dcpinspect.capture.encapsulations import UnreadLinkType
+from dcpinspect.capture.folders import FolderCapture, with_folders
 from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
@@ -75,7 +75,7 @@ class CaptureFile:
     """Comments on the capture as a whole, as far as it was read."""
     secrets: Sequence[bytes] = field(default=(), repr=False)
     """Lines of TLS key logs in the capture, as far as it was read."""
-    unread: Sequence[Unread] = ()
+    unread: Sequence[UnreadLinkType] = ()
     """Interfaces whose packets are not read."""
     remark: str | None = None
     """For a text that stands for packets: what it is, and what is made up. For a capture that was
@@ -138,7 +138,7 @@ class Capture:
             try:
                 first[path] = self._first_time(path)
             except CaptureError as error:
-                if not isinstance(path, Inside):
+                if not isinstance(path, FolderCapture):
                     raise
                 self._left_out.append(FileDamage(path, None, f"left out, for it {error.what}"))
                 if len(self._left_out) == len(self.files):
@@ -157,7 +157,7 @@ class Capture:
             reader.close()
 
     def _reader(self, path: str) -> _Reader:
-        if isinstance(path, Inside) and os.path.exists(path) and not os.path.isfile(path):
+        if isinstance(path, FolderCapture) and os.path.exists(path) and not os.path.isfile(path):
             raise CaptureError(
                 path,
                 None,
@@ -303,7 +303,7 @@ def _check_named_once(paths: Sequence[str]) -> None:
     seen: set[str] = set()
     for path in paths:
         if (
-            isinstance(path, Inside)
+            isinstance(path, FolderCapture)
             or _can_be_opened_again(path)
             or (path != STDIN and not os.path.exists(path))
         ):

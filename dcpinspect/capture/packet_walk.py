@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.capture.encapsulations import Unread
+from dcpinspect.capture.encapsulations import UnreadLinkType
 from dcpinspect.lazy_dataclass import dataclass
 
 MAX_PACKET = 1 << 18
@@ -78,7 +78,7 @@ class Format(Protocol):
         """Counts by interface, as far as the records were read; always the same list."""
 
     @property
-    def unread(self) -> Sequence[Unread]:
+    def unread(self) -> Sequence[UnreadLinkType]:
         """Interfaces whose packets are not read, as far as the records were read; always the same
         list.
         """

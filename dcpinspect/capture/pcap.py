@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
-from dcpinspect.capture.encapsulations import Unread, unread
+from dcpinspect.capture.encapsulations import UnreadLinkType, unread
 from dcpinspect.capture.packet_walk import (
     MAX_BLOCK,
     MAX_PACKET,
@@ -44,7 +44,7 @@ class Pcap:
     secrets: Sequence[bytes] = ()
 
     def __init__(self, header: bytes) -> None:
-        self.unread: list[Unread] = []
+        self.unread: list[UnreadLinkType] = []
         self._begin(header)
         self._last_s = 0
         self._begun = False

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray, unique
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.encapsulations import Unread, unread
+from dcpinspect.capture.encapsulations import UnreadLinkType, unread
 from dcpinspect.capture.packet_walk import (
     MAX_BLOCK,
     MAX_PACKET,
@@ -114,8 +114,8 @@ class PcapNg:
         self.big = False
         self.interfaces: list[Interface] = []
         self.counts: list[InterfaceCounts] = []
-        self.unread: list[Unread] = []
-        self._unread: dict[int, Unread] = {}  # by interface of this section
+        self.unread: list[UnreadLinkType] = []
+        self._unread: dict[int, UnreadLinkType] = {}  # by interface of this section
         self._is_beyond = False  # that an interface is not read was told
         self.notes: list[bytes] = []
         self.secrets: list[bytes] = []

@@ -97,7 +97,7 @@ class _MomentsFile:
         self._file.close()
 
 
-class Around:
+class RecentPackets:
     """Keeps the packets of some time, and writes those before and after moments to files. What the
     disk refuses is told, not raised.
     """

@@ -59,7 +59,7 @@ OF_READER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RecordingOrder:
     """What is to be recorded, and where."""
 
     interfaces: tuple[str, ...]
@@ -100,7 +100,7 @@ class Wishes:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Wishes:
+    def from_json(cls, text: str) -> RecordingOrder:
         """Returns the wishes that ``to_json`` wrote."""
         fields = json.loads(text)
         fields["each"], fields["stop"] = Limits(**fields["each"]), Limits(**fields["stop"])
@@ -152,7 +152,7 @@ class _ReportPipe:
 class Recorder:
     """The recording of some interfaces."""
 
-    def __init__(self, wishes: Wishes, reports: _ReportPipe) -> None:
+    def __init__(self, wishes: RecordingOrder, reports: _ReportPipe) -> None:
         """Opens the interfaces and the file. Raises UsageError, CaptureError, OutputError."""
         self._wishes = wishes
         self._told = reports
@@ -507,7 +507,7 @@ def main() -> int:
     with suppress(OSError):
         os.nice(-10)  # if allowed, before processes that decode: they can wait
     rights.be_private()
-    reports, wishes = _ReportPipe(1), Wishes.from_json(sys.argv[1])
+    reports, wishes = _ReportPipe(1), RecordingOrder.from_json(sys.argv[1])
     try:
         recorder = Recorder(wishes, reports)
         try:

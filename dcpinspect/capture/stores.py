@@ -41,7 +41,7 @@ _URI = re.compile(rf"({'|'.join(SCHEMES)})://([^/]*)(/.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class StorageTimeouts:
     """How long storage may take."""
 
     attempts: int
@@ -54,7 +54,7 @@ class Patience:
     """Seconds in which a failing request to Google is sent again."""
 
 
-LONG, SHORT = Patience(10, 60.0, 120), Patience(2, 5.0, 2)
+LONG, SHORT = StorageTimeouts(10, 60.0, 120), StorageTimeouts(2, 5.0, 2)
 """Patience in the middle of work, and when nothing has come yet from a store. Azure's client knows
 no such settings: it takes 6 s.
 """
@@ -129,7 +129,7 @@ def reach(name: str) -> None:
         )
 
 
-def file_system_of(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]:
+def file_system_of(name: str, patience: StorageTimeouts | None = None) -> tuple[FileSystem, str]:
     """Returns the file system of a URI, and the path in it. Raises OSError if it cannot be had
     here.
     """
@@ -145,7 +145,7 @@ def file_system_of(name: str, patience: Patience | None = None) -> tuple[FileSys
             case "gs":
                 return _google(_emulator(), patience), bucket
             case "abfs" | "abfss":
-                return _azure(Account.from_authority(authority)), bucket
+                return _azure(AzureAccount.from_authority(authority)), bucket
         return _hadoop(f"{scheme}://{authority}/"), path or "/"
 
 
@@ -173,7 +173,7 @@ def options(name: str) -> dict[str, str] | None:
         }
         table_options = {"google_service_account_key": json.dumps(key), "allow_http": "true"}
     elif scheme.startswith("abfs"):
-        table_options = Account.from_authority(authority).options()
+        table_options = AzureAccount.from_authority(authority).options()
     return table_options or None
 
 
@@ -191,7 +191,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AzureAccount:
     """An account of Azure's storage, the server that has it, and its key if there is one; else
     other credentials are looked for.
     """
@@ -306,7 +306,7 @@ def _emulator() -> str:
 
 
 @lru_cache(maxsize=64)
-def _s3(bucket: str, endpoint: str, region: str, patience: Patience) -> FileSystem:
+def _s3(bucket: str, endpoint: str, region: str, patience: StorageTimeouts) -> FileSystem:
     from pyarrow import fs
 
     if not (
@@ -326,7 +326,7 @@ def _s3(bucket: str, endpoint: str, region: str, patience: Patience) -> FileSyst
 
 
 @lru_cache(maxsize=64)
-def _google(emulator: str, patience: Patience) -> FileSystem:
+def _google(emulator: str, patience: StorageTimeouts) -> FileSystem:
     from pyarrow import fs
 
     where = urlsplit(emulator)
@@ -339,7 +339,7 @@ def _google(emulator: str, patience: Patience) -> FileSystem:
 
 
 @lru_cache(maxsize=64)
-def _azure(account: Account) -> FileSystem:
+def _azure(account: AzureAccount) -> FileSystem:
     return account.filesystem()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from dcpinspect.cli.teller import Manner, Scene, Teller
+from dcpinspect.cli.teller import Scene, Teller, TellingStyle
 from dcpinspect.cli.terminal import columns_asked
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class Announcer:
         self._reading = reading
         self._output = output
         self._is_text = format_.is_text
-        self._teller = Teller(output, Manner(is_text=format_.is_text, is_beside_messages=True))
+        self._teller = Teller(
+            output, TellingStyle(is_text=format_.is_text, is_beside_messages=True)
+        )
         self._pauses = pauses
         if pauses:
             reading.forget_what_is_over()

@@ -23,8 +23,8 @@ from dcpinspect.text import escape
 if TYPE_CHECKING:
     from dcpinspect.capture.live import LiveCapture
     from dcpinspect.capture.recorded_files import Limits
-    from dcpinspect.capture.recorder import Wishes
-    from dcpinspect.reading.engine import Keeper
+    from dcpinspect.capture.recorder import RecordingOrder
+    from dcpinspect.reading.engine import ByteKeeper
     from dcpinspect.reading.reading import Reading
 
 MIB = 1 << 20
@@ -319,7 +319,7 @@ class Interfaces:
         self._messages = messages
         self._capture: LiveCapture
 
-    def _wishes(self, wishes: Wishes) -> Wishes:
+    def _wishes(self, wishes: RecordingOrder) -> RecordingOrder:
         """Returns the wishes of the recorder with these settings."""
         settings = self._chosen
         wishes = replace(
@@ -360,7 +360,7 @@ class Interfaces:
 
     @contextmanager
     def reading(
-        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None
+        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: ByteKeeper | None
     ) -> Iterator[Reading]:
         """Yields a reading that lasts until Ctrl-C, a limit, or the end of the interfaces."""
         from dcpinspect.reading.reading import Reading

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from dcpinspect.output.export.formats import Painter
     from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.reading.joining import Merged
+    from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tcp_facts import TcpConnection
 
 if TYPE_CHECKING:
     CheckFormat = str
@@ -269,7 +269,7 @@ def _check(
             assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
             report = report_of(
-                Checked(
+                CheckedCaptures(
                     findings,
                     request.rules,
                     files,
@@ -353,7 +353,9 @@ _WITHOUT_CAPTURE = (
 """Options that make sense for logs and checkpoints without a capture."""
 
 
-def lacks(choice: Choosing, reading: Reading | Merged, links: Sequence[Link]) -> str:
+def lacks(
+    choice: Choosing, reading: Reading | MergedReading, links: Sequence[TcpConnection]
+) -> str:
     """Returns what was asked for that the capture does not have; empty if it has everything."""
     assert reading.checker is not None
     assert reading.tracker is not None
@@ -372,7 +374,7 @@ def _check_alone(evidence: LogEvidence, request: _Asked) -> int:
     )
     is_checked = evidence.has_something
     with open_output(result.output, request.format, (), request.beside) as target:
-        checked = Checked(findings, request.rules, is_checked=is_checked)
+        checked = CheckedCaptures(findings, request.rules, is_checked=is_checked)
         report = report_of(
             checked, request.choice, effects=result.effects, width=target.width() or columns_asked()
         )
@@ -401,15 +403,15 @@ def write_report(
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedCaptures:
     """What a check found, and in what."""
 
     found: Sequence[Finding]
     rules: Sequence[str]
     """The ids of the rules that were checked."""
     files: Sequence[str] = ()
-    links: Sequence[Link] = ()
-    reading: Reading | Merged | None = None
+    links: Sequence[TcpConnection] = ()
+    reading: Reading | MergedReading | None = None
     """What was checked; None for logs and checkpoints alone."""
     damage: str = ""
     """What is wrong with the files."""
@@ -418,7 +420,7 @@ class Checked:
 
 
 def report_of(
-    checked: Checked,
+    checked: CheckedCaptures,
     choice: Choosing,
     *,
     verdicts: Sequence[Verdict] | None = None,

@@ -19,9 +19,9 @@ from dcpinspect.text import escape
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.findings.finding import Finding
-    from dcpinspect.findings.span import Within
+    from dcpinspect.findings.span import Span
     from dcpinspect.reading.reading import Reading
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tcp_facts import TcpConnection
     from dcpinspect.tables.filter import Filter
     from dcpinspect.tables.times import TimeSpan
 
@@ -42,7 +42,7 @@ class Choosing:
     filter: Filter | None = None
     limit: int | None = None
     span: TimeSpan | None = None
-    time: Within | None = None
+    time: Span | None = None
     """The bounds of ``span``, once the capture is known."""
     known: Mapping[BaselineKey, int] = field(default_factory=dict)
     """How bad each case was in the baseline: the place of its severity, the worst first."""
@@ -59,7 +59,7 @@ class Choosing:
         return "nothing wrong" if is_all else "nothing wrong in what was asked for"
 
     def lacking(
-        self, links: Sequence[Link], clients: Collection[str], vbuckets: Collection[int]
+        self, links: Sequence[TcpConnection], clients: Collection[str], vbuckets: Collection[int]
     ) -> str:
         """Returns which of the things asked for is nowhere; empty if all are there, or nothing is
         asked for.
@@ -79,12 +79,12 @@ class Choosing:
 
     def within(self, reading: Reading) -> Choosing:
         """Returns the conditions with the bounds of a reading."""
-        from dcpinspect.findings.span import Within
+        from dcpinspect.findings.span import Span
 
         if self.span is None:
             return self
         bounds = self.span.within(reading.earliest_ns, reading.last_time_ns)
-        return replace(self, time=Within.from_bounds(bounds, reading.engine.links))
+        return replace(self, time=Span.from_bounds(bounds, reading.engine.links))
 
     def wants(self, case: Finding) -> bool:
         """Whether a case is wanted, before it is merged with similar ones."""

@@ -30,7 +30,7 @@ DIFFERENT = 1
 STDIN = "-"
 
 
-class Sides(Choices):
+class ComparedSides(Choices):
     """The two sides that are compared."""
 
     title = "The sides"
@@ -97,7 +97,7 @@ class Sides(Choices):
 
 def diff(
     context: typer.Context,
-    sides: Sides,
+    sides: ComparedSides,
     table: TableChoices,
     result: options.Output,
     redaction: options.Redaction,

@@ -10,7 +10,7 @@ import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.output import STDOUT
-from dcpinspect.cli.read import Files, MessageChoices, show
+from dcpinspect.cli.read import CaptureSource, MessageChoices, show
 from dcpinspect.cli.subset import Packets
 from dcpinspect.cli.terminal import complain
 from dcpinspect.text import escape
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dcpinspect.reading.reading import Reading
 
 
-class _Exported(Files):
+class _Exported(CaptureSource):
     """Captures whose messages go to a file, where the user cannot see them come."""
 
     def __init__(self, captures: Sequence[str], output: str) -> None:

@@ -12,7 +12,7 @@ from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import MessageChoices, show
 from dcpinspect.cli.subset import say_what_is_written
 from dcpinspect.cli.terminal import complain
-from dcpinspect.cli.tui import KEPT_MIB, Keep, Opened, UiOptions, explore, is_terminal
+from dcpinspect.cli.tui import KEPT_MIB, Keep, OpenedCapture, UiOptions, explore, is_terminal
 from dcpinspect.errors import UsageError
 from dcpinspect.text import escape
 
@@ -76,7 +76,7 @@ def _explore(
     redactor, ports = choices.redaction.redactor(), choices.input_.ports.reading_arguments()
     notices: list[str] = []
     capture = source.capture(**ports, tell=notices.append)
-    capture_to_open = Opened(
+    capture_to_open = OpenedCapture(
         capture,
         filter_text=choices.conditions.filter_ or "",
         is_saved=bool(source.captures),

@@ -21,7 +21,7 @@ from dcpinspect.cli.pipeline_expire import expire
 from dcpinspect.cli.pipeline_options import Json, NewTables, Out
 from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.pipeline_watch import complain_of, watch
-from dcpinspect.cli.progress import Steps
+from dcpinspect.cli.progress import StepProgress
 from dcpinspect.cli.remarks import UNCHECKED
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import CaptureError, DamagedCapture
@@ -74,7 +74,7 @@ def run(
     )
     with (
         interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"),
-        Steps() as steps,
+        StepProgress() as steps,
     ):
         summary = run_pipeline(
             selection, partial(spark_tasks, spark.master, settings, steps.show, complain)
@@ -142,7 +142,7 @@ def check(
         result.output, format_, [capture.unit.path for capture in manifest.units]
     ) as file:
         report = checking.report_of(
-            checking.Checked(
+            checking.CheckedCaptures(
                 findings,
                 rules,
                 comparison.files,

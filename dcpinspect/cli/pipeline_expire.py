@@ -13,7 +13,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.pipeline_options import Json, Out
-from dcpinspect.cli.progress import Steps
+from dcpinspect.cli.progress import StepProgress
 from dcpinspect.cli.terminal import complain
 
 
@@ -46,7 +46,7 @@ def expire(
     before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)
     settings = spark.settings()
     run_options = Options((), out, secrets=decryption.secrets(), redacts=None, salt_file=salt_file)
-    with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), Steps() as steps:
+    with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), StepProgress() as steps:
         if spark.master is None and not settings:
             summary = expire_captures(
                 run_options, before_ns, lambda: nullcontext(OwnTasks(steps.show))

@@ -14,7 +14,7 @@ import typer
 from dcpinspect.cli import options
 from dcpinspect.cli.output import open_output
 from dcpinspect.cli.pipeline_options import Out
-from dcpinspect.cli.progress import Steps
+from dcpinspect.cli.progress import StepProgress
 from dcpinspect.cli.sql import STDIN, read_query
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
@@ -119,7 +119,7 @@ def _of_spark(
     from dcpinspect.spark.tasks import JVM
 
     condition = None if filter_ is None else filter_sql(filter_, saved=saved)
-    with Steps() as steps, session(master, {**JVM, **settings}) as spark:
+    with StepProgress() as steps, session(master, {**JVM, **settings}) as spark:
 
         def ask() -> Any:
             return SparkQuery(spark, manifest, condition=condition).answer(text)

@@ -19,7 +19,7 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.pipeline_options import NewTables
-from dcpinspect.cli.teller import Scene, Teller, Told
+from dcpinspect.cli.teller import AnnouncedFindings, Scene, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.spark.arrivals import Arrivals
-    from dcpinspect.spark.newest_run import Latest
+    from dcpinspect.spark.newest_run import NewestRun
     from dcpinspect.spark.output_reading import RunResults
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.tasks import SparkTasks
@@ -255,13 +255,15 @@ class _Session:
 class Alarms:
     """Runs the pipeline, and tells findings in all captures so far."""
 
-    def __init__(self, out: str, teller: Teller, known: Told, rules: Sequence[str]) -> None:
+    def __init__(
+        self, out: str, teller: Teller, known: AnnouncedFindings, rules: Sequence[str]
+    ) -> None:
         self._out = out
         self._teller = teller
         self._known = known
         self._rules = rules
         self._scene: Scene | None = None
-        self._latest: Latest | None = None
+        self._latest: NewestRun | None = None
         self._is_served = False
         self._came_ns = 0
 
@@ -284,7 +286,7 @@ class Alarms:
 
     def _add_results(self, found_in: RunResults) -> None:
         """Takes the results of all captures so far."""
-        from dcpinspect.spark.newest_run import Latest
+        from dcpinspect.spark.newest_run import NewestRun
 
         together = found_in.merged
         assert together.checker is not None
@@ -297,7 +299,7 @@ class Alarms:
             together.files,
         )
         if self._latest is None:
-            self._latest = Latest(found_in)
+            self._latest = NewestRun(found_in)
         else:
             self._latest.set_results(found_in)
         self._came_ns = time.monotonic_ns()
@@ -326,22 +328,22 @@ class Alarms:
             keep_told(self._out, self._known)
 
 
-def kept_told(out: str) -> Told:
+def kept_told(out: str) -> AnnouncedFindings:
     """Reads which findings earlier programs have told about an output."""
 
     try:
-        return Told.from_rows(json.loads(_announced_path(out).read_bytes()))
+        return AnnouncedFindings.from_rows(json.loads(_announced_path(out).read_bytes()))
     except FileNotFoundError:
-        return Told()
+        return AnnouncedFindings()
     except (OSError, ValueError, TypeError) as error:
         complain(
             f"{escape(str(_announced_path(out)))}: cannot be read ({escape(str(error))}); what was told "
             "before may be told again"
         )
-        return Told()
+        return AnnouncedFindings()
 
 
-def keep_told(out: str, told_findings: Told) -> None:
+def keep_told(out: str, told_findings: AnnouncedFindings) -> None:
     """Stores which findings were told, beside the manifests of an output."""
     path = _announced_path(out)
     temporary = path.with_suffix(".tmp")

@@ -78,7 +78,7 @@ def _paint(work: str, position: Callable[[], int], size: int | None, done: threa
             bar.update(task, completed=position())
 
 
-class Steps:
+class StepProgress:
     """A progress bar for work in steps that the caller counts. Does nothing without a terminal, and
     leaves nothing on the screen.
     """

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from dcpinspect.capture.open import FileDamage
     from dcpinspect.output.export.formats import TableFormat
     from dcpinspect.output.export.json import ValueLimit
-    from dcpinspect.output.export.message_writers import Wishes
+    from dcpinspect.output.export.message_writers import WriterOptions
     from dcpinspect.output.export.packet_subset import Subset
     from dcpinspect.protocol.column_types import RowNumbers
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.reading.engine import Keeper
+    from dcpinspect.reading.engine import ByteKeeper
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.select import Selection
 
@@ -52,7 +52,7 @@ class MessageSource(Protocol):
     """Whether the next messages may take long to come, so that output must not wait for them."""
 
     def reading(
-        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None
+        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: ByteKeeper | None
     ) -> AbstractContextManager[Reading]:
         """Returns the reading as a context."""
 
@@ -62,7 +62,7 @@ class MessageSource(Protocol):
         """Prints remarks at the end on standard error. Returns the exit status."""
 
 
-class Look(Choices):
+class MessageForm(Choices):
     """How messages are shown."""
 
     title = "The output"
@@ -109,10 +109,12 @@ class Look(Choices):
         ),
     ] = True
 
-    def wishes(self, context: typer.Context, format_: TableFormat, *, csv_guard: bool) -> Wishes:
+    def wishes(
+        self, context: typer.Context, format_: TableFormat, *, csv_guard: bool
+    ) -> WriterOptions:
         """Returns how to write messages. Raises UsageError for options that do not fit together."""
         from dcpinspect.output.export.message_writers import (
-            Wishes,
+            WriterOptions,
         )  # deferred: --help and completion do not need it
 
         if (
@@ -131,12 +133,12 @@ class Look(Choices):
             options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
         )
         values = _values(self.values, is_text=format_.is_text)
-        return Wishes(
+        return WriterOptions(
             self.verbose, self.hex_grid, self.fields, values, columns, csv_guard, self.time, colors
         )
 
 
-class Order(Choices):
+class MessageOrder(Choices):
     """How many messages are shown, and in which order."""
 
     title = "Only some"
@@ -207,8 +209,8 @@ class MessageChoices(Choices):
         str | None, typer.Option("--row", metavar="LIST", help="Only these rows, as in 99,100-112.")
     ] = None
     conditions: options.Conditions = options.Conditions()
-    order: Order = Order()
-    look: Look = Look()
+    order: MessageOrder = MessageOrder()
+    look: MessageForm = MessageForm()
     result: options.Output = options.Output()
     redaction: options.Redaction = options.Redaction()
     check: Annotated[
@@ -232,9 +234,9 @@ class _Messages:
 
     source: MessageSource
     selection: Selection
-    order: Order
+    order: MessageOrder
     format: TableFormat
-    wishes: Wishes
+    wishes: WriterOptions
     redactor: Redactor | None
     output: str | None
     ports: dict[str, Any]
@@ -354,7 +356,7 @@ def _as_they_come(
 class _Window:
     """Which of the messages that met the conditions are shown, by ``--skip`` and ``--limit``."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: MessageOrder) -> None:
         self._order = order
         self.shown = self.skipped = 0
 
@@ -418,7 +420,7 @@ def _sorted(messages: _Messages) -> int:
         return messages.report(reading, is_whole=True, shown=len(sorted_rows), skipped=skipped)
 
 
-class Files:
+class CaptureSource:
     """Captures as a ``MessageSource``."""
 
     def __init__(
@@ -437,7 +439,7 @@ class Files:
 
     @contextmanager
     def reading(
-        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None
+        self, extra_ports: Sequence[int], *, find_ports: bool, keeper: ByteKeeper | None
     ) -> Iterator[Reading]:
         """Yields a reading that lasts until the end of the captures, or until a first signal, if
         they come from a pipe or are followed.
@@ -501,7 +503,7 @@ def read(
     is_asked = choices.exposition.metrics_at is not None and list(captures) == [STDIN]
     return show(
         context,
-        Files(captures, follow=follow or is_asked, only_text=from_ is not None),
+        CaptureSource(captures, follow=follow or is_asked, only_text=from_ is not None),
         choices,
         packets,
     )

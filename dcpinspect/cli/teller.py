@@ -17,7 +17,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape, escape_rest, one_line
 
 if TYPE_CHECKING:
-    from dcpinspect.capture.recent_packets import Around
+    from dcpinspect.capture.recent_packets import RecentPackets
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.coverage import Coverage
     from dcpinspect.findings.checker import Checker
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.message import Severity
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.session import Session
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tcp_facts import TcpConnection
 
 AT_ONCE = 3
 """Number of lines of a kind that are told within an hour."""
@@ -59,7 +59,7 @@ def case_of(finding: Finding) -> Case:
     return finding.rule, finding.cause, finding.connections, finding.vbuckets, finding.sid
 
 
-class Told:
+class AnnouncedFindings:
     """Remembers what was told, and how bad it was then. Its memory is bounded."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Scene:
     """What was captured so far, as far as findings and their texts need it."""
 
     checker: Checker
-    links: list[Link]
+    links: list[TcpConnection]
     coverage: Coverage
     sessions: Mapping[int, Session]
     files: Sequence[str]
@@ -161,7 +161,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class TellingStyle:
     """Which findings are told, when, and in which form."""
 
     is_text: bool = True
@@ -192,11 +192,11 @@ class Teller:
     def __init__(
         self,
         output: Target,
-        manner: Manner,
+        manner: TellingStyle,
         *,
-        around: Around | None = None,
+        around: RecentPackets | None = None,
         notifier: Notifier | None = None,
-        known: Told | None = None,
+        known: AnnouncedFindings | None = None,
     ) -> None:
         """``known``: findings that were told before."""
         self._output = output
@@ -209,7 +209,7 @@ class Teller:
         self._around = around
         self._notifier = notifier
         self._is_journal = manner.is_text and isinstance(output, StandardOutput) and _is_journal()
-        self._known = Told() if known is None else known
+        self._known = AnnouncedFindings() if known is None else known
         self._due, self._absent_due = 0.0, 0.0
         self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
         """Findings that are not told yet, with the time of the first check that showed them, and

@@ -66,7 +66,7 @@ shown.
 """
 
 
-class Look(Choices):
+class UiLook(Choices):
     """How the UI looks."""
 
     title = "The look"
@@ -81,7 +81,7 @@ class Look(Choices):
     ] = None
 
 
-class Picture(Choices):
+class PictureOrder(Choices):
     """Whether a view is drawn to a file, in place of the terminal."""
 
     title = "A picture"
@@ -121,11 +121,11 @@ class UiOptions:
     keep_mib: int = KEPT_MIB
     """MiB of packets that are kept of captures that come only once."""
     redactor: Redactor | None = None
-    look: Look = Look()
+    look: UiLook = UiLook()
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedCapture:
     """A capture for the UI, and how it is shown first."""
 
     capture: Packets
@@ -143,8 +143,8 @@ class Opened:
 
 def tui(
     context: typer.Context,
-    picture: Picture,
-    look: Look,
+    picture: PictureOrder,
+    look: UiLook,
     times: options.Times,
     redaction: options.Redaction,
     ports: options.Ports,
@@ -221,7 +221,7 @@ def tui(
         and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
     )
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=is_growing or is_piped)
-    capture_to_open = Opened(
+    capture_to_open = OpenedCapture(
         capture,
         filter_text,
         is_saved=STDIN not in captures,
@@ -274,7 +274,7 @@ def is_terminal(*, with_keys: bool = True) -> bool:
     )
 
 
-def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOptions) -> int:
+def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: UiOptions) -> int:
     """Opens the terminal UI on a capture, or on the screen that chooses one, and waits for its
     end.
     """
@@ -334,7 +334,7 @@ def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOption
             capture_to_open, message = None, str(error)
 
 
-def _look_and_memory(context: typer.Context, look: Look) -> dict[str, Any]:
+def _look_and_memory(context: typer.Context, look: UiLook) -> dict[str, Any]:
     """Returns look and memory of an application: the common arguments of every ``ThemedApp``.
     Raises UsageError.
     """
@@ -372,7 +372,7 @@ def _beside(inspection: Inspection, name: str | None, ui: UiOptions) -> Inspecti
 def _draw(
     context: typer.Context,
     captures: list[str],
-    picture: Picture,
+    picture: PictureOrder,
     beside: str | None,
     filter_text: str,
     ui: UiOptions,
@@ -449,19 +449,19 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
     return None, CRASHED
 
 
-def _open_choice(opening: Opening, ui: UiOptions) -> Opened:
+def _open_choice(opening: Opening, ui: UiOptions) -> OpenedCapture:
     """Opens what was chosen in the UI. Raises DcpInspectError."""
     if opening.interface:
         from dcpinspect.cli.capturing import Capturing
 
         source, notices = Capturing(interface=[opening.interface]).interfaces(), list[str]()
         capture = source.capture(**ui.ports, tell=notices.append)
-        return Opened(capture, is_saved=False, notices=notices, prepare=source.bound)
+        return OpenedCapture(capture, is_saved=False, notices=notices, prepare=source.bound)
     from dcpinspect.capture.open import open_capture
 
     if opening.keylog:
         options.choose_keylogs([opening.keylog])
-    return Opened(
+    return OpenedCapture(
         open_capture(options.with_folders(opening.captures), batch_bytes=_BATCH_BYTES),
         can_read_again=True,
     )

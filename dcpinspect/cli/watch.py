@@ -15,15 +15,15 @@ from dcpinspect.cli.check import FOUND
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.cli.read import STDIN, Files
-from dcpinspect.cli.teller import Manner, Teller
+from dcpinspect.cli.read import STDIN, CaptureSource
+from dcpinspect.cli.teller import Teller, TellingStyle
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watcher import Watcher
 from dcpinspect.errors import UsageError
 from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
-    from dcpinspect.capture.recent_packets import Around
+    from dcpinspect.capture.recent_packets import RecentPackets
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.cli.read import MessageSource
@@ -79,7 +79,7 @@ class Telling(Choices):
         ),
     ] = "10s"
 
-    def manner(self, stops: frozenset[str] = frozenset()) -> Manner:
+    def manner(self, stops: frozenset[str] = frozenset()) -> TellingStyle:
         """Returns which findings are told, when, and in which form. ``stops``: what ends the watch.
         Raises UsageError.
         """
@@ -90,7 +90,7 @@ class Telling(Choices):
             length(self.patience, "--patience"),
         )
         severity = self.rules.severity
-        return Manner(
+        return TellingStyle(
             self.format_name == "text",
             None if severity is None else severity.value,
             settle_ns,
@@ -110,7 +110,7 @@ class Telling(Choices):
         return Notifier(self.exec_, length(self.exec_every, "--exec-every") / 1e9, tell=complain)
 
 
-class Saving(Choices):
+class SavedPackets(Choices):
     """Whether packets around findings are saved, which, and where."""
 
     title = "The packets"
@@ -144,7 +144,7 @@ class Saving(Choices):
         ),
     ] = 256
 
-    def around(self, context: typer.Context) -> Around | None:
+    def around(self, context: typer.Context) -> RecentPackets | None:
         """Returns the keeper that saves packets around findings; None if none are saved. Raises
         UsageError.
         """
@@ -158,14 +158,14 @@ class Saving(Choices):
                         "--save-around 30s"
                     )
             return None
-        from dcpinspect.capture.recent_packets import MIB, Around
+        from dcpinspect.capture.recent_packets import MIB, RecentPackets
         from dcpinspect.tables.times import length
 
         around_ns, folder = length(self.save_around, "--save-around"), self.save_to
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
             problem = "cannot be written to" if os.path.isdir(folder) else "is not a directory"
             raise UsageError(f"--save-to {escape(folder)}: {problem}; name a directory")
-        return Around(
+        return RecentPackets(
             folder,
             around_ns,
             most_bytes=self.save_memory * MIB,
@@ -178,7 +178,7 @@ def watch(
     context: typer.Context,
     capturing: Capturing,
     telling: Telling,
-    saving: Saving,
+    saving: SavedPackets,
     redaction: options.Redaction,
     exposition: Exposition,
     input_: options.Input,
@@ -307,7 +307,7 @@ def _source(
                 "says what is wrong in a whole one"
             )
         raise UsageError("name what to watch: -i eth0, --follow FILE, or - for standard input")
-    return Files([follow if follow is not None else STDIN], follow=True)
+    return CaptureSource([follow if follow is not None else STDIN], follow=True)
 
 
 def _stops(names: Sequence[str] | None, checked_rules: Sequence[str]) -> frozenset[str]:

@@ -14,11 +14,11 @@ from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from dcpinspect.capture.batch import PacketBatch
-    from dcpinspect.capture.recent_packets import Around
+    from dcpinspect.capture.recent_packets import RecentPackets
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.records import Streams
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tcp_facts import TcpConnection
 
 
 class Watcher:
@@ -31,7 +31,7 @@ class Watcher:
         reading: Reading,
         teller: Teller,
         *,
-        around: Around | None = None,
+        around: RecentPackets | None = None,
         notifier: Notifier | None = None,
         summary_ns: int = 0,
     ) -> None:
@@ -127,7 +127,7 @@ class Watcher:
         )
 
 
-def _open_streams(streams: Streams, links: Sequence[Link]) -> int:
+def _open_streams(streams: Streams, links: Sequence[TcpConnection]) -> int:
     """Returns the number of streams that the server accepted and neither side has ended."""
     import numpy as np
 

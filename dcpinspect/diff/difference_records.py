@@ -16,7 +16,7 @@ MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class BranchProgress:
     """How far the two sides have come on a branch on which one has come further."""
 
     vbucket: int
@@ -26,7 +26,7 @@ class Reached:
 
 
 @dataclass(slots=True)
-class Found:
+class Differences:
     """What a comparison has found. Vbuckets are added some at a time."""
 
     assumed: dict[str, int]
@@ -44,7 +44,7 @@ class Found:
     """Number of vbuckets with a stream, of each side."""
     common: int = 0
     """Number of events that both sides have."""
-    reached: list[Reached] = field(default_factory=list)
+    reached: list[BranchProgress] = field(default_factory=list)
     shows: set[int] = field(default_factory=set)
     """The ways in which values were shown to either side, as numbers; -1 for an unknown one."""
     left_out: int = 0

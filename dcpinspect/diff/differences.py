@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dcpinspect.diff import queries
 from dcpinspect.diff.difference_columns import DIFFERENCES, FIELDS, SIDES, SINGLE, VERDICT_OF
-from dcpinspect.diff.difference_records import MOST, DifferenceRow, Found, Reached
+from dcpinspect.diff.difference_records import MOST, BranchProgress, DifferenceRow, Differences
 from dcpinspect.diff.difference_sentences import evidence
 from dcpinspect.diff.event_branches import UNKNOWN, Log, newest
 from dcpinspect.diff.events_on_disk import SHELVES, groups
@@ -54,7 +54,7 @@ class Comparison:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def compare(self, a: ComparisonSide, b: ComparisonSide) -> Found:
+    def compare(self, a: ComparisonSide, b: ComparisonSide) -> Differences:
         """Returns what differs between two sides that were read. May be called once only. Raises
         SpoolError.
         """
@@ -65,7 +65,7 @@ class Comparison:
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
 
-    def _compare(self, a: ComparisonSide, b: ComparisonSide) -> Found:
+    def _compare(self, a: ComparisonSide, b: ComparisonSide) -> Differences:
         self._sides = {"a": a, "b": b}
         names = sorted({name for side in (a, b) for name in side.buckets if name is not None})
         # with a single bucket, streams that do not name theirs belong to it too
@@ -73,7 +73,7 @@ class Comparison:
         for side in (a, b):
             side.name_buckets({name: number for number, name in self._buckets.items()})
         logs, assumed, doubted = _logs(a, b)
-        differences = Found(assumed, len(doubted))
+        differences = Differences(assumed, len(doubted))
         self._load_table("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint32())}))
         tables = {name: side.tables(logs[name]) for name, side in self._sides.items()}
         counts = [
@@ -123,7 +123,7 @@ class Comparison:
             for query in queries.WHY:
                 self._run(query, lacks=lacks, has=has, **words)
 
-    def _add_differences(self, differences: Found, numbers: Sequence[int]) -> None:
+    def _add_differences(self, differences: Differences, numbers: Sequence[int]) -> None:
         """Adds to ``differences`` what the tables of these vbuckets show."""
         for kind, lacks, events, vbuckets in self._database.execute(queries.COUNTS).fetchall():
             if vbuckets:
@@ -143,7 +143,7 @@ class Comparison:
             "select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)"
         )
         differences.reached += [
-            Reached(vbucket % (1 << BUCKET_SHIFT), *row)
+            BranchProgress(vbucket % (1 << BUCKET_SHIFT), *row)
             for vbucket, *row in self._database.execute(queries.REACHED).fetchall()
         ]
         differences.shows |= {

@@ -28,7 +28,7 @@ from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, Snapshots, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
 from dcpinspect.streams.transitions import OPEN as RUNS
@@ -126,7 +126,7 @@ class ComparisonSide:
         return open_capture(self.files)
 
     @property
-    def compared_links(self) -> list[Link]:
+    def compared_links(self) -> list[TcpConnection]:
         """The connections that are compared."""
         links, ranges = self.reading.links, self._wanted.connections
         return [

@@ -15,7 +15,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.diff.reading_side import AnswerTimes
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.events import hash_keys
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import (
     CAPTURED,
@@ -66,7 +66,7 @@ class Tap(Protocol):
         """Whether its packets can be read again."""
 
     @property
-    def compared_links(self) -> list[Link]:
+    def compared_links(self) -> list[TcpConnection]:
         """The connections that are compared."""
 
     @property

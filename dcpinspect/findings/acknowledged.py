@@ -18,17 +18,17 @@ from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams.disputes import Grouped
+from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import PerConnection, renumbered
 from dcpinspect.streams.records import Stream, Streams
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -93,7 +93,7 @@ class Acknowledged(Watcher):
         """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all.
         """
 
-    def watch(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         markers = (
@@ -154,7 +154,7 @@ class Acknowledged(Watcher):
         )
         return acknowledged
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences, once all messages were taken."""
         if not finished.is_whole:
             return
@@ -243,7 +243,7 @@ class Acknowledged(Watcher):
         ):
             if key in self._needless:
                 streams_of[key].append(number)
-        snapshots_of = Grouped(snapshots.stream, len(streams))
+        snapshots_of = GroupedRows(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
             link, producer, stream_numbers = (
                 context.by_number.get(connection),
@@ -319,7 +319,7 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
             continue
         acknowledged, last = plain(stream.acknowledged), plain(most[number])
         ack_place = context.report_place(
-            connection, At.from_record(stream.acknowledged_at), of_consumer=True
+            connection, MessagePosition.from_record(stream.acknowledged_at), of_consumer=True
         )
         message = f"acknowledged {acknowledged}, above all prepares, which end at {last}"
         yield _occurrence(

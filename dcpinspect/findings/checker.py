@@ -21,8 +21,8 @@ from dcpinspect.findings.finding import Finding, Occurrence
 from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
-from dcpinspect.findings.rule_set import Fed, Finished, Watcher
-from dcpinspect.findings.session_facts import Facts, SessionPlaces
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, Watcher
+from dcpinspect.findings.session_facts import SessionFacts, SessionPlaces
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.copies import Copy
@@ -31,7 +31,7 @@ from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.histories import Histories
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
@@ -71,7 +71,7 @@ class Checker(Portable):
         self._sets = [rule_set for rule_set in RULE_SETS if rule_set.finds(self._rules)]
         self._with_rows = with_rows
         self._follow(tracker)
-        self._facts = Facts()
+        self._facts = SessionFacts()
         self._collector = Collector(self._rules, OWNS, keeps_rows=with_rows)
         self._watchers: dict[str, Watcher] = {
             rule_set.name: rule_set.watcher()
@@ -80,7 +80,7 @@ class Checker(Portable):
         }
         self._places = SessionPlaces()
         self._past: dict[
-            int, tuple[Link, Session]
+            int, tuple[TcpConnection, Session]
         ] = {}  # connections that have left and on which something was found
 
     def _follow(self, tracker: Tracker) -> None:
@@ -177,7 +177,7 @@ class Checker(Portable):
         """
         self._facts.feed(batch, self._tracker.conversation.news, self._tracker.state.producers)
         candidates = list(self.check_alone(batch) if alone is None else alone)
-        fed = Fed(batch, self._tracker, self._facts, self._with_rows)
+        fed = RuleInput(batch, self._tracker, self._facts, self._with_rows)
         for watcher in self._watchers.values():
             candidates += watcher.watch(fed)
         self._collector.add_batch(batch, candidates)
@@ -204,13 +204,13 @@ class Checker(Portable):
             or bool((state.connections.producer[state.connections.is_met != 0] >= 0).any())
         )
 
-    def clients(self, links: list[Link]) -> Mapping[int, str]:
+    def clients(self, links: list[TcpConnection]) -> Mapping[int, str]:
         """Returns the consumer that each connection belongs to, as the table of vbuckets
         names it.
         """
         return Context(*self._tracker.counted(links)).clients
 
-    def _counted(self, links: list[Link]) -> tuple[Checker, list[Link]]:
+    def _counted(self, links: list[TcpConnection]) -> tuple[Checker, list[TcpConnection]]:
         """Returns what was found, and the connections, without those that show what another one
         shows.
         """
@@ -236,7 +236,7 @@ class Checker(Portable):
 
     def findings(
         self,
-        links: list[Link],
+        links: list[TcpConnection],
         coverage: Coverage,
         *,
         is_whole: bool = True,
@@ -264,7 +264,7 @@ class Checker(Portable):
         unnamed = collector.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=judged)
         return [outcomes.named(finding) for finding in unnamed]
 
-    def let_go(self, links: list[Link], coverage: Coverage, connections: set[int]) -> None:
+    def let_go(self, links: list[TcpConnection], coverage: Coverage, connections: set[int]) -> None:
         """Lets finished connections leave memory, and streams that were over long ago.
 
         What was found on them is told as it is now. Call this between two batches.
@@ -303,7 +303,7 @@ class Checker(Portable):
         self._collector.found_again(collector, SILENCES, SILENCES_OF_CONNECTION)
 
     def _context_and_occurrences(
-        self, links: list[Link], coverage: Coverage, *, is_whole: bool
+        self, links: list[TcpConnection], coverage: Coverage, *, is_whole: bool
     ) -> tuple[Context, Collector]:
         """Returns the context, and everything that was found so far on connections that are still
         in memory and count.
@@ -317,7 +317,12 @@ class Checker(Portable):
         return counted._found_on(counted_links, coverage, copies, is_whole=is_whole)
 
     def _found_on(
-        self, links: list[Link], coverage: Coverage, copies: Mapping[int, Copy], *, is_whole: bool
+        self,
+        links: list[TcpConnection],
+        coverage: Coverage,
+        copies: Mapping[int, Copy],
+        *,
+        is_whole: bool,
     ) -> tuple[Context, Collector]:
         tables = self._tracker.tables(
             links
@@ -328,7 +333,7 @@ class Checker(Portable):
             watcher.reconsider(context, collector)
         place_of_row, faulty = self._places.by_row, collector.offenders(SILENCES)
         for occurrence in self._occurrences(
-            Finished(
+            ReadingEnd(
                 context,
                 tables,
                 coverage,
@@ -343,14 +348,14 @@ class Checker(Portable):
             collector.add(occurrence)
         return context, collector
 
-    def _occurrences(self, finished: Finished) -> Iterator[Occurrence]:
+    def _occurrences(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         for rule_set in self._sets:
             if rule_set.watcher is not None:
                 yield from self._watchers[rule_set.name].findings(finished)
             if rule_set.findings is not None:
                 yield from rule_set.findings(finished)
 
-    def verdicts(self, links: list[Link]) -> list[lint.Verdict]:
+    def verdicts(self, links: list[TcpConnection]) -> list[lint.Verdict]:
         """Returns what the lint rules say of each connection, whatever it is; nothing if they are
         not wanted.
         """

@@ -11,14 +11,14 @@ from dcpinspect.findings.context import Context, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.streams.failover_logs import KnownLog, told_at
 from dcpinspect.streams.rollback import UndecidedError
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.findings.logs.checkpoint_files import Checkpoint
-    from dcpinspect.findings.logs.log_evidence import LogEvidence, Resumed
+    from dcpinspect.findings.logs.log_evidence import LogEvidence, ResumeForecast
 
 RULES = (
     Rule(
@@ -81,7 +81,7 @@ RULES = (
 )
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, if checkpoints are given beside a capture."""
     if finished.evidence is not None and finished.evidence.checkpoints:
         _learn(finished.evidence, finished.context)
@@ -125,7 +125,7 @@ def occurrences(evidence: LogEvidence) -> Iterator[Occurrence]:
             yield _rolled(evidence, resumed)
 
 
-def _rolled(evidence: LogEvidence, resumed: Resumed) -> Occurrence:
+def _rolled(evidence: LogEvidence, resumed: ResumeForecast) -> Occurrence:
     checkpoint = resumed.checkpoint
     message = (
         f"resuming from {checkpoint.seqno} will be rolled back to {resumed.to}: "

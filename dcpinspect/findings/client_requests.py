@@ -21,7 +21,7 @@ from dcpinspect.streams.records import LEAST, Streams
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING
 
 
-class Bare:
+class EmptySnapshots:
     """Snapshots that came without any of their items, by stream."""
 
     def __init__(self, context: Context) -> None:
@@ -60,7 +60,7 @@ class OpenedInOrder:
     goes over all of them.
     """
 
-    def __init__(self, streams: Streams, numbers: Sequence[int], bare: Bare) -> None:
+    def __init__(self, streams: Streams, numbers: Sequence[int], bare: EmptySnapshots) -> None:
         self.numbers = numbers
         self._bare = bare
         self._times = streams.opened.time[numbers]

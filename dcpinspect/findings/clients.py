@@ -52,7 +52,7 @@ REFUSED_FOR_NOW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LostStream:
     """An event that leaves the client without a stream until it asks again: a rollback, a stream
     end, or a refusal for now.
     """
@@ -70,10 +70,10 @@ class Turn:
     """The first stream of the vbucket that it was granted later; -1 for none."""
 
 
-class Turns:
+class LostStreams:
     """Turns of one client, in order of time, and how fast it was."""
 
-    def __init__(self, turns: Iterable[Turn]) -> None:
+    def __init__(self, turns: Iterable[LostStream]) -> None:
         self.all = sorted(turns, key=lambda turn: (turn.time_ns, turn.row))
 
     @cached_property
@@ -120,12 +120,12 @@ class Turns:
         return self._asked_again[until - 1] if until else 0
 
 
-class Reopened(NamedTuple):
+class ReopenedStreams(NamedTuple):
     """The streams that a client was granted again after they had ended, or were refused, in order
     of time.
     """
 
-    turns: list[Turn]
+    turns: list[LostStream]
     vbucket: RowNumbers
     reaction_ns: RowNumbers
     server: RowNumbers
@@ -187,7 +187,7 @@ class Clients:
                 self._nameless[owner.host].append(number)
 
     @cached_property
-    def turns(self) -> dict[str, Turns]:
+    def turns(self) -> dict[str, LostStreams]:
         """The rollbacks and stream ends of each client."""
         streams = self._context.streams
         are_ended = (
@@ -199,7 +199,7 @@ class Clients:
         return self._turns(are_rolled | (are_ended & (streams.closed_row < 0)))
 
     @cached_property
-    def refusals(self) -> dict[str, Turns]:
+    def refusals(self) -> dict[str, LostStreams]:
         """The stream requests of each client that were refused for now. They are apart, because
         clients wait before they ask again.
         """
@@ -207,8 +207,8 @@ class Clients:
         is_refused = (streams.answer == w.A_REFUSED) & (streams.request.form > 0)
         return self._turns(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
 
-    def _turns(self, are_turns: BoolArray) -> dict[str, Turns]:
-        turns_of_client: dict[str, list[Turn]] = defaultdict(list)
+    def _turns(self, are_turns: BoolArray) -> dict[str, LostStreams]:
+        turns_of_client: dict[str, list[LostStream]] = defaultdict(list)
         streams, groups = self._context.streams, self._context.of_client
         for numbers in groups.having(are_turns):
             client = self._context.clients[streams[numbers[0]].connection]
@@ -237,7 +237,7 @@ class Clients:
                 first = int(np.searchsorted(granted_ns, time_ns))
                 then = int(granted[first]) if first < len(granted) else -1
                 turns_of_client[client].append(
-                    Turn(
+                    LostStream(
                         number,
                         time_ns,
                         end_place.row,
@@ -247,9 +247,9 @@ class Clients:
                         then,
                     )
                 )
-        return {client: Turns(turns) for client, turns in turns_of_client.items()}
+        return {client: LostStreams(turns) for client, turns in turns_of_client.items()}
 
-    def reopened(self, turns: Turns) -> Reopened:
+    def reopened(self, turns: LostStreams) -> ReopenedStreams:
         """Returns which of the streams that ended, or were refused, the client was granted
         again.
         """
@@ -264,14 +264,14 @@ class Clients:
         servers = self.servers.of[
             self._context.streams.connection[[turn.granted for turn in turns_granted]]
         ]
-        return Reopened(
+        return ReopenedStreams(
             turns_granted,
             vbuckets,
             np.array([turn.reaction_ns for turn in turns_granted], dtype=np.int64),
             servers,
         )
 
-    def has_moved(self, turn: Turn) -> bool:
+    def has_moved(self, turn: LostStream) -> bool:
         """Returns whether a client was told at a turn that the vbucket is active on another
         node.
         """
@@ -282,7 +282,7 @@ class Clients:
             else not turn.is_rollback and row.reason == MOVED
         )
 
-    def shows_moves(self, client: str, turns: Turns, connection: int) -> bool:
+    def shows_moves(self, client: str, turns: LostStreams, connection: int) -> bool:
         """Returns whether a client could have reopened all vbuckets that moved from the server of a
         connection, by what it did reopen.
 
@@ -316,7 +316,7 @@ class Clients:
             self._shows_moves[key] = is_shown
         return self._shows_moves[key]
 
-    def moved_to(self, client: str, turn: Turn) -> tuple[str, bool] | None:
+    def moved_to(self, client: str, turn: LostStream) -> tuple[str, bool] | None:
         """Returns to which node a vbucket moved, by what servers said of it, and whether a client
         has captured connections to that node; None if nothing tells where it moved to.
         """
@@ -463,7 +463,7 @@ class Clients:
         latest, lasting = self._latest[group, own_connections]
         return latest, _latest([request for request in lasting if request.connection != connection])
 
-    def may_have_asked(self, turn: Turn) -> bool:
+    def may_have_asked(self, turn: LostStream) -> bool:
         """Returns whether the client of a turn asked again, or may have asked where the capture
         does not show it.
         """

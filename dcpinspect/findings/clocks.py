@@ -18,7 +18,7 @@ from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
+from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.followers import PerConnection
 from dcpinspect.tables.messages import MessageBatch
@@ -67,7 +67,7 @@ class Clocks(Watcher):
     def __init__(self) -> None:
         self._counts: PerConnection[int, tuple[int, int]] = PerConnection()
 
-    def watch(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Returns changes whose CAS is ahead."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_change = (

@@ -19,10 +19,10 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.noops import Noops
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -65,7 +65,7 @@ _NEXT = {
 _Fault = tuple[FindingKey, Finding]
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, once all messages were taken."""
     if not finished.is_whole:
         return
@@ -82,7 +82,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 def _closed(
     context: Context,
-    link: Link,
+    link: TcpConnection,
     faults: Iterable[_Fault],
     noops: Noops | None,
     cause_key: FindingKey | None,
@@ -137,7 +137,7 @@ def _closed(
 
 
 def _closing_fault(
-    context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None
+    context: Context, link: TcpConnection, faults: Iterable[_Fault], noops: Noops | None
 ) -> tuple[_Fault, MessagePlace | None] | None:
     """Returns the latest fault for which one side closed a connection, and the message that shows
     it, if there is one.
@@ -169,7 +169,7 @@ def _closing_fault(
 
 def _is_why(
     context: Context,
-    link: Link,
+    link: TcpConnection,
     fault: Finding,
     fault_place: MessagePlace | None,
     noops: Noops | None,

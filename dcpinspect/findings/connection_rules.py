@@ -13,7 +13,7 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
@@ -21,7 +21,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.streams.copies import TRANSLATION, Copy
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import DIRECTIONS
 
 _LOSS = Cost("connection", "has capture loss", "have capture loss", is_usual=True)
@@ -162,7 +162,7 @@ _CUT: tuple[str, Severity] = ("capture-cut", "note")
 """The same if all holes were made by the snapshot length."""
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     context, coverage, place_of_row = finished.context, finished.coverage, finished.places
     for link in context.links:
@@ -211,7 +211,7 @@ def _occurrence(
 
 
 def _session(
-    context: Context, link: Link, place_of_row: Mapping[int, MessagePlace]
+    context: Context, link: TcpConnection, place_of_row: Mapping[int, MessagePlace]
 ) -> Iterator[Occurrence]:
     session = context.session(link.number)
     if session.is_key_broken:
@@ -270,7 +270,7 @@ def _session(
             )
 
 
-def _unseen(link: Link) -> Occurrence:
+def _unseen(link: TcpConnection) -> Occurrence:
     size = f", {counted(link.missing[link.unseen], 'byte')}" if link.missing[link.unseen] else ""
     port = link.server.rpartition(":")[2]
     next_ = (
@@ -282,7 +282,7 @@ def _unseen(link: Link) -> Occurrence:
     return _occurrence("capture-hole", link.number, message, cause="one-direction", next_=next_)
 
 
-def _longer(link: Link) -> Iterator[Occurrence]:
+def _longer(link: TcpConnection) -> Iterator[Occurrence]:
     for name, size in zip(DIRECTIONS, link.unproven, strict=True):
         if size >= _LEAST_SEGMENT:
             message = (
@@ -347,7 +347,7 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
         )
 
 
-def _is_told(link: Link, direction: int) -> bool:
+def _is_told(link: TcpConnection, direction: int) -> bool:
     """Returns whether a reason is told why bytes of a direction are missing, and it is none of the
     capture's size.
     """
@@ -434,7 +434,7 @@ def _without_syn(context: Context) -> Iterator[Occurrence]:
         latest[link.client, link.server] = link.number
 
 
-def _is_without_dcp(context: Context, link: Link) -> bool:
+def _is_without_dcp(context: Context, link: TcpConnection) -> bool:
     """Returns whether a connection carries no DCP, and nothing in it that was not read could be
     DCP.
     """
@@ -446,7 +446,7 @@ def _is_without_dcp(context: Context, link: Link) -> bool:
     return is_read and not context.tracker.speaks_dcp(link.number)
 
 
-def _mid_stream(link: Link, cause: FindingKey | None = None) -> Occurrence:
+def _mid_stream(link: TcpConnection, cause: FindingKey | None = None) -> Occurrence:
     return _occurrence(
         "mid-stream-start",
         link.number,

@@ -34,10 +34,10 @@ from dcpinspect.streams.records import (
     Streams,
 )
 from dcpinspect.streams.rollbacks import Rollbacks
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -60,7 +60,7 @@ class Context:
     """One reading at its end."""
 
     tracker: Tracker
-    links: Sequence[Link]
+    links: Sequence[TcpConnection]
     copies: Mapping[int, Copy] = field(default_factory=dict)
     """Connections that show what another one shows, by number."""
 
@@ -91,7 +91,7 @@ class Context:
         return self.tracker.tables(self.links)
 
     @property
-    def by_number(self) -> Mapping[int, Link]:
+    def by_number(self) -> Mapping[int, TcpConnection]:
         """Connections by number."""
         return self.tables.seen.by_number
 
@@ -115,7 +115,7 @@ class Context:
         """Time of the last packet."""
         return max((link.last_ns for link in self.links), default=0)
 
-    def until_ns(self, link: Link) -> int:
+    def until_ns(self, link: TcpConnection) -> int:
         """Returns the time up to which a connection is known to have been there: its end, or the
         end of the capture.
 
@@ -224,7 +224,9 @@ class Context:
             return None
         producer = self.producer(stream.connection)
         return place_at(
-            stream.connection, 1 - producer if of_consumer else producer, At.from_record(message)
+            stream.connection,
+            1 - producer if of_consumer else producer,
+            MessagePosition.from_record(message),
         )
 
     def in_order(self, is_chosen: BoolArray) -> list[int]:
@@ -238,9 +240,9 @@ class Context:
     def marker(self, snapshot: int) -> MessagePlace:
         """Returns the place of a snapshot's marker."""
         row = self.snapshots[snapshot]
-        return self.producer_place(row.stream, At.from_record(row.place))
+        return self.producer_place(row.stream, MessagePosition.from_record(row.place))
 
-    def producer_place(self, stream: int, message: At) -> MessagePlace:
+    def producer_place(self, stream: int, message: MessagePosition) -> MessagePlace:
         """Returns the place of a message of a stream's producer."""
         return self.report_place(int(self.streams.connection[stream]), message)
 
@@ -357,7 +359,7 @@ class Context:
         return self.report_place(log.connection, log.at)
 
     def report_place(
-        self, connection: int, message: At, *, of_consumer: bool = False
+        self, connection: int, message: MessagePosition, *, of_consumer: bool = False
     ) -> MessagePlace:
         """Returns the place of a message of the producer, or of the consumer if ``of_consumer``."""
         producer = self.producer(connection)
@@ -458,7 +460,7 @@ class Context:
         return max(2_000_000_000, 10 * int(self.streams.patience[stream]))
 
 
-def place_at(connection: int, direction: int, message: At) -> MessagePlace:
+def place_at(connection: int, direction: int, message: MessagePosition) -> MessagePlace:
     """Returns the place of a message in a direction of a connection."""
     return MessagePlace(
         message.row,

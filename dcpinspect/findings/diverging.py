@@ -10,11 +10,11 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.gap_rules import elsewhere
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.changes import ChangeEvent, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 
 RULES = (
     Rule(
@@ -53,7 +53,7 @@ _WORDS: dict[int, str] = {
 }
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences: for two streams, the first differences and the last one, which counts
     for those between.
     """
@@ -114,7 +114,10 @@ def _occurrence(
         "diverging-history",
         "error",
         message,
-        [context.producer_place(stream, At.from_record(event.place)) for stream, event in both],
+        [
+            context.producer_place(stream, MessagePosition.from_record(event.place))
+            for stream, event in both
+        ],
         cause=contradiction.cause,
         seqnos=(plain(newer_event.seqno),),
         shared="not the change that another stream has for the same seqno and branch",

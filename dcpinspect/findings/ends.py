@@ -16,11 +16,11 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST, LEAST
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, ENDED
 
 RULES = (
@@ -68,7 +68,7 @@ RULES = (
 )
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, connection by connection, once all messages were taken."""
     if not finished.is_whole:
         return
@@ -93,7 +93,7 @@ def _is_reached(context: Context, number: int) -> bool:
     return bool(row.has_position and row.position >= row.request.end)
 
 
-def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
+def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Iterator[Occurrence]:
     streams = context.streams
     if context.is_starved(link.number):
         return
@@ -161,7 +161,9 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
         )
 
 
-def _unended_streams(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
+def _unended_streams(
+    context: Context, link: TcpConnection, numbers: list[int]
+) -> Iterator[Occurrence]:
     consumer = 1 - context.producer(link.number)
     if link.closed != "fin" or link.closed_by != consumer:
         return

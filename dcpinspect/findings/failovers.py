@@ -16,7 +16,7 @@ from dcpinspect.findings.context import Context, occurrence
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.failover_logs import KnownLog, LogsInOrder, told_at
@@ -64,7 +64,7 @@ class _Change:
     """The first log with the new branch at its head."""
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client."""
     context = finished.context
     changes: dict[tuple[str, object], list[_Change]] = defaultdict(list)

@@ -14,7 +14,14 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.tables.column_kinds import Column
-from dcpinspect.tables.record_tables import Records, RecordTable, Worded, counted, time_text, worded
+from dcpinspect.tables.record_tables import (
+    Records,
+    RecordTable,
+    WordColumn,
+    counted,
+    time_text,
+    worded,
+)
 from dcpinspect.text import escape
 
 _C = Column
@@ -166,7 +173,7 @@ def with_counts(
             verdict_codes[rows] = words.index(word)
     return vbuckets.with_column(
         "findings", counted(counts, SEVERITIES, with_zeros=True)
-    ).with_column("verdict", Worded(verdict_codes, words))
+    ).with_column("verdict", WordColumn(verdict_codes, words))
 
 
 class Lookup:

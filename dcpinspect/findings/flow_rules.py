@@ -14,15 +14,15 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import LONG_NS, SIDES, Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import flow_windows as w
-from dcpinspect.streams.flow_control import Pressure, Watched
+from dcpinspect.streams.flow_control import Pressure, WindowWatcher
 from dcpinspect.streams.flow_windows import Window
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 STUCK_NS = 720_000_000_000
@@ -183,7 +183,7 @@ RULES = (
 )
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     context, flow, is_whole = finished.context, finished.context.tracker.flow, finished.is_whole
     if flow is None:
@@ -275,7 +275,7 @@ def _asked_above(context: Context, number: int) -> int | None:
     return asked_size if asked_size is not None and asked_size > MOST_WINDOW else None
 
 
-def _next(context: Context, link: Link, cause: str | None) -> str | None:
+def _next(context: Context, link: TcpConnection, cause: str | None) -> str | None:
     """Returns what to do about other counting. If the consumer is a node that replicates, or
     nothing fits, servers' own faults are named.
     """
@@ -286,13 +286,13 @@ def _next(context: Context, link: Link, cause: str | None) -> str | None:
     return f"look at the consumer's version; it has to {right}; {faults}"
 
 
-def _is_known(context: Context, link: Link, watched: Watched) -> bool:
+def _is_known(context: Context, link: TcpConnection, watched: WindowWatcher) -> bool:
     """Returns whether the balance is known at the end of what was read."""
     is_based = context.tracker.state.connections.is_based[link.number]
     return bool(watched.window.is_on and is_based) and link.lost_at_end == (None, None)
 
 
-def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
+def _is_starved(context: Context, link: TcpConnection, watched: WindowWatcher) -> bool:
     """Returns whether the producer waits for an acknowledgement at the end of what was read."""
     if not _is_known(context, link, watched) or watched.window.balance < watched.window.size:
         return False
@@ -301,7 +301,7 @@ def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
 
 
 def _stalls(
-    context: Context, link: Link, watched: Watched, *, is_whole: bool
+    context: Context, link: TcpConnection, watched: WindowWatcher, *, is_whole: bool
 ) -> Iterator[Occurrence]:
     events, count = [*watched.stalls.occurrences], watched.stalls.count
     last = _last_stall(context, link, watched) if is_whole else None
@@ -356,7 +356,7 @@ def _stalls(
     )
 
 
-def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | None:
+def _last_stall(context: Context, link: TcpConnection, watched: WindowWatcher) -> Pressure | None:
     """Returns the stall that had not ended when the connection, or the capture, ended."""
     if not _is_starved(context, link, watched):
         return None
@@ -370,17 +370,19 @@ def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | No
         window.balance,
         window.size,
         since_ack,
-        At.from_record(window.latest),
-        At.from_record(window.latest_ack),
+        MessagePosition.from_record(window.latest),
+        MessagePosition.from_record(window.latest_ack),
     )
 
 
 def _under(
-    context: Context, link: Link, watched: Watched, *, is_whole: bool
+    context: Context, link: TcpConnection, watched: WindowWatcher, *, is_whole: bool
 ) -> Iterator[Occurrence]:
     window, fit = watched.window, watched.fit
     evidence = [
-        context.report_place(link.number, At.from_record(message_place), of_consumer=True)
+        context.report_place(
+            link.number, MessagePosition.from_record(message_place), of_consumer=True
+        )
         for message_place in (window.missed, window.latest_ack)
     ]
     if 0 < fit < w.OVER.start:
@@ -413,7 +415,7 @@ def _under(
 
 
 def _over(
-    context: Context, link: Link, watched: Watched, *, is_whole: bool
+    context: Context, link: TcpConnection, watched: WindowWatcher, *, is_whole: bool
 ) -> Iterator[Occurrence]:
     window = Window.of_bytes(Window.as_bytes(watched.window))
     if is_whole and _is_known(context, link, watched):
@@ -423,7 +425,9 @@ def _over(
         return
     cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
     evidence = [
-        context.report_place(link.number, At.from_record(message_place), of_consumer=True)
+        context.report_place(
+            link.number, MessagePosition.from_record(message_place), of_consumer=True
+        )
         for message_place in (excess.first, excess.last)
     ]
     rows = np.append(
@@ -444,7 +448,7 @@ def _over(
 
 
 def _overruns(
-    context: Context, link: Link, watched: Watched, *, is_whole: bool
+    context: Context, link: TcpConnection, watched: WindowWatcher, *, is_whole: bool
 ) -> Iterator[Occurrence]:
     window, overrun = watched.window, watched.window.overrun
     if _asked_above(context, link.number) is not None:
@@ -458,8 +462,8 @@ def _overruns(
                 overrun.peak,
                 window.size,
                 0,
-                At.from_record(overrun.at),
-                At.from_record(window.latest_ack),
+                MessagePosition.from_record(overrun.at),
+                MessagePosition.from_record(window.latest_ack),
             )
         )
         count += 1

@@ -13,12 +13,12 @@ from dcpinspect.findings.costs import LOST, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
-from dcpinspect.streams.gaps import Missing
+from dcpinspect.streams.gaps import MissingEvents
 from dcpinspect.streams.records import Gap, Gaps
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 
 RULES = (
     Rule(
@@ -82,7 +82,7 @@ MOST_SEQNOS = 1000
 """Greatest number of missing seqnos that a finding lists; it counts all of them."""
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences. Of gaps that only differ by place, those that are shown are yielded,
     with the number of the others.
     """
@@ -107,12 +107,12 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     )
 
 
-def _between(missing_event: Missing) -> tuple[int, int]:
+def _between(missing_event: MissingEvents) -> tuple[int, int]:
     """Returns the stream that lacks events, and the one that has them."""
     return missing_event.stream, missing_event.other
 
 
-def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occurrence:
+def _missing(context: Context, ones: list[MissingEvents], *, with_keys: bool) -> Occurrence:
     """Returns the occurrence of all events that one stream lacks and another one has."""
     first = ones[0]
     seqnos = sorted(plain(seqno) for missing_event in ones for seqno in missing_event.seqnos)
@@ -124,11 +124,15 @@ def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occur
     gap_places = [
         context.marker(missing_event.snapshot)
         if missing_event.gap is None
-        else context.producer_place(missing_event.stream, At.from_record(missing_event.gap.ends))
+        else context.producer_place(
+            missing_event.stream, MessagePosition.from_record(missing_event.gap.ends)
+        )
         for missing_event in ones
     ]
     other_places = [
-        context.producer_place(missing_event.other, At.from_record(missing_event.event.place))
+        context.producer_place(
+            missing_event.other, MessagePosition.from_record(missing_event.event.place)
+        )
         for missing_event in ones
     ]
     evidence = [
@@ -168,7 +172,7 @@ def _bulk(
             gap = gaps[number]
             after, before = plain(gap.after), plain(gap.before)
             evidence = (
-                context.producer_place(gap.stream, At.from_record(message_place))
+                context.producer_place(gap.stream, MessagePosition.from_record(message_place))
                 for message_place in (gap.ends, gap.begins)
             )
             other_rows = gaps.ends.row[numbers[SHOWN:]] if index == SHOWN else ()

@@ -20,7 +20,7 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.positions import WRONG_UUIDS, wrong_position
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
@@ -143,7 +143,7 @@ _ADVICE = {
 }
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client."""
     context = finished.context
     rolled, ended = _are_rollbacks(context), _ended_for_rollback(context)

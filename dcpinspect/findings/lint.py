@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.findings.recommended import CHECKS, ClientConnection, Facts, Says
+from dcpinspect.findings.recommended import CHECKS, ClientConnection, ConsumerFacts, Says
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
@@ -293,7 +293,7 @@ def verdicts(
 
     ``place_of_row``: places of the messages of sessions, by row.
     """
-    facts = Facts(context, place_of_row, flow)
+    facts = ConsumerFacts(context, place_of_row, flow)
     for link in context.links:
         session = context.session(link.number)
         streams = facts.streams.get(link.number, [])
@@ -321,7 +321,7 @@ def verdicts(
             )
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all failures, once all messages were taken."""
     if finished.is_whole:
         for verdict in verdicts(finished.context, finished.places, finished.context.tracker.flow):

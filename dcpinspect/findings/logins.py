@@ -17,7 +17,7 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
 from dcpinspect.findings.rule import LONG_NS, Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.message import Severity
@@ -106,7 +106,7 @@ _ADVICE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedStep:
     """The refusals of a step of a connection since it last succeeded."""
 
     place: MessagePlace
@@ -121,12 +121,12 @@ class Logins(Watcher):
     """Remembers refusals until the same step succeeds, and when a bucket was chosen."""
 
     def __init__(self) -> None:
-        self._refused: PerConnection[tuple[int, int], Refused] = PerConnection()
+        self._refused: PerConnection[tuple[int, int], RefusedStep] = PerConnection()
         """By connection and step."""
         self._chosen: PerConnection[int, MessagePlace] = PerConnection()
         """By connection: the answer by which it got its bucket."""
 
-    def watch(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         answers = (
@@ -159,10 +159,10 @@ class Logins(Watcher):
             ):
                 self._refused[key] = replace(before, place=answer_place, count=before.count + 1)
             elif before is not None or len(self._refused) < MOST:
-                self._refused[key] = Refused(answer_place, opcode, status, answer_place)
+                self._refused[key] = RefusedStep(answer_place, opcode, status, answer_place)
         yield from ()
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences."""
         context = finished.context
         with_session = [
@@ -171,7 +171,7 @@ class Logins(Watcher):
             if connection in context.by_number
             and refused.place.time_ns <= context.sight.known_until_ns(connection, 1 - _CLIENT)
         ]
-        alike_of = defaultdict[tuple[object, ...], list[Refused]](list)
+        alike_of = defaultdict[tuple[object, ...], list[RefusedStep]](list)
         for connection, refused in with_session:
             alike_of[
                 _client_text(context, connection),
@@ -224,7 +224,7 @@ class _Chosen:
         """Returns when a client last got a bucket on a node; -1 if it never did."""
         return self._by_client.get((*who, bucket), -1)
 
-    def why_missing(self, connection: int, bucket: str | None, refused: Refused) -> str | None:
+    def why_missing(self, connection: int, bucket: str | None, refused: RefusedStep) -> str | None:
         """Returns why a node does not have a bucket, by what connections got of it; None if nobody
         got a bucket of that name.
         """
@@ -265,7 +265,7 @@ def _admitted_hosts(context: Context) -> set[str]:
     return admitted
 
 
-def _goes_on(alike: Sequence[Refused], cause: str) -> bool:
+def _goes_on(alike: Sequence[RefusedStep], cause: str) -> bool:
     """Returns whether a client asks in vain for so long that waiting will not help it."""
     first_ns = min(refused.first.time_ns for refused in alike)
     last_ns = max(refused.place.time_ns for refused in alike)
@@ -291,9 +291,9 @@ def _latest_open(context: Context) -> dict[str, int]:
 def _occurrence(
     context: Context,
     connection: int,
-    refused: Refused,
+    refused: RefusedStep,
     cause: str,
-    alike: Sequence[Refused],
+    alike: Sequence[RefusedStep],
     severity: Severity,
 ) -> Occurrence:
     """``alike``: refusals of the same thing to the same client, this one among them. ``severity``:

@@ -16,12 +16,12 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.gaps import Extra
+from dcpinspect.streams.gaps import ExtraGap
 from dcpinspect.streams.gaps_between_streams import resumed_gaps
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
@@ -103,7 +103,7 @@ _KNOWN = (
 """By kv_engine's active_stream.cc in those versions; the fix is of August 2026."""
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, in the order of the markers."""
     context, tables = finished.context, finished.tables
     snapshots = context.snapshots
@@ -314,7 +314,7 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         )
 
 
-def _of_programs(context: Context) -> Sequence[Extra]:
+def _of_programs(context: Context) -> Sequence[ExtraGap]:
     """Returns gaps between the streams of one program on one host, whatever its connections are
     named; none where all have one name.
     """

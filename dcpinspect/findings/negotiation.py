@@ -19,7 +19,7 @@ from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNASKED, Cost
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
+from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.findings.session_facts import (
     DELETE_TIMES,
     EXPIRIES,
@@ -33,7 +33,7 @@ from dcpinspect.findings.session_facts import (
     SYNC_WRITES,
     UNORDERED,
     V7_STATUSES,
-    Facts,
+    SessionFacts,
 )
 from dcpinspect.findings.wire_checks import faulty_frames, reserved
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
@@ -43,7 +43,7 @@ from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
@@ -208,7 +208,7 @@ _MARKERS = {
 class Negotiation(Watcher):
     """Compares messages with what their connection has negotiated."""
 
-    def watch(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Returns messages that were not negotiated."""
         return _Against(fed.facts).candidates(fed.batch, fed.tracker)
 
@@ -224,7 +224,7 @@ class Negotiation(Watcher):
 class _Against:
     """Compares messages with facts about their connections."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: SessionFacts) -> None:
         self.facts = facts
 
     def candidates(self, batch: MessageBatch, tracker: Tracker) -> Iterator[Candidates]:
@@ -410,7 +410,7 @@ class _Against:
         )
 
 
-def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[int, int]]]:
+def _doubtful(tracker: Tracker, links: Iterable[TcpConnection]) -> dict[int, list[tuple[int, int]]]:
     """Returns, by connection, spans of rows (both ends excluded) in which the consumer may have
     asked for something that was not captured.
     """

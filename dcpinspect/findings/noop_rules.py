@@ -12,15 +12,15 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.examples import Examples
-from dcpinspect.streams.noop_peers import Heard, Peer, patience
-from dcpinspect.streams.noops import NoopExamples, Noticed
-from dcpinspect.streams.server_reports import At
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.noop_peers import NoopRecord, Peer, patience
+from dcpinspect.streams.noops import NoopExamples, NoopFacts
+from dcpinspect.streams.server_reports import MessagePosition
+from dcpinspect.streams.tcp_facts import TcpConnection
 
 RULES = (
     Rule(
@@ -97,7 +97,7 @@ RULES = (
 )
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     context, noops, is_whole = finished.context, finished.context.tracker.noops, finished.is_whole
     if noops is None:
@@ -142,7 +142,7 @@ def _occurrences(
     )
 
 
-def _times(event: Noticed, events: Sequence[Noticed], count: int) -> int:
+def _times(event: NoopFacts, events: Sequence[NoopFacts], count: int) -> int:
     """Returns how many occurrences an event stands for: the first one told also stands for those
     not told.
     """
@@ -155,7 +155,7 @@ def _with(noop_occurrence: Occurrence, rows: RowNumbers) -> Occurrence:
 
 
 def _certain(
-    context: Context, link: Link, examples: Examples[Noticed], direction: int
+    context: Context, link: TcpConnection, examples: Examples[NoopFacts], direction: int
 ) -> RowNumbers:
     """Returns the places of kept rows that are certain: nothing uncaptured could explain them."""
     if not len(examples.times) or not context.may_lack(
@@ -175,18 +175,20 @@ def _hex(opaque: int) -> str:
     return f"0x{opaque:08x}"
 
 
-def _noticed(message: Heard, other_heard: Heard) -> Noticed:
+def _noticed(message: NoopRecord, other_heard: NoopRecord) -> NoopFacts:
     """Returns an event that the kernel had no reason to tell yet."""
-    return Noticed(
+    return NoopFacts(
         other_heard.place.time - message.place.time,
         message.opaque,
         other_heard.opaque,
-        At.from_record(message.place),
-        At.from_record(other_heard.place),
+        MessagePosition.from_record(message.place),
+        MessagePosition.from_record(other_heard.place),
     )
 
 
-def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> Occurrence:
+def _other_opaque(
+    context: Context, link: TcpConnection, event: NoopFacts, times: int
+) -> Occurrence:
     evidence = (
         context.report_place(link.number, event.other, of_consumer=True),
         context.report_place(link.number, event.at),
@@ -199,7 +201,7 @@ def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> O
 
 
 def _unanswered(
-    context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool
+    context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer, *, is_whole: bool
 ) -> Iterator[Occurrence]:
     until = context.until_ns(link)
     is_read = is_whole and _hears_consumer(context, link, peer)
@@ -214,7 +216,7 @@ def _unanswered(
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
-            noop_place = context.report_place(link.number, At.from_record(noop.place))
+            noop_place = context.report_place(link.number, MessagePosition.from_record(noop.place))
             yield _occurrences(
                 "noop-unanswered",
                 severity,
@@ -253,7 +255,7 @@ def _unanswered(
         yield _with(unanswered, examples.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
 
 
-def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
+def _hears_consumer(context: Context, link: TcpConnection, peer: Peer) -> bool:
     """Returns whether the capture has what the consumer says, up to the end; it may have only the
     producer's packets.
     """
@@ -264,7 +266,7 @@ def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
     )
 
 
-def _since(link: Link, peer: Peer, noop: MessagePlace | At) -> str:
+def _since(link: TcpConnection, peer: Peer, noop: MessagePlace | MessagePosition) -> str:
     """Returns what comes from the consumer later than an answer takes."""
     if peer.consumer_time > noop.time_ns + patience(peer):
         return GOES_ON
@@ -272,7 +274,7 @@ def _since(link: Link, peer: Peer, noop: MessagePlace | At) -> str:
 
 
 def _overlaps(
-    context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool
+    context: Context, link: TcpConnection, examples: NoopExamples, peer: Peer, *, is_whole: bool
 ) -> Iterator[Occurrence]:
     events, count = [*examples.overlaps.occurrences], examples.overlaps.count
     is_read = is_whole and _hears_consumer(context, link, peer)
@@ -297,7 +299,7 @@ def _overlaps(
 
 def _silences(
     context: Context,
-    link: Link,
+    link: TcpConnection,
     examples: NoopExamples,
     peer: Peer,
     cause_key: FindingKey | None,
@@ -325,7 +327,7 @@ def _silences(
             "silent-connection",
             "warning",
             message,
-            [context.report_place(link.number, At.from_record(latest))],
+            [context.report_place(link.number, MessagePosition.from_record(latest))],
             1,
             until,
         )

@@ -20,7 +20,7 @@ from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS
 from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS, way_of
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.message import Severity
@@ -29,7 +29,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.session import text
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (
@@ -167,7 +167,7 @@ class Opens(Watcher):
         enough.
         """
 
-    def watch(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded, news = fed.batch, fed.batch.decoded, fed.tracker.conversation.news
         opens = {
@@ -237,7 +237,7 @@ class Opens(Watcher):
     # -- what is known at the end
     # -----------------------------------------------------------------------------
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences."""
         unbound = {key[3]: key for key, _ in finished.so_far.occurrences_of(["login-refused"])}
         yield from self._misplaced(finished.context, unbound)
@@ -246,7 +246,7 @@ class Opens(Watcher):
 
     def _loops(self, context: Context) -> Iterator[Occurrence]:
         """Yields clients that connect and open DCP again and again, and never ask for a stream."""
-        rounds: dict[tuple[str, str], list[tuple[DcpOpen, Link]]] = {}
+        rounds: dict[tuple[str, str], list[tuple[DcpOpen, TcpConnection]]] = {}
         for link in sorted(context.links, key=lambda link: (link.first_ns, link.number)):
             latest = next(reversed(self._of.get(link.number, ())), None)
             if latest is None:
@@ -335,7 +335,7 @@ class Opens(Watcher):
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
         """Yields name clashes: the server lets the older connection be silent, and closes it."""
-        claimed: dict[tuple[str, str | None, str], list[tuple[DcpOpen, Link]]] = {}
+        claimed: dict[tuple[str, str | None, str], list[tuple[DcpOpen, TcpConnection]]] = {}
         good = [
             item
             for opens in self._of.values()
@@ -378,7 +378,7 @@ def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
     )
 
 
-def _loop(rounds: Sequence[tuple[DcpOpen, Link]]) -> Iterator[Occurrence]:
+def _loop(rounds: Sequence[tuple[DcpOpen, TcpConnection]]) -> Iterator[Occurrence]:
     """Yields the occurrence of these connections of a client, if they are enough."""
     if len(rounds) < LEAST_TIMES:
         return
@@ -408,7 +408,7 @@ def _is_lost_between(context: Context, first: MessagePlace, again: MessagePlace)
     )
 
 
-def _holds(link: Link, when: int) -> bool:
+def _holds(link: TcpConnection, when: int) -> bool:
     """Returns whether a connection was still there at a time."""
     return (
         link.closed != "replaced"
@@ -417,7 +417,7 @@ def _holds(link: Link, when: int) -> bool:
     )
 
 
-def _is_closed_for(context: Context, newer: DcpOpen, held: Link) -> bool:
+def _is_closed_for(context: Context, newer: DcpOpen, held: TcpConnection) -> bool:
     """Returns whether the server closed a connection for a newer open, of its name or on it: it
     said nothing more on it by then.
     """
@@ -426,7 +426,7 @@ def _is_closed_for(context: Context, newer: DcpOpen, held: Link) -> bool:
     return is_closed and bool(latest_ns <= newer.place.time_ns + _LAST_WORDS_NS)
 
 
-def _clash(newer: DcpOpen, link: Link, older: DcpOpen, held: Link) -> Occurrence:
+def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnection) -> Occurrence:
     after = (held.closed_ns - newer.place.time_ns) / 1e6
     message = (
         f"name {newer.name} opened by connection {link.number} while connection {held.number} "

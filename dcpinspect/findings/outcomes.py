@@ -17,7 +17,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.text import MOST_NAME, clip
 
@@ -72,7 +72,7 @@ class Outcomes:
     """What the messages around a case tell of it."""
 
     def __init__(
-        self, context: Context, past: Mapping[int, tuple[Link, Session]] | None = None
+        self, context: Context, past: Mapping[int, tuple[TcpConnection, Session]] | None = None
     ) -> None:
         """``past``: connections that have left; their cases were judged before they left."""
         self._context = context
@@ -211,7 +211,7 @@ class Outcomes:
             server=server,
         )
 
-    def _client_names(self, finding: Finding, links: Sequence[Link]) -> str:
+    def _client_names(self, finding: Finding, links: Sequence[TcpConnection]) -> str:
         past = self._past
         sessions = [
             past[link.number][1] if link.number in past else self._context.session(link.number)

@@ -21,7 +21,7 @@ from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import TAKEOVER
@@ -246,7 +246,7 @@ class Pairing(Watcher):
         """By connection and row: the first answers by which a close was refused, with their status.
         """
 
-    def watch(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Returns what the batch shows alone; ``findings`` returns the rest."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_readable = decoded.has_magic & ~decoded.is_server
@@ -407,7 +407,7 @@ class Pairing(Watcher):
         pairing._unmatched_count = sum(map(len, pairing._unmatched.values()))
         return pairing
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences, once all messages were taken."""
         context = finished.context
         yield from self._closes(context)

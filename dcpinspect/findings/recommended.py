@@ -24,9 +24,9 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.flow_control import TOO_SMALL, FlowControl
 from dcpinspect.streams.record_numbers import UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 
 LONGEST_NAME = 200
 """Greatest size in bytes of a name that servers accept."""
@@ -58,7 +58,7 @@ NOTHING = CheckAnswer("NA", "there are no streams")
 
 
 @dataclass(frozen=True)
-class Facts:
+class ConsumerFacts:
     """What rules look at besides the connection itself."""
 
     context: Context
@@ -92,7 +92,7 @@ class Facts:
                 losses_of[link.number].append((last, ALL))
         return losses_of
 
-    def is_told(self, link: Link, since: int, until: int = ALL) -> bool:
+    def is_told(self, link: TcpConnection, since: int, until: int = ALL) -> bool:
         """Returns whether everything that a client said between two rows was captured; ``since`` 0:
         from the beginning of the connection.
         """
@@ -164,7 +164,9 @@ class Facts:
 class ClientConnection:
     """One connection that its client opened for DCP."""
 
-    def __init__(self, facts: Facts, link: Link, session: Session, streams: Sequence[int]) -> None:
+    def __init__(
+        self, facts: ConsumerFacts, link: TcpConnection, session: Session, streams: Sequence[int]
+    ) -> None:
         """``streams``: numbers of the connection's streams whose request was captured."""
         self.facts, self.context, self.link, self.session, self.streams = (
             facts,
@@ -381,7 +383,7 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
         watched.window.past_half,
     )
     last = talk.context.report_place(
-        talk.link.number, At.from_record(watched.window.latest_ack), of_consumer=True
+        talk.link.number, MessagePosition.from_record(watched.window.latest_ack), of_consumer=True
     )
     if acks < ENOUGH_ACKS:
         return CheckAnswer(
@@ -395,7 +397,9 @@ def _ack_pace(talk: ClientConnection) -> CheckAnswer:
         return CheckAnswer("FAIL", message, [last], "warning", "too-often")
     if late:
         first = talk.context.report_place(
-            talk.link.number, At.from_record(watched.window.past_half_at), of_consumer=True
+            talk.link.number,
+            MessagePosition.from_record(watched.window.past_half_at),
+            of_consumer=True,
         )
         message = (
             f"{late:,} of {acks:,} acknowledgements come when more than half of the window "

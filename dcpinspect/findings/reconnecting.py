@@ -18,11 +18,11 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS, InOrder
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, ENDED, STREAMING
 
 LEAST_TIMES = 5
@@ -92,7 +92,7 @@ _NEXT = {
 """What to do, by cause, where it is not what the rule says."""
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client and vbucket by vbucket."""
     context = finished.context
     ends = _Ends(context)
@@ -152,7 +152,7 @@ class _Ends:
         return way_of(self._context.by_number[int(self._context.streams.connection[stream])])
 
 
-def way_of(link: Link) -> str:
+def way_of(link: TcpConnection) -> str:
     """Returns how a connection was closed, as a cause."""
     return RESET if link.closed == "rst" else BY_CLIENT if link.closed_by == _CLIENT else BY_SERVER
 

@@ -26,7 +26,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey as FaultKey
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.findings.session_facts import ON, V7_STATUSES
 from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
 from dcpinspect.lazy_dataclass import dataclass
@@ -37,11 +37,11 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import records as r
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import PerConnection
-from dcpinspect.streams.latest_rows import Latest
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.latest_rows import LatestRows
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (
@@ -109,7 +109,7 @@ class _Refused:
     """Rows of all answers, where somebody wants them."""
 
 
-class Sent(Struct[T]):
+class StreamMessage(Struct[T]):
     """A message of a stream."""
 
     place: r.MessageRow[T] = nested(r.MessageRow, "Where it is.")
@@ -121,7 +121,7 @@ class Sent(Struct[T]):
     seqno: T = number("Its seqno, biased, LEAST for none.")
 
 
-class SentMessages(Sent[IntArray], StructRows[Sent]):
+class SentMessages(StreamMessage[IntArray], StructRows[StreamMessage]):
     """The messages of streams, in order of rows."""
 
 
@@ -134,10 +134,10 @@ class Refusals(Watcher):
 
     def __init__(self) -> None:
         self._of: PerConnection[_Key, _Refused] = PerConnection()
-        self._recent = Latest(SentMessages)
+        self._recent = LatestRows(SentMessages)
         """Messages of streams in the latest rows."""
 
-    def watch(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         producers = fed.tracker.state.producers(batch.connection, batch.row)
@@ -244,7 +244,7 @@ class Refusals(Watcher):
         )
         return refusals
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences. That a consumer refuses a faulty message is an effect of the
         fault.
         """
@@ -364,14 +364,14 @@ def _latest_message(
         if len(sent_indices):
             last = sent[sent_indices[-1]]
             last_place, seqno = (
-                place_at(connection, direction, At.from_record(last.place)),
+                place_at(connection, direction, MessagePosition.from_record(last.place)),
                 plain(last.seqno),
             )
             vbuckets.update(unique(sent.vbucket[sent_indices]).tolist())
     return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (last_place, seqno, False)
 
 
-def _closed_after_ns(context: Context, link: Link, refused: _Refused) -> int | None:
+def _closed_after_ns(context: Context, link: TcpConnection, refused: _Refused) -> int | None:
     """Returns how long after one of the answers the connection was closed by a side that had
     nothing more to say then; None if it was not, or too late to be about them.
     """

@@ -11,12 +11,18 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.clients import REFUSED_FOR_NOW, Clients, Reopened, Turn, Turns
+from dcpinspect.findings.clients import (
+    REFUSED_FOR_NOW,
+    Clients,
+    LostStream,
+    LostStreams,
+    ReopenedStreams,
+)
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import LOST, STUCK, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import status_name
@@ -120,7 +126,7 @@ for now.
 """
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     context = finished.context
     clients = Clients(context)
@@ -149,8 +155,8 @@ def _not_taken_up(
     context: Context,
     clients: Clients,
     client: str,
-    turns_and_reopened: tuple[Turns, Reopened],
-    turn: Turn,
+    turns_and_reopened: tuple[LostStreams, ReopenedStreams],
+    turn: LostStream,
 ) -> Iterator[Occurrence]:
     """``turns_and_reopened``: the turns of the client, this one among them, and those after which
     it was granted a stream.

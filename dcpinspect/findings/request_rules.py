@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
-from dcpinspect.findings.client_requests import Bare, OpenedInOrder, filter_fault
+from dcpinspect.findings.client_requests import EmptySnapshots, OpenedInOrder, filter_fault
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
@@ -19,7 +19,7 @@ from dcpinspect.findings.history_rules import loops
 from dcpinspect.findings.positions import CAUSES as WRONG
 from dcpinspect.findings.positions import wrong_position
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet, Watcher
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.flags import FROM_LATEST, IGNORE_PURGED, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
@@ -356,11 +356,11 @@ _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client, in the order of the requests."""
     context = finished.context
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
-    tells, bare = _may_tell(context.streams), Bare(context)
+    tells, bare = _may_tell(context.streams), EmptySnapshots(context)
     for numbers in context.of_client.having(tells):
         requests_in_order = OpenedInOrder(context.streams, numbers, bare)
         granted = int(

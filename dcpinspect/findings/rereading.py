@@ -13,7 +13,7 @@ from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import CUT_VALUE, LEAST, Stream
@@ -101,7 +101,7 @@ class _Received:
         return self
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client and vbucket by vbucket."""
     context, clients = finished.context, Clients(finished.context)
     delivered = _delivered(context)

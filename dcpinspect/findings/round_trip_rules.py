@@ -12,7 +12,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
@@ -95,7 +95,7 @@ class RoundTrips(Watcher):
     def __init__(self) -> None:
         self._of: PerConnection[tuple[int, int], _Trips] = PerConnection()
 
-    def watch(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_answer = decoded.is_response & ~decoded.is_server & _AT_ONCE[decoded.opcode]
@@ -126,7 +126,7 @@ class RoundTrips(Watcher):
             begin = end + 1
         return ()
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields what stands out so far."""
         servers = {number: link.server for number, link in finished.context.by_number.items()}
         medians: dict[tuple[str, int], dict[int, int]] = {}

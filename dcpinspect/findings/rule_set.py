@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.context import Context
     from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
     from dcpinspect.findings.logs.log_evidence import LogEvidence
-    from dcpinspect.findings.session_facts import Facts
+    from dcpinspect.findings.session_facts import SessionFacts
     from dcpinspect.streams.records import Streams
     from dcpinspect.streams.tables import Tables
     from dcpinspect.streams.tracker import Tracker
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class RuleInput:
     """The latest messages, and what is known when they come."""
 
     batch: MessageBatch
     tracker: Tracker
     """The tracker, which was already fed with the batch."""
-    facts: Facts
+    facts: SessionFacts
     """What was negotiated, at each message of the batch."""
     with_rows: bool = False
     """Whether somebody wants the rows of everything that is found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ReadingEnd:
     """A reading at its end, or as far as it has come."""
 
     context: Context
@@ -68,14 +68,14 @@ class Watcher(Follower):
     need.
     """
 
-    def watch(self, fed: Fed) -> Iterable[Candidates]:  # noqa: ARG002 - of others
+    def watch(self, fed: RuleInput) -> Iterable[Candidates]:  # noqa: ARG002 - of others
         """Takes the next messages; returns those that already break a rule."""
         return ()
 
     def reconsider(self, context: Context, collector: Collector) -> None:
         """Takes back from ``collector`` what batches seemed to show and the end does not."""
 
-    def findings(self, finished: Finished) -> Iterable[Occurrence]:  # noqa: ARG002 - of others
+    def findings(self, finished: ReadingEnd) -> Iterable[Occurrence]:  # noqa: ARG002 - of others
         """Returns what is only known at the end; may be called more than once."""
         return ()
 
@@ -93,7 +93,7 @@ class RuleSet:
     """
     watcher: type[Watcher] | None = None
     """The class that goes along with the messages."""
-    findings: Callable[[Finished], Iterable[Occurrence]] | None = None
+    findings: Callable[[ReadingEnd], Iterable[Occurrence]] | None = None
     """Returns what the tables of a finished reading show."""
     wants: Callable[[Streams, Watcher | None], BoolArray] | None = None
     """Returns a mask of streams all of whose snapshots the rules look at; of other streams, only

@@ -13,7 +13,7 @@ from dcpinspect.findings.context import Context, place_at
 from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
+from dcpinspect.findings.rule_set import RuleInput, RuleSet, Watcher
 from dcpinspect.findings.strays import Strays
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
@@ -22,7 +22,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.streams.record_numbers import NOOP
 from dcpinspect.streams.records import LEAST, Anomalies, Anomaly, Snapshot, Snapshots, Streams
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
 
@@ -562,7 +562,7 @@ class SeqnoOrder(Watcher):
     def __init__(self) -> None:
         self._strays = Strays()
 
-    def watch(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Returns the kernel's anomalies among the messages of the batch."""
         state = fed.tracker.state
         streams, snapshots = state.known_tables.streams, state.known_tables.snapshots
@@ -678,7 +678,7 @@ class _Lookup:
             if (
                 0 < message.row < row.place.row
             ):  # a hole may hold a request back until later messages were read
-                evidence.append(place_at(connection, side, At.from_record(message)))
+                evidence.append(place_at(connection, side, MessagePosition.from_record(message)))
         return tuple(evidence)
 
     def _row(self, index: int) -> Anomaly:

@@ -15,7 +15,7 @@ from dcpinspect.findings.context import Context, occurrence
 from dcpinspect.findings.costs import BACK, REFUSED, Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.text import escape
 
@@ -131,7 +131,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedConnections:
     """The connections of a capture, by the names that the server's log has for them."""
 
     context: Context
@@ -200,7 +200,7 @@ class Captured:
         )
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, if logs are given beside a capture."""
     if finished.evidence is not None:
         yield from occurrences(finished.evidence, finished.context)
@@ -208,7 +208,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 def occurrences(evidence: LogEvidence, context: Context | None) -> Iterator[Occurrence]:
     """Yields all occurrences; ``context``: of the capture, if there is one."""
-    return _Log(evidence, Captured(context) if context is not None else None).occurrences()
+    return _Log(
+        evidence, CapturedConnections(context) if context is not None else None
+    ).occurrences()
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ class _Log:
     """The rules over what logs say, beside a capture or alone."""
 
     evidence: LogEvidence
-    captured: Captured | None
+    captured: CapturedConnections | None
 
     def occurrences(self) -> Iterator[Occurrence]:
         events = self.evidence.events

@@ -18,7 +18,7 @@ from dcpinspect.protocol.flags import OPEN_FLAGS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.followers import Follower, PerConnection, Portable, renumbered
-from dcpinspect.streams.session import News
+from dcpinspect.streams.session import SessionRecord
 from dcpinspect.tables.messages import MessageBatch
 
 (
@@ -65,7 +65,7 @@ _SESSION[
 Values = npt.NDArray[np.int8]
 
 
-class Facts(Follower):
+class SessionFacts(Follower):
     """What holds on every connection, carried from batch to batch."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Facts(Follower):
     def feed(
         self,
         batch: MessageBatch,
-        news: list[News],
+        news: list[SessionRecord],
         producers: Callable[[RowNumbers, RowNumbers], RowNumbers],
     ) -> None:
         """Takes the news of a batch; ``news``: what the batch says of its connections;
@@ -97,12 +97,12 @@ class Facts(Follower):
             losses.connection[of_consumer].tolist(),
             strict=True,
         )
-        events: list[tuple[int, int, News | int]] = [
+        events: list[tuple[int, int, SessionRecord | int]] = [
             (row, 0, connection) for row, connection in holes
         ]
         events += [(item.index, 1, item) for item in news]
         for row, _, event in sorted(events, key=lambda item: item[:2]):
-            if isinstance(event, News):
+            if isinstance(event, SessionRecord):
                 self._hear(row, event)
             else:
                 self._forget(row, event)
@@ -155,7 +155,7 @@ class Facts(Follower):
             self._asked.pop((connection, fact), None)
             self._set(row, connection, fact, UNKNOWN)
 
-    def _hear(self, row: int, news: News) -> None:
+    def _hear(self, row: int, news: SessionRecord) -> None:
         connection = news.connection
         if news.opcode == Opcode.HELLO:
             if news.status == Status.SUCCESS and news.asked is not None:

@@ -7,11 +7,11 @@ from typing import Self
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Span:
     """A span of time, with the lives of connections, to tell which cases go on in it."""
 
     bounds: tuple[int, int]
@@ -20,7 +20,7 @@ class Within:
     """First and last time of each connection."""
 
     @classmethod
-    def from_bounds(cls, bounds: tuple[int, int], links: Sequence[Link]) -> Self:
+    def from_bounds(cls, bounds: tuple[int, int], links: Sequence[TcpConnection]) -> Self:
         """Returns the span for a reading; ``links``: all its connections."""
         return cls(bounds, {link.number: (link.first_ns, link.last_ns) for link in links})
 

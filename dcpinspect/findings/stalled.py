@@ -13,7 +13,7 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import ACTIVE_ONLY, SKIP_DELETES
 from dcpinspect.streams import words as w
 from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
@@ -61,7 +61,7 @@ _DISK_ADVICE = (
 )
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, in the order of the streams."""
     if not finished.is_whole:
         return
@@ -81,14 +81,14 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     producer = np.maximum(connections.producer[streams.connection], 0)
     # noops, and the messages of other vbuckets, show up to when the server could have sent more
     until_ns = connections.time.array[streams.connection, producer]
-    turns = _Turns(context)
+    turns = _BackfillTurns(context)
     for number in np.flatnonzero(runs & (until_ns - streams.latest.time > STALLED_NS)).tolist():
         stalled = _stalled(context, turns, number, int(until_ns[number]))
         if stalled is not None:
             yield stalled
 
 
-class _Turns:
+class _BackfillTurns:
     """Until when the backfills of each connection were sent: a connection has them take turns."""
 
     def __init__(self, context: Context) -> None:
@@ -111,7 +111,9 @@ class _Turns:
         return latest
 
 
-def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occurrence | None:
+def _stalled(
+    context: Context, turns: _BackfillTurns, number: int, until_ns: int
+) -> Occurrence | None:
     """Returns the occurrence of a stream if it stands still; ``until_ns``: time of the server's
     latest message on its connection.
     """

@@ -9,9 +9,9 @@ from dcpinspect.coverage import DirectionCoverage
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.foreign import TLS
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.text import escape
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
@@ -107,7 +107,7 @@ RULES = (
 _BY_ID = {rule.id: rule for rule in RULES}
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     tls = finished.coverage.tls
     for direction_coverage in finished.coverage.where(
@@ -160,7 +160,7 @@ def _unread(
     return unread if has_keys else replace(unread, next=advice)
 
 
-def _wrong_port(link: Link, about: TlsConnection) -> Occurrence:
+def _wrong_port(link: TcpConnection, about: TlsConnection) -> Occurrence:
     is_tls = about.mismatch == TLS_TO_PLAIN
     close_text = (
         "the client begins TLS, and the server closes the connection: it expects none"

@@ -15,14 +15,14 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.followers import PerConnection
-from dcpinspect.streams.tcp_facts import Link, Shut
+from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow
 from dcpinspect.transport.flow_records import SHUT_NS
 from dcpinspect.transport.tcp_openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 
@@ -151,7 +151,7 @@ class StreamMessage:
     vbucket: int
 
 
-class Stops(Watcher):
+class Pauses(Watcher):
     """Remembers where the events of a connection stopped for a while: the last one before it, and
     the first one after it.
     """
@@ -160,7 +160,7 @@ class Stops(Watcher):
         self._last: PerConnection[int, StreamMessage] = PerConnection()
         self._stops: PerConnection[int, list[tuple[StreamMessage, StreamMessage]]] = PerConnection()
 
-    def watch(self, fed: Fed) -> Iterator[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         rows = np.flatnonzero(_IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server)
@@ -191,7 +191,7 @@ class Stops(Watcher):
         if len(stops) > _MOST_OF_ONE:  # the longest matter
             stops.remove(min(stops, key=lambda stop: stop[1].place.time_ns - stop[0].place.time_ns))
 
-    def around(self, connection: int, shut: Shut) -> tuple[StreamMessage, ...]:
+    def around(self, connection: int, shut: ZeroWindow) -> tuple[StreamMessage, ...]:
         """Returns the last event before a connection stopped, and the one that waited to be taken,
         if it came.
         """
@@ -201,7 +201,7 @@ class Stops(Watcher):
         last = self._last.get(connection)
         return () if last is None or last.place.time_ns > shut.since_ns + shut.time_ns else (last,)
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         """Yields all occurrences."""
         yield from _unreached(finished.context, finished.coverage.unopened)
         yield from _silent(finished.context, finished.coverage.unopened)
@@ -212,7 +212,9 @@ class Stops(Watcher):
                 if shut is not None and finished.is_whole | shut.is_over:
                     yield self._shut(finished.context, link, side, shut)
 
-    def _shut(self, context: Context, link: Link, side: int, shut: Shut) -> Occurrence:
+    def _shut(
+        self, context: Context, link: TcpConnection, side: int, shut: ZeroWindow
+    ) -> Occurrence:
         name, other_side = _SIDES[side], _SIDES[1 - side]
         events = self.around(link.number, shut) if side != context.producer(link.number) else ()
         message = (
@@ -249,7 +251,9 @@ def _host(address: str) -> str:
     return address.rpartition(":")[0]
 
 
-def _sampled_links(links: Sequence[Link], count: int) -> Iterator[tuple[Link, int]]:
+def _sampled_links(
+    links: Sequence[TcpConnection], count: int
+) -> Iterator[tuple[TcpConnection, int]]:
     """Yields some of these connections, each with the number of connections for which it counts;
     ``count``: how many there are.
     """
@@ -262,7 +266,7 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
     more.
     """
     latest: dict[tuple[str, str], int] = {}
-    failed: dict[str, list[Link]] = {}
+    failed: dict[str, list[TcpConnection]] = {}
     for link in context.links:
         if link.unopened in _SAYS:
             failed.setdefault(link.unopened, []).append(link)
@@ -299,7 +303,9 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
                 )
 
 
-def _not_reached(link: Link, reason: str, message: str, count: int, *, is_over: bool) -> Occurrence:
+def _not_reached(
+    link: TcpConnection, reason: str, message: str, count: int, *, is_over: bool
+) -> Occurrence:
     return Occurrence(
         "server-not-reached",
         "note" if is_over else "warning",
@@ -324,7 +330,7 @@ def _silent(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrenc
         yield _probe(link, SILENT, "opened and closed without a byte, as health probes do", count)
 
 
-def _probe(link: Link, cause: str, message: str, count: int) -> Occurrence:
+def _probe(link: TcpConnection, cause: str, message: str, count: int) -> Occurrence:
     return Occurrence(
         "health-probe",
         "note",
@@ -339,7 +345,7 @@ def _probe(link: Link, cause: str, message: str, count: int) -> Occurrence:
     )
 
 
-def _http(finished: Finished) -> Iterator[Occurrence]:
+def _http(finished: ReadingEnd) -> Iterator[Occurrence]:
     by_number = finished.context.by_number
     numbers = sorted(
         number
@@ -352,7 +358,7 @@ def _http(finished: Finished) -> Iterator[Occurrence]:
         yield _probe(link, HTTP, "speaks HTTP, as health checks of load balancers do", count)
 
 
-def _proxied(finished: Finished) -> Iterator[Occurrence]:
+def _proxied(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields connections that begin with a PROXY header; the server closes those that reach it."""
     links = [link for link in finished.context.links if link.proxied is not None]
     numbers = np.array([link.number for link in links], np.int64)
@@ -387,4 +393,4 @@ def _proxied(finished: Finished) -> Iterator[Occurrence]:
         )
 
 
-RULE_SET = RuleSet(RULES, watcher=Stops)
+RULE_SET = RuleSet(RULES, watcher=Pauses)

@@ -15,12 +15,12 @@ from dcpinspect.findings.context import ALL, Context, occurrence
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.records import LEAST
-from dcpinspect.streams.server_reports import LOG, At, Reports
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
+from dcpinspect.streams.tcp_facts import TcpConnection
 
 RULES = (
     Rule(
@@ -72,7 +72,7 @@ there.
 """
 
 
-def findings(finished: Finished) -> Iterator[Occurrence]:
+def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, one for each client, once all messages were taken."""
     if not finished.is_whole:
         return
@@ -109,7 +109,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ReportedSeqnos:
     """The high seqnos that clients of some hosts and buckets were told, at least one."""
 
     context: Context
@@ -135,7 +135,9 @@ class _Told:
     def last(self) -> MessagePlace:
         """The message that told the last of them."""
         last = self.listings[int(np.argmax(self.listings.place.time))]
-        return self.context.report_place(int(last.connection), At.from_record(last.place))
+        return self.context.report_place(
+            int(last.connection), MessagePosition.from_record(last.place)
+        )
 
     @cached_property
     def since_ns(self) -> int:
@@ -149,7 +151,7 @@ def _announced_text(
     listings: Reports,
     hosts: Collection[str],
     buckets: Collection[str | None],
-) -> _Told | None:
+) -> _ReportedSeqnos | None:
     """Returns what clients of these hosts and buckets were told; None if that is nothing.
 
     ``of_host``: connections by host. ``listings``: what all were told, by connection.
@@ -162,10 +164,10 @@ def _announced_text(
     ]
     bounds = listings.connection.searchsorted(np.add.outer(near, (0, 1))).tolist()
     rows = np.concatenate([np.empty(0, np.int64), *(np.arange(low, high) for low, high in bounds)])
-    return _Told(context, near, listings[rows]) if len(rows) else None
+    return _ReportedSeqnos(context, near, listings[rows]) if len(rows) else None
 
 
-def _host(link: Link) -> str:
+def _host(link: TcpConnection) -> str:
     return link.client.rpartition(":")[0]
 
 
@@ -220,7 +222,9 @@ def _of_client(
     )
 
 
-def _not_listed(context: Context, told_state: _Told, requests: RowNumbers) -> Iterator[Occurrence]:
+def _not_listed(
+    context: Context, told_state: _ReportedSeqnos, requests: RowNumbers
+) -> Iterator[Occurrence]:
     """Yields the vbuckets of a client that begin from 0 because no list of high seqnos had them.
 
     ``told_state``: the high seqnos that its host was told. ``requests``: streams that the client

@@ -12,7 +12,7 @@ from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, MessageSide, RecordList, fixed_size
-from dcpinspect.protocol.layout_choice import Choice
+from dcpinspect.protocol.layout_choice import LayoutChoice
 from dcpinspect.protocol.meanings import are_json
 from dcpinspect.protocol.secrecy import hides_value
 from dcpinspect.protocol.values import unwrap
@@ -50,7 +50,7 @@ def broken_values(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candida
         yield Candidates(rule, np.array(sorted(broken), dtype=np.int64))
 
 
-def _is_hidden(batch: MessageBatch, row: int, choice: Choice) -> bool:
+def _is_hidden(batch: MessageBatch, row: int, choice: LayoutChoice) -> bool:
     decoded = batch.decoded
     side: MessageSide = "response" if decoded.is_response[row] else "request"
     return hides_value(choice, int(decoded.opcode[row]), side, server=bool(decoded.is_server[row]))

@@ -30,14 +30,14 @@ from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAM_STATES, STREAMING
 from dcpinspect.streams.verdicts import number_streams
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.message_statistics import SERVER, command_name, command_of, command_side
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.record_tables import Worded
+from dcpinspect.tables.record_tables import WordColumn
 from dcpinspect.text import clip, escape_rest
 
 MOST_PAIRS = 100
@@ -313,7 +313,7 @@ class HasLinks(Protocol):
     """Knows connections."""
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[TcpConnection]:
         """All connections."""
 
 
@@ -414,7 +414,7 @@ class Metrics:
         self._tracker: Tracker = reading.tracker
         """What counts of what the reading's tracker knows."""
 
-    def _links(self) -> dict[int, Link]:
+    def _links(self) -> dict[int, TcpConnection]:
         """Returns the connections that count by now."""
         tracker, links = self._reading.tracker, self._reading.engine.links
         assert tracker is not None
@@ -488,7 +488,7 @@ class Metrics:
     # -- who it belongs to
     # ----------------------------------------------------------------------------------------------
 
-    def _pairs_of(self, links: Mapping[int, Link]) -> dict[int, Pair]:
+    def _pairs_of(self, links: Mapping[int, TcpConnection]) -> dict[int, Pair]:
         """Returns the pair of each connection; the pair has totals from now on."""
         tracker = self._tracker
         sight, sessions = (
@@ -563,7 +563,9 @@ class Metrics:
             pending.clear()
             pending.update(unsure)
 
-    def _rise(self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]) -> None:
+    def _rise(
+        self, tables: Tables, links: Mapping[int, TcpConnection], pair_of: Mapping[int, Pair]
+    ) -> None:
         """Adds what tables have counted since the last time to the pairs.
 
         Tables count less once streams have left memory, or a gap turned out to have another cause.
@@ -615,7 +617,7 @@ class Metrics:
     # ----------------------------------------------------------------------------------------------
 
     def _of_connections(
-        self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
+        self, tables: Tables, links: Mapping[int, TcpConnection], pair_of: Mapping[int, Pair]
     ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
         verdicts: Counter[tuple[Pair, str]] = Counter()
         windows: dict[Pair, list[tuple[int, int]]] = defaultdict(list)
@@ -654,14 +656,14 @@ class Metrics:
             yield "dcpinspect_noop_age_seconds", pair, age
 
     def _of_streams(
-        self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
+        self, tables: Tables, links: Mapping[int, TcpConnection], pair_of: Mapping[int, Pair]
     ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
         streams = self._tracker.state.known_tables.streams
         order = number_streams(streams)
         if order is not None:  # as in the table
             streams = streams[order]
         verdicts = tables.streams.columns["verdict"]
-        assert isinstance(verdicts, Worded)
+        assert isinstance(verdicts, WordColumn)
         open_pairs = {
             pair: pair_index
             for pair_index, pair in enumerate(
@@ -712,7 +714,7 @@ class Metrics:
             )
 
     def _lags(
-        self, tables: Tables, links: Mapping[int, Link], streams: Streams
+        self, tables: Tables, links: Mapping[int, TcpConnection], streams: Streams
     ) -> list[int | None]:
         """Returns how far each of these streams is behind what its server told, up to where it was
         asked for; None where nobody knows.

@@ -15,7 +15,7 @@ from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.contracts import INFO
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.record_tables import Records
 
 Overview = dict[str, Any]
@@ -80,7 +80,9 @@ def overview(reading: Reading) -> Overview:
 
 
 def _clients(
-    links: Sequence[Link], sessions: Mapping[int, Session], vbuckets: Mapping[int, set[int]]
+    links: Sequence[TcpConnection],
+    sessions: Mapping[int, Session],
+    vbuckets: Mapping[int, set[int]],
 ) -> list[dict[str, Any]]:
     """Returns the clients, by host, service and agent; ``vbuckets``: those that each connection
     asked for.
@@ -104,7 +106,9 @@ def _clients(
     ]
 
 
-def _servers(links: Sequence[Link], sessions: Mapping[int, Session]) -> list[dict[str, Any]]:
+def _servers(
+    links: Sequence[TcpConnection], sessions: Mapping[int, Session]
+) -> list[dict[str, Any]]:
     """Returns the servers, each with the version that it told last."""
     servers: dict[str, list[int]] = {}
     for link in links:
@@ -157,7 +161,7 @@ def _bytes(coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def _unopened(links: Sequence[Link]) -> list[dict[str, Any]]:
+def _unopened(links: Sequence[TcpConnection]) -> list[dict[str, Any]]:
     """Returns the connections that were not opened or not used, by client, server and what came of
     them.
     """
@@ -173,7 +177,7 @@ def _unopened(links: Sequence[Link]) -> list[dict[str, Any]]:
     ]
 
 
-def _below(links: Sequence[Link], http: Collection[int]) -> Iterator[str]:
+def _below(links: Sequence[TcpConnection], http: Collection[int]) -> Iterator[str]:
     """Yields sentences about trouble below DCP that no other field has."""
     proxies: dict[str, list[int]] = {}
     for link in links:

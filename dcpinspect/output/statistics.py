@@ -18,13 +18,13 @@ from dcpinspect.streams.balance import Balance
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import MessageStats, StatisticsRow, distribution
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.record_tables import Worded
+from dcpinspect.tables.record_tables import WordColumn
 from dcpinspect.tables.round_trip_series import RoundTrips
 from dcpinspect.tables.series import Series
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CommandRate:
     """How often a command was said on one side, in spans of time."""
 
     name: str
@@ -42,7 +42,7 @@ class Charts:
     span_ns: int = 1
     used: int = 0
     """Number of spans."""
-    commands: Sequence[Counted] = ()
+    commands: Sequence[CommandRate] = ()
     """Commands, those that were said most first."""
     windows: Sequence[tuple[int, int, int, int, IntArray]] = ()
     """Connection, bytes of its window, start and length of its spans, most bytes outstanding in
@@ -80,7 +80,7 @@ def charts_of(
         span_ns=messages.span_ns,
         used=messages.used,
         commands=[
-            Counted(name, side, messages.rows[number], sizes.rows[number])
+            CommandRate(name, side, messages.rows[number], sizes.rows[number])
             for number, name, side in counted.commands()
         ],
         windows=windows,
@@ -161,7 +161,7 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
     nothing.
     """
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
-    assert isinstance(types, Worded)
+    assert isinstance(types, WordColumn)
     assert isinstance(items, NumberColumn)
     for kind, number in sorted((word, number) for number, word in enumerate(types.words)):
         type_items = items.values[types.codes == number]

@@ -39,7 +39,7 @@ from dcpinspect.protocol.header_columns import (
     UNDEFINED_DATATYPE,
     faults_of,
 )
-from dcpinspect.protocol.layout_choice import Choice, choose
+from dcpinspect.protocol.layout_choice import LayoutChoice, choose
 from dcpinspect.protocol.leb128 import decode_leb128, is_refused_in_key
 from dcpinspect.protocol.meanings import cas_time, collection_name, text_or_bytes, utc
 from dcpinspect.protocol.message import Context, FieldValue, Message, Severity, Value
@@ -286,7 +286,7 @@ class _Annotator(Annotation):
         self._value(choice, header, offset, value_size)
         self._check(choice)
 
-    def _choice_problem(self, choice: Choice, at: int, header: Header) -> None:
+    def _choice_problem(self, choice: LayoutChoice, at: int, header: Header) -> None:
         if choice.rule == "extras-length":
             self.problem(choice.rule, "error", "extras", at, choice.reason)
         elif choice.rule == "refused-payload":
@@ -366,7 +366,7 @@ class _Annotator(Annotation):
                 self.problem("bad-framing-extras", severity, path, at + offset, reason)
         self.message.fields.append(framing_field)
 
-    def _extras(self, choice: Choice, header: Header, at: int) -> None:
+    def _extras(self, choice: LayoutChoice, header: Header, at: int) -> None:
         size = header.extras_size
         if not size:
             return
@@ -378,7 +378,7 @@ class _Annotator(Annotation):
         self.numbers = {field.name: field.value for field in fields if isinstance(field.value, int)}
         self.message.fields += fields
 
-    def _key(self, choice: Choice, header: Header, at: int, size: int) -> None:
+    def _key(self, choice: LayoutChoice, header: Header, at: int, size: int) -> None:
         layout = choice.layout
         spec = layout.key if layout is not None else None
         if odd := choice.odd_key(is_there=size > 0):
@@ -457,7 +457,7 @@ class _Annotator(Annotation):
         )
         return field, raw[used:], collection
 
-    def _value(self, choice: Choice, header: Header, at: int, size: int) -> None:
+    def _value(self, choice: LayoutChoice, header: Header, at: int, size: int) -> None:
         layout = choice.layout
         if not size:
             if rule := choice.rule_of_empty:
@@ -827,7 +827,7 @@ class _Annotator(Annotation):
             return f"{duration_us(number):.0f} us"
         return spec.word(number)
 
-    def _check(self, choice: Choice) -> None:
+    def _check(self, choice: LayoutChoice) -> None:
         layout = choice.layout
         if layout is None or layout.check is None or not choice.extras_fit or not choice.value_fits:
             return

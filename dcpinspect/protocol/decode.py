@@ -33,7 +33,7 @@ from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, Header
 from dcpinspect.protocol.header_columns import HEADER_RULES, UNDECLARED_STREAM_ID, HeaderColumns
-from dcpinspect.protocol.layout_choice import VALUE_RULES, Choice, choose
+from dcpinspect.protocol.layout_choice import VALUE_RULES, LayoutChoice, choose
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.leb128 import LONGEST_ID, read_collection_ids
 from dcpinspect.protocol.meanings import stream_id_in
@@ -45,7 +45,7 @@ from dcpinspect.protocol.session import (
     LATER,
     UPR,
     CollectionsState,
-    Fact,
+    SessionFact,
     Sessions,
     context,
     generation_of,
@@ -102,7 +102,7 @@ class Group:
     """Rows that have one layout in common."""
 
     rows: RowNumbers
-    choice: Choice
+    choice: LayoutChoice
 
 
 class Decoded:
@@ -421,7 +421,7 @@ class Decoded:
 
     def _facts(
         self, connection: RowNumbers, sessions: Sessions, after_gap: BoolArray | None
-    ) -> list[Fact]:
+    ) -> list[SessionFact]:
         """Returns what HELLO, open, gaps and proofs of collections say, in row order."""
         client = ~self.is_server
         hello = client & (self.opcode == Opcode.HELLO) & self.fits
@@ -432,7 +432,8 @@ class Decoded:
         if after_gap is not None:
             gap |= after_gap
         facts = [
-            Fact(row, int(connection[row]), is_gap=True) for row in np.flatnonzero(gap).tolist()
+            SessionFact(row, int(connection[row]), is_gap=True)
+            for row in np.flatnonzero(gap).tolist()
         ]
         for row in np.flatnonzero(is_hello & ~self._incomplete).tolist():
             value_start, size = int(self.value.start[row]), int(self.value.size[row])
@@ -442,13 +443,15 @@ class Decoded:
                 if bool((granted == COLLECTIONS).any())
                 else CollectionsState.OFF
             )
-            facts.append(Fact(row, int(connection[row]), state))
+            facts.append(SessionFact(row, int(connection[row]), state))
         open_rows = np.flatnonzero(
             client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits
         )
         flags = numbers_at(self._data, self.extras_at[open_rows] + 4, 4).tolist()
         facts += [
-            Fact(row, int(connection[row]), underlying_datatype=bool(flag & UNDERLYING_DATATYPE))
+            SessionFact(
+                row, int(connection[row]), underlying_datatype=bool(flag & UNDERLYING_DATATYPE)
+            )
             for row, flag in zip(open_rows.tolist(), flags, strict=True)
         ]
         facts += self._evidence(connection, sessions.unknown(connection), gap)
@@ -457,7 +460,7 @@ class Decoded:
 
     def _evidence(
         self, connection: RowNumbers, unknown: BoolArray, gap: BoolArray
-    ) -> Iterator[Fact]:
+    ) -> Iterator[SessionFact]:
         """Yields the first row of each connection that proves collections: from the start if they
         are unknown, or from a gap on.
         """
@@ -475,9 +478,11 @@ class Decoded:
             _, first = np.unique(connection[late], return_index=True)
             proof_rows |= set(late[first].tolist())
         for row in proof_rows:
-            yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
+            yield SessionFact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
 
-    def _generations(self, connection: RowNumbers, may_be_first: BoolArray) -> Iterator[Fact]:
+    def _generations(
+        self, connection: RowNumbers, may_be_first: BoolArray
+    ) -> Iterator[SessionFact]:
         """Yields the first rows of each connection with something that only the first generation
         has, and with something that it does not have.
         """
@@ -511,7 +516,7 @@ class Decoded:
             )
             _, first = np.unique(connection[rows], return_index=True)
             yield from (
-                Fact(row, int(connection[row]), generation=generation)
+                SessionFact(row, int(connection[row]), generation=generation)
                 for row in rows[first].tolist()
             )
 

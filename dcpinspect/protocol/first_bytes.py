@@ -103,7 +103,7 @@ class FirstBytesRows(FirstBytesRow[IntArray], Table[FirstBytesRow]):
     """
 
 
-class Carried(NamedTuple):
+class CarrierPackets(NamedTuple):
     """Which packets gave what was told, as columns."""
 
     way: RowNumbers
@@ -136,7 +136,7 @@ class BriefMessages(NamedTuple):
     """Connection of each message; ``direction``: direction of each message."""
     direction: RowNumbers
     framed: Framed
-    carried: Carried
+    carried: CarrierPackets
 
 
 class TakenDirections(NamedTuple):
@@ -160,7 +160,7 @@ class ShownStreams(NamedTuple):
 NOTHING_SHOWN = ShownStreams([], [], has_events=False)
 
 
-class Before(NamedTuple):
+class DirectionStart(NamedTuple):
     """What a direction said before framers take its connection over."""
 
     direction: int
@@ -271,7 +271,7 @@ class BriefDirections:
             column[taken_pieces] for column in pieces[:-1]
         )
         begin = np.cumsum(size) - size
-        carried = Carried(
+        carried = CarrierPackets(
             *(
                 directions[piece_row],
                 start - begin[piece_row],
@@ -393,7 +393,7 @@ class BriefDirections:
             _wide, (spoken.way, spoken.length, spoken.packet, spoken.file)
         )
         in_file = NO_NUMBERS if file_place is None else item_place[speaks]
-        carried = Carried(
+        carried = CarrierPackets(
             *(
                 direction,
                 np.zeros(len(direction), np.int64),
@@ -415,7 +415,7 @@ class BriefDirections:
             (message_direction >> 1) + 1, message_direction & 1, framed, carried
         )
 
-    def leave(self, connection: int) -> list[Before]:
+    def leave(self, connection: int) -> list[DirectionStart]:
         """Returns what the directions of a connection have said: framers have the connection from
         now on.
         """
@@ -431,7 +431,7 @@ class BriefDirections:
                 )
                 release = int(self._release[direction_number])
                 before.append(
-                    Before(
+                    DirectionStart(
                         direction,
                         None
                         if held is None

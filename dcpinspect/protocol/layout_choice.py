@@ -24,7 +24,7 @@ VALUE_RULES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LayoutChoice:
     """A layout for a message, and the parts of the message that it does not describe."""
 
     layout: Layout | None
@@ -105,13 +105,13 @@ def _has_status(layout: Layout, status: int) -> bool:
     return layout.status == "any" or (status in SUCCESS_CLASS) == (layout.status == "success")
 
 
-def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
+def choose(header: Header, extras: bytes | None, value_size: int) -> LayoutChoice:
     """Returns the layout of a message with these extras (None: the capture does not hold them) and
     value length.
     """
     layouts = candidates(header)
     if not layouts:
-        return Choice(None)
+        return LayoutChoice(None)
     if extras is None:
         # Without the numbers that tell layouts apart, one that asks for no numbers comes first.
         fitting = sorted(
@@ -130,7 +130,7 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
                     f"{name} response with the extras of a success, yet its status is "
                     f"{status_name(header.specific)}"
                 )
-                return Choice(
+                return LayoutChoice(
                     layout, "refused-payload", reason, value_fits=layout.fits_value(value_size)
                 )
     if not fitting:
@@ -142,7 +142,7 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
         # A refused request's body is worth reading even under odd extras; so are key and value of a
         # longer document message.
         nearest = layouts[-1] if layouts[-1].generation == "error" else layouts[0]
-        return Choice(
+        return LayoutChoice(
             nearest,
             "extras-length",
             reason,
@@ -151,7 +151,7 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
         )
     for layout in fitting:
         if layout.fits_value(value_size):
-            return Choice(layout)
+            return LayoutChoice(layout)
         if layout.when:
             break  # Its extras name this layout: only the length of the value is wrong.
     else:
@@ -159,13 +159,13 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
     named = _value_rule(layout)
     if named is None and not (layout.value and value_size):
         reason = f"{name} {header.side} must {'' if layout.value else 'not '}have a value"
-        return Choice(layout, "unexpected-section", reason, value_fits=False)
+        return LayoutChoice(layout, "unexpected-section", reason, value_fits=False)
     sizes = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
     reason = (
         f"{name} {header.side} with {value_size} bytes of value; {_listed(sizes)} "
         f"{'is' if len(sizes) == 1 else 'are'} defined"
     )
-    return Choice(layout, named or "value-length", reason, value_fits=False)
+    return LayoutChoice(layout, named or "value-length", reason, value_fits=False)
 
 
 def _listed(numbers: list[int]) -> str:

@@ -13,7 +13,7 @@ import re
 from enum import Enum
 
 from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
-from dcpinspect.protocol.layout_choice import Choice
+from dcpinspect.protocol.layout_choice import LayoutChoice
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait, opcode_traits
 
@@ -61,7 +61,9 @@ def secrecy(opcode: int, side: MessageSide, *, server: bool = False) -> Secrecy:
     return _DECISIONS.get((server, opcode, side), Secrecy.UNKNOWN)
 
 
-def hides_value(choice: Choice, opcode: int, side: MessageSide, *, server: bool = False) -> bool:
+def hides_value(
+    choice: LayoutChoice, opcode: int, side: MessageSide, *, server: bool = False
+) -> bool:
     """Returns whether the value of a message with this layout is hidden whatever it holds.
 
     The error of a refused request may quote the request (kv_engine mcbp_validators.cc: "Invalid
@@ -77,7 +79,9 @@ def hides_value(choice: Choice, opcode: int, side: MessageSide, *, server: bool 
     )
 
 
-def hides_key(choice: Choice, opcode: int, side: MessageSide, *, server: bool = False) -> bool:
+def hides_key(
+    choice: LayoutChoice, opcode: int, side: MessageSide, *, server: bool = False
+) -> bool:
     """Returns whether the key is hidden: no layout describes it, or it may be a piece of a secret
     value that is divided in the wrong place.
     """

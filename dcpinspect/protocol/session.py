@@ -90,7 +90,7 @@ _FROM_HANDSHAKE, _FROM_MIDDLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class SessionFact:
     """Something that a row tells of its connection."""
 
     row: int
@@ -136,7 +136,7 @@ class Sessions:
         """
         return np.asarray(self._values_of(connections, _GENERATION) != LATER, dtype=np.bool_)
 
-    def apply(self, connections: RowNumbers, facts: list[Fact]) -> Held:
+    def apply(self, connections: RowNumbers, facts: list[SessionFact]) -> Held:
         """Returns what holds at each row of a batch, whose facts come in row order.
 
         A fact holds from its own row on. Cost: rows x log(facts).
@@ -196,7 +196,7 @@ class Sessions:
         return values
 
 
-class Settled(Sessions):
+class SettledSessions(Sessions):
     """The states found when the messages of a batch were first decoded, for decoding them again:
     nothing in the messages changes them.
     """
@@ -213,7 +213,7 @@ class Settled(Sessions):
         """Returns that no connection has to be looked at."""
         return np.zeros(len(connections), dtype=np.bool_)
 
-    def apply(self, connections: RowNumbers, facts: list[Fact]) -> Held:  # noqa: ARG002
+    def apply(self, connections: RowNumbers, facts: list[SessionFact]) -> Held:  # noqa: ARG002
         """Returns the columns as they were."""
         return self._rows
 

@@ -21,7 +21,7 @@ from dcpinspect.reading.numbering import Numbering
 from dcpinspect.streams.collection_naming import NameTeller
 from dcpinspect.streams.requests import SILENT, WAITING, Origins, RequestOfMessage, Requests
 from dcpinspect.tables.losses import NO_LOSSES, Losses
-from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
 
 _AT_END = np.iinfo(np.int64).max
 """The release of messages that only the end of the input released: after every packet."""
@@ -260,10 +260,10 @@ def _vbuckets(decoded: Decoded, pairs: RequestOfMessage) -> tuple[NumberColumn, 
     return NumberColumn(values, has_own | answered), answered
 
 
-def _missing(framed: Framed, order: RowNumbers) -> Missing:
+def _missing(framed: Framed, order: RowNumbers) -> MissingBytes:
     """Returns the missing ranges by row of the sorted messages."""
     position = np.empty(len(order), dtype=np.int64)
     position[order] = np.arange(len(order))
     row = position[framed.missing_row]
     by_row = np.lexsort((framed.missing_start, row))
-    return Missing(row[by_row], framed.missing_start[by_row], framed.missing_end[by_row])
+    return MissingBytes(row[by_row], framed.missing_start[by_row], framed.missing_end[by_row])

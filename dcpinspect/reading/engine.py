@@ -24,8 +24,8 @@ from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.framing_evidence import ConnectionEvidence, DirectionMessages
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
 from dcpinspect.reading.decoding import Decoding, Frames
-from dcpinspect.reading.numbering import ByPacket, Consecutive, Numbering
-from dcpinspect.streams.tcp_facts import Link, Shut
+from dcpinspect.reading.numbering import ByPacket, ConsecutiveNumbers, Numbering
+from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.clock_steps import ClockSteps
@@ -41,7 +41,7 @@ from dcpinspect.transport.tls.stage import TlsStage
 from dcpinspect.transport.whose import MASK
 
 
-class Keeper(Protocol):
+class ByteKeeper(Protocol):
     """An object that will come back to the bytes of messages."""
 
     def keep(
@@ -112,7 +112,7 @@ class Engine:
         *,
         ports: tuple[int, ...] = DEFAULT_PORTS,
         find_ports: bool = False,
-        keeper: Keeper | None = None,
+        keeper: ByteKeeper | None = None,
         is_part: bool = False,
         keys: KeyLog | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ class Engine:
         self._begun: list[RowNumbers] = []
         self._origin_ns: int | None = None
         numbering: Numbering = (
-            ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
+            ByPacket(lambda: self.transport.opened_by) if is_part else ConsecutiveNumbers()
         )
         self._decoding = Decoding(files, self._endpoints, numbering)
 
@@ -372,7 +372,7 @@ class Engine:
         return len(numbers) - len(self._listed(numbers))
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[TcpConnection]:
         """The connections that have not left and carry the protocol, or may carry it: how they
         began and ended, and what is missing; by number.
 
@@ -383,7 +383,7 @@ class Engine:
         slices = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
         return [link for numbers in slices for link in self._links_of(numbers)]
 
-    def _links_of(self, numbers: RowNumbers) -> Iterator[Link]:
+    def _links_of(self, numbers: RowNumbers) -> Iterator[TcpConnection]:
         turned, sizes = self._evidence.reversed, self._directions(numbers).sizes
         pairs = (
             column.reshape(-1, 2).tolist()
@@ -406,7 +406,7 @@ class Engine:
             if header is not None:  # stream offsets count from behind it
                 first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
                 acked = max(0, acked[C2S] - header.size), acked[S2C]
-            yield Link(
+            yield TcpConnection(
                 number=number,
                 client=self._endpoints.client[number - 1],
                 server=self._endpoints.server[number - 1],
@@ -439,7 +439,7 @@ class Engine:
                 unproven=opening.unproven[:: -1 if is_turned else 1],
                 unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
                 shut=tuple(
-                    None if shut is None else Shut(*shut)
+                    None if shut is None else ZeroWindow(*shut)
                     for shut in opening.shut[:: -1 if is_turned else 1]
                 ),
             )

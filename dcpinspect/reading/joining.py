@@ -2,7 +2,7 @@
 have told.
 
 Each reading has all packets of its connections, with their numbers among all packets, so it sees of
-each connection what a reading of everything sees. What it knows at the end travels as a ``Part``.
+each connection what a reading of everything sees. What it knows at the end travels as a ``ReadingPart``.
 ``merged`` gives everything the numbers that it has in the whole, and asks the same tables and
 rules. Limits of memory hold for each part by itself: parts may know more where a reading of
 everything would have come to a limit.
@@ -32,13 +32,13 @@ from dcpinspect.streams.connections import replica_streams
 from dcpinspect.streams.disputes import Comparison, in_dispute
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.followers import PerConnection, Portable, table_of
-from dcpinspect.streams.gaps import Extra, GapName
+from dcpinspect.streams.gaps import ExtraGap, GapName
 from dcpinspect.streams.histories import Differ
 from dcpinspect.streams.records import Gaps, Streams
 from dcpinspect.streams.renumbering import in_order
 from dcpinspect.streams.state import NewNumbers as Things
 from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.streams.words import RESUMED
@@ -65,14 +65,14 @@ _ALIGNED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReadingPart:
     """What a reading of some connections knows at its end. It grows with connections, streams and
     gaps, not with messages.
     """
 
     tracker: Tracker
     checker: Checker | None
-    links: Sequence[Link]
+    links: Sequence[TcpConnection]
     directions: Sequence[DirectionCoverage]
     opened_by: IntArray
     """The packet that began each connection: connections are numbered by it. Connection ``n`` is at
@@ -88,7 +88,7 @@ class Part:
     """As in ``Coverage``."""
 
     @staticmethod
-    def from_reading(reading: Reading) -> Part:
+    def from_reading(reading: Reading) -> ReadingPart:
         """Returns the part of a reading with ``is_part`` that has come to its end. Raises
         ValueError unless the reading tracks streams.
         """
@@ -96,7 +96,7 @@ class Part:
             msg = "this reading does not track streams"
             raise ValueError(msg)
         engine, coverage = reading.engine, reading.coverage
-        return Part(
+        return ReadingPart(
             tracker=reading.tracker,
             checker=reading.checker,
             links=engine.links,
@@ -135,12 +135,12 @@ class Part:
         return to_bytes(self)
 
     @staticmethod
-    def from_bytes(data: bytes) -> Part:
+    def from_bytes(data: bytes) -> ReadingPart:
         """Returns the part in ``data``. Raises ValueError for what ``to_bytes`` did not write."""
-        return from_bytes(data, Part)
+        return from_bytes(data, ReadingPart)
 
 
-class Merged:
+class MergedReading:
     """What a reading of all connections would have told; ``merged`` makes it."""
 
     def __init__(
@@ -149,7 +149,7 @@ class Merged:
         checker: Checker | None,
         *,
         files: Sequence[str],
-        links: Sequence[Link],
+        links: Sequence[TcpConnection],
         coverage: Coverage,
         numbers: Sequence[IntArray],
         things: Sequence[Things],
@@ -206,7 +206,7 @@ class Merged:
                 number,
                 np.arange(len(thing.streams)),
             )
-        resumed: list[list[Extra]] = [[] for _ in self._things]
+        resumed: list[list[ExtraGap]] = [[] for _ in self._things]
         comparisons: list[dict[GapName, Comparison]] = [{} for _ in self._things]
         for gap in tables.all_gaps.of_cause(RESUMED):
             resumed[owner[kept_streams[gap.stream]]].append(
@@ -267,8 +267,8 @@ class Merged:
 
 
 def merged(
-    parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str, int] | None = None
-) -> Merged:
+    parts: Sequence[ReadingPart], files: Sequence[str], *, left_out: Mapping[str, int] | None = None
+) -> MergedReading:
     """Joins the parts of a reading of captures with these names, in any order of the parts.
 
     ``left_out``: packets by class that no part was given. Raises ValueError for parts that were not
@@ -293,7 +293,7 @@ def merged(
         for part, new_numbers in zip(parts, numbers, strict=True)
         for direction in part.directions
     ]
-    return Merged(
+    return MergedReading(
         tracker,
         type(checkers[0]).joined(checkers, numbers, tracker) if checkers else None,
         files=files,
@@ -316,13 +316,13 @@ def merged(
 
 
 def merged_apart(
-    having: Callable[[int, BoolArray | None], Part],
+    having: Callable[[int, BoolArray | None], ReadingPart],
     parts: int,
     judge: Judge,
     files: Sequence[str],
     *,
     left_out: Mapping[str, int] | None = None,
-) -> tuple[Merged, list[IntArray]]:
+) -> tuple[MergedReading, list[IntArray]]:
     """Joins parts that are set apart; what was set apart is only in the rows of the parts. Also
     returns ``opened_by`` of each part.
 
@@ -373,7 +373,7 @@ def find_events(
     return events
 
 
-def _checkers(parts: Sequence[Part]) -> list[Checker]:
+def _checkers(parts: Sequence[ReadingPart]) -> list[Checker]:
     """Returns the checkers of all parts, or none."""
     checkers = [part.checker for part in parts if part.checker is not None]
     if len(checkers) not in (0, len(parts)):

@@ -34,7 +34,7 @@ class Numbering(Protocol):
         """
 
 
-class Consecutive:
+class ConsecutiveNumbers:
     """Numbers messages 1, 2, 3: for a reading of all packets."""
 
     def __init__(self) -> None:

@@ -126,10 +126,10 @@ class QueriedCaptures:
             return tables
         from dcpinspect.findings.finding_records import finding_records
         from dcpinspect.findings.registry import RULES
-        from dcpinspect.findings.span import Within
+        from dcpinspect.findings.span import Span
         from dcpinspect.tables.record_rows import RecordSelection
 
-        time = Within.from_bounds(
+        time = Span.from_bounds(
             self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links
         )
         selected = {

@@ -16,7 +16,7 @@ from dcpinspect.capture.folders import named
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, FileDamage, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.reading.decoding import Frames, frames_joined
-from dcpinspect.reading.engine import Engine, Keeper
+from dcpinspect.reading.engine import ByteKeeper, Engine
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.events import EventQuery, FoundEvents
     from dcpinspect.streams.tables import Tables
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tcp_facts import TcpConnection
     from dcpinspect.streams.tracker import Tracker
     from dcpinspect.tables.record_tables import Records
     from dcpinspect.transport.tls.keylog import KeyLog
@@ -123,7 +123,7 @@ class Reading:
         extra_ports: Sequence[int] = (),
         find_ports: bool = False,
         track: bool = False,
-        keeper: Keeper | None = None,
+        keeper: ByteKeeper | None = None,
         is_part: bool = False,
         keys: KeyLog | None = None,
     ) -> None:
@@ -284,7 +284,7 @@ class Reading:
         return self.engine.coverage
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[TcpConnection]:
         """The connections that have not left and carry the protocol, or may carry it."""
         return self.engine.links
 
@@ -295,7 +295,7 @@ class Reading:
         """
         return self._tables(self.engine.links)
 
-    def _tables(self, links: list[Link]) -> Tables:
+    def _tables(self, links: list[TcpConnection]) -> Tables:
         if self.tracker is None:
             msg = "this reading does not track streams"
             raise ValueError(msg)
@@ -308,7 +308,7 @@ class Reading:
         *,
         is_whole: bool = True,
         wanted: Callable[[Finding], bool] | None = None,
-        links: list[Link] | None = None,
+        links: list[TcpConnection] | None = None,
     ) -> list[Finding]:
         """Returns what is wrong so far, worst first. Raises ValueError unless the reading checks.
 
@@ -321,7 +321,11 @@ class Reading:
         )
 
     def _findings(
-        self, links: list[Link], *, is_whole: bool, wanted: Callable[[Finding], bool] | None = None
+        self,
+        links: list[TcpConnection],
+        *,
+        is_whole: bool,
+        wanted: Callable[[Finding], bool] | None = None,
     ) -> list[Finding]:
         if self.checker is None:
             msg = "this reading does not check"

@@ -21,7 +21,7 @@ from scapy.packet import Packet, bind_bottom_up, bind_layers
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.fields import Layout, MessageSide
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, header_fields
-from dcpinspect.protocol.layout_choice import ERROR_VALUE, Choice, choose
+from dcpinspect.protocol.layout_choice import ERROR_VALUE, LayoutChoice, choose
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import ServerOpcode, Trait, opcode_doc, opcode_name, opcode_traits
 from dcpinspect.protocol.secrecy import Secrecy, hides_value, names_credentials, secrecy
@@ -273,7 +273,7 @@ class DCP(Suggesting):
         return HiddenBody if is_secret else kind
 
     @staticmethod
-    def _is_secret(choice: Choice, payload: bytes, header: Header) -> bool:
+    def _is_secret(choice: LayoutChoice, payload: bytes, header: Header) -> bool:
         """Whether the value of an administrative command must not be shown."""
         key, value = payload[: header.key_size], payload[header.key_size :]
         if value and header.datatype & datatypes.SNAPPY:

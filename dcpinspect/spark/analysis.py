@@ -22,11 +22,11 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.registry import RULES
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import Part, find_events
+from dcpinspect.reading.joining import ReadingPart, find_events
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import files
-from dcpinspect.spark.attempts import Written, attempt
-from dcpinspect.spark.bundles import Bundled, write_keys
+from dcpinspect.spark.attempts import WrittenFile, attempt
+from dcpinspect.spark.bundles import UnitBundles, write_keys
 from dcpinspect.spark.capture_points import write_paths
 from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
@@ -43,7 +43,7 @@ from dcpinspect.spark.states import (
     write_contents,
     write_state,
 )
-from dcpinspect.streams.contents import ALL, Contents, Share
+from dcpinspect.streams.contents import ALL, Contents, VbucketShare
 from dcpinspect.streams.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ them.
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class EarlierPart:
     """What earlier runs made of a part that continues in new captures."""
 
     state: str
     """Path of the file with the part's state."""
-    bundles: Sequence[Bundled]
+    bundles: Sequence[UnitBundles]
     """Bundles that the state has seen."""
     messages: tuple[str, ...]
     """Files of the part's messages that stay, as the manifest names them."""
@@ -76,15 +76,15 @@ class Former:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PartTask:
     """A part that a task is to read."""
 
     point: str
     files: Sequence[str]
     """Names of all captures, by number."""
-    bundles: Sequence[Bundled]
+    bundles: Sequence[UnitBundles]
     """Bundles in the order of the captures."""
-    before: Former | None = None
+    before: EarlierPart | None = None
     """What earlier runs made of the captures before these bundles; None: these bundles are all."""
     extra_ports: tuple[int, ...] = ()
     find_ports: bool = False
@@ -97,7 +97,7 @@ class Work:
     """The same path for the files of messages; empty if no messages are wanted."""
     originals: Mapping[str, str] = field(default_factory=dict)
     """The same as ``Kept.originals``."""
-    beside: Sequence[Work] = ()
+    beside: Sequence[PartTask] = ()
     """For a part of copies: the same connections at the points where they count. The copies are
     compared with them.
     """
@@ -108,7 +108,7 @@ class Work:
     """Secrets by which all these tasks hash keys; None for a task that has the part for itself."""
 
     @property
-    def all_bundles(self) -> list[Bundled]:
+    def all_bundles(self) -> list[UnitBundles]:
         """The new bundles, and those that were read before."""
         return [*(self.before.bundles if self.before else ()), *self.bundles]
 
@@ -118,7 +118,7 @@ class Work:
         return sum(files.size(bundle.path) for bundle in self.bundles)
 
     @property
-    def from_first(self) -> Work:
+    def from_first(self) -> PartTask:
         """The same work without earlier results: everything is read again."""
         return replace(self, bundles=self.all_bundles, before=None)
 
@@ -128,7 +128,7 @@ class Work:
         return self.share == self.shares - 1
 
     @property
-    def keys(self) -> Share | None:
+    def keys(self) -> VbucketShare | None:
         """The vbuckets whose keys the task follows, for which it reads the whole part; None if it
         only writes messages.
         """
@@ -162,14 +162,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class PartResult:
     """What a task made of its share of a part, besides the content of its files."""
 
     part: str
     """Path of the file of the part; empty unless the task followed the connections."""
     messages: tuple[str, ...]
     """Paths of the files of messages."""
-    written: tuple[Written, ...]
+    written: tuple[WrittenFile, ...]
     """All files that the task wrote, as it left them."""
     rows: int
     closed: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ class UnitPackets:
 
     can_stop = False
 
-    def __init__(self, files: Sequence[str], bundles: Sequence[Bundled]) -> None:
+    def __init__(self, files: Sequence[str], bundles: Sequence[UnitBundles]) -> None:
         self.files = [CaptureFile(name) for name in files]
         self.position = self.packets = 0
         self.size: int | None = None
@@ -227,14 +227,14 @@ class UnitPackets:
         self.close()
 
 
-def analyse(work: Work) -> Analysed:
+def analyse(work: PartTask) -> PartResult:
     """Reads a share of a part; writes its messages and results to files whose names belong to this
     attempt only.
     """
     share = _TaskReading(work)
     with work.reading() as reading:
         if not share.begin(reading):
-            return Analysed("", (), (), 0, goes_on=False)
+            return PartResult("", (), (), 0, goes_on=False)
         done = share.read(reading)
         return share.with_part(done, reading) if work.follows else share.with_looks(done)
 
@@ -242,7 +242,7 @@ def analyse(work: Work) -> Analysed:
 class _TaskReading:
     """One task's share of a part, while it is read."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: PartTask) -> None:
         attempt_name = attempt()
         self._work = work
         self._stem = f"{work.part}.{attempt_name}"
@@ -290,7 +290,7 @@ class _TaskReading:
         if reading.tracker is not None and not self._work.follows:
             self._keys.append(Checker(reading.tracker, KEY_RULES, with_keys=self._redactor is None))
 
-    def read(self, reading: Reading) -> Analysed:
+    def read(self, reading: Reading) -> PartResult:
         """Reads all messages, and returns what every task has of them."""
         work, (start, end) = self._work, self._work.stretch()
         with closing(iter(reading)) as batches:
@@ -311,10 +311,10 @@ class _TaskReading:
         self._messages.close()
         self._ending.close()
         paths = (*self._messages.paths, *self._ending.paths)
-        written = tuple(map(Written.from_file, (*paths, *filter(None, [self._state]))))
-        return Analysed("", paths, written, self._messages.rows + self._ending.rows)
+        written = tuple(map(WrittenFile.from_file, (*paths, *filter(None, [self._state]))))
+        return PartResult("", paths, written, self._messages.rows + self._ending.rows)
 
-    def with_looks(self, done: Analysed) -> Analysed:
+    def with_looks(self, done: PartResult) -> PartResult:
         """Writes what a task found that does not follow the connections."""
         at_end, part_path, salt = Collector({}), f"{self._stem}.part", self._work.salt
         for gathered, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
@@ -323,14 +323,18 @@ class _TaskReading:
             _write_gathered(part_path, self._looks.gathered, salt),
             _write_gathered(f"{part_path}-end", at_end, salt),
         )
-        written = (*done.written, *map(Written.from_file, filter(None, (looks, ending_looks))))
+        written = (*done.written, *map(WrittenFile.from_file, filter(None, (looks, ending_looks))))
         return replace(
             done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state
         )
 
-    def with_part(self, done: Analysed, reading: Reading) -> Analysed:
+    def with_part(self, done: PartResult, reading: Reading) -> PartResult:
         """Writes the part, and what stands beside it."""
-        work, part_path, merged_part = self._work, f"{self._stem}.part", Part.from_reading(reading)
+        work, part_path, merged_part = (
+            self._work,
+            f"{self._stem}.part",
+            ReadingPart.from_reading(reading),
+        )
         files.write(part_path, merged_part.to_bytes(), work.salt)
         paths = [
             part_path,
@@ -352,7 +356,7 @@ class _TaskReading:
         return replace(
             done,
             part=part_path,
-            written=(*done.written, *map(Written.from_file, paths)),
+            written=(*done.written, *map(WrittenFile.from_file, paths)),
             closed=tuple(closed[:MOST_CLOSED]),
             state=self._state,
             folded=mark_of(work.all_bundles),
@@ -361,7 +365,7 @@ class _TaskReading:
         )
 
 
-def _begin(reading: Reading, work: Work) -> bool:
+def _begin(reading: Reading, work: PartTask) -> bool:
     """Lets a reading begin where earlier runs ended. Returns whether it could."""
     tracker, share = reading.tracker, work.keys
     if tracker is not None and share is not None:
@@ -393,7 +397,7 @@ def _write_gathered(stem: str, gathered: Collector, salt: Salt | None) -> str:
     return write_looks(stem, gathered, salt) if len(gathered) else ""
 
 
-def _put_aside(reading: Reading, stem: str, work: Work) -> str:
+def _put_aside(reading: Reading, stem: str, work: PartTask) -> str:
     """Saves what a later run needs of this task, and returns the path of the file; empty if nothing
     can be saved.
     """
@@ -404,13 +408,13 @@ def _put_aside(reading: Reading, stem: str, work: Work) -> str:
     return write_contents(reading.tracker.contents, stem, work.salt)
 
 
-def nothing(files: Sequence[str]) -> Part:
+def nothing(files: Sequence[str]) -> ReadingPart:
     """Returns the part of captures that contain nothing of the protocol."""
-    with Work("", files, ()).reading() as reading:
+    with PartTask("", files, ()).reading() as reading:
         reading.check(RULES)
         for _ in reading:
             pass
-    return Part.from_reading(reading)
+    return ReadingPart.from_reading(reading)
 
 
 def ids(reading: Reading) -> IntArray:
@@ -424,7 +428,7 @@ def ids(reading: Reading) -> IntArray:
 class EventLook:
     """A part that is to be read again, for events that are missing in other streams."""
 
-    work: Work
+    work: PartTask
     wanted: EventQuery
     numbers: IntArray
     """Number of each connection in the whole, by its number in the part."""

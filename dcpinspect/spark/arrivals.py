@@ -23,7 +23,7 @@ ArrivalState = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _Seen:
+class _WatchedFile:
     """A file that is checked again and again."""
 
     state: ArrivalState
@@ -59,14 +59,14 @@ class Arrivals:
         self._without = os.path.realpath(without)
         self._settle_s = settle_s
         self._growing_s = growing_s
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _WatchedFile] = {}
 
     def ready(self, now: float | None = None) -> list[str]:
         """Returns the real paths of the captures that are to be read now. ``now``: the monotonic
         clock, in seconds.
         """
         now = time.monotonic() if now is None else now
-        seen_files: dict[str, _Seen] = {}
+        seen_files: dict[str, _WatchedFile] = {}
         for path in self._paths():
             real = os.path.realpath(path)
             try:
@@ -79,14 +79,14 @@ class Arrivals:
             seen = self._seen.get(real)
             if seen is None:
                 rested = max(0.0, time.time() - about.st_mtime_ns / 1e9)
-                seen = _Seen(state, now - rested)
+                seen = _WatchedFile(state, now - rested)
             elif seen.state != state:
                 seen.state, seen.since = state, now
             seen_files[real] = seen
         self._seen = seen_files
         return [path for path, seen in seen_files.items() if self._is_ready(seen, now)]
 
-    def _is_ready(self, seen: _Seen, now: float) -> bool:
+    def _is_ready(self, seen: _WatchedFile, now: float) -> bool:
         if seen.state[0] == 0 or seen.state == seen.read:
             return False
         if seen.read is None and seen.read_at == float("-inf"):

@@ -45,7 +45,7 @@ def _number() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A file as its writer left it."""
 
     path: str
@@ -77,11 +77,11 @@ class Written:
         return cls(path, files.size(path), footer, statistics)
 
 
-def verify(written: Iterable[Written]) -> None:
+def verify(written: Iterable[WrittenFile]) -> None:
     """Raises OutputError if a file is not as its writer left it, or cannot be seen from here."""
     for expected in written:
         try:
-            now = Written.from_file(expected.path, tells=False)
+            now = WrittenFile.from_file(expected.path, tells=False)
         except (OSError, pa.ArrowException) as error:
             raise _changed(expected.path, str(error)) from error
         if now != expected:

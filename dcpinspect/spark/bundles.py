@@ -205,7 +205,7 @@ def read_keys(part: str) -> list[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundled:
+class UnitBundles:
     """The bundles of a unit, and where its packets stand among those of all units."""
 
     path: str

@@ -20,8 +20,8 @@ from dcpinspect.spark.stored import PATHS
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:
-    from dcpinspect.spark.analysis import UnitPackets, Work
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.spark.analysis import PartTask, UnitPackets
+    from dcpinspect.streams.tcp_facts import TcpConnection
     from dcpinspect.transport.reassembly import Reassembler
 
 
@@ -30,7 +30,7 @@ class PointTap:
 
     is_repeatable = True
 
-    def __init__(self, name: str, work: Work, reading: Reading, answers: AnswerTimes) -> None:
+    def __init__(self, name: str, work: PartTask, reading: Reading, answers: AnswerTimes) -> None:
         """``name``: a or b. ``reading``: the reading of ``work``, which has ended."""
         self.name = name
         self.files = [work.point]
@@ -39,7 +39,7 @@ class PointTap:
         self._reading = reading
 
     @property
-    def compared_links(self) -> list[Link]:
+    def compared_links(self) -> list[TcpConnection]:
         """Connections of the capture point."""
         return self._reading.engine.links
 
@@ -59,7 +59,7 @@ def read_paths(part: str) -> Any:
         return pa.ipc.open_file(source).read_all()
 
 
-def write_paths(part: str, work: Work, reading: Reading, answers: AnswerTimes) -> str:
+def write_paths(part: str, work: PartTask, reading: Reading, answers: AnswerTimes) -> str:
     """Compares a part of copies with the connections that count. Writes the result beside the part,
     and returns its path.
 

@@ -25,10 +25,10 @@ import pyarrow as pa
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import Part
+from dcpinspect.reading.joining import ReadingPart
 from dcpinspect.spark import delta, files, runs
-from dcpinspect.spark.attempts import Written, attempt
-from dcpinspect.spark.bundles import Bundled, read_index
+from dcpinspect.spark.attempts import WrittenFile, attempt
+from dcpinspect.spark.bundles import UnitBundles, read_index
 from dcpinspect.spark.locations import path_or_uri, reached
 from dcpinspect.spark.part_disputes import ENDING as GAPS
 from dcpinspect.spark.pieces import TABLES, ManifestPiece, divided
@@ -61,7 +61,7 @@ BATCH = "batch="
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadUnit:
     """A unit that was read, or could not be read."""
 
     unit: Unit
@@ -179,7 +179,7 @@ class Manifest:
     """Options that decide how connections are found."""
     points: Mapping[str, str] = field(default_factory=dict)
     """Names of capture points, by what identifies the point."""
-    units: Sequence[Read] = ()
+    units: Sequence[ReadUnit] = ()
     """Units in the order of their numbers."""
     parts: Sequence[ManifestPart] = ()
     tables: Mapping[str, int] = field(default_factory=dict)
@@ -387,11 +387,11 @@ class Manifest:
             read_index(self.path(name), self.salt) for name, _ in self.units[number].pieces
         )
 
-    def bundled(self, number: int, keys: Sequence[bytes]) -> list[Bundled]:
+    def bundled(self, number: int, keys: Sequence[bytes]) -> list[UnitBundles]:
         """Returns the bundles of some groups of a unit."""
         unit = self.units[number]
         return [
-            Bundled(self.path(name), number, unit.base, keys, first, self.salt)
+            UnitBundles(self.path(name), number, unit.base, keys, first, self.salt)
             for name, first in unit.pieces
         ]
 
@@ -428,7 +428,7 @@ class Manifest:
     def with_tables(
         self,
         written: Mapping[str, WrittenAnew],
-        messages: Sequence[Written],
+        messages: Sequence[WrittenFile],
         gone: Collection[ManifestPart] | None,
     ) -> Manifest:
         """Returns the manifest with new versions of the tables that have these files; readers
@@ -451,7 +451,7 @@ class Manifest:
         return replace(self, tables=versions)
 
     def _committed(
-        self, name: str, new: Sequence[Written], base: int | None, gone: Collection[str] | None
+        self, name: str, new: Sequence[WrittenFile], base: int | None, gone: Collection[str] | None
     ) -> int:
         folder = self.path(name)
         form = delta.TableForm(
@@ -510,7 +510,7 @@ class Manifest:
             ids = [
                 path
                 for manifest_part in compacted
-                for path in Part.from_bytes(
+                for path in ReadingPart.from_bytes(
                     files.content(self.path(manifest_part.file), self.salt)
                 ).opened_by.tolist()
             ]
@@ -738,7 +738,7 @@ _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
 """Directories that runs write."""
 
 
-def last_of(units: Iterable[Read]) -> dict[str, Read]:
+def last_of(units: Iterable[ReadUnit]) -> dict[str, ReadUnit]:
     """Returns the last readable capture of each point."""
     return {unit.unit.point: unit for unit in units if not unit.continued and not unit.is_bad}
 
@@ -748,13 +748,13 @@ def _read_part(content: dict[str, Any]) -> ManifestPart:
     return ManifestPart(**{**content, **{name: tuple(content.get(name, ())) for name in lists}})
 
 
-def _read_unit(content: dict[str, Any]) -> Read:
+def _read_unit(content: dict[str, Any]) -> ReadUnit:
     report = dict(content["report"])
     report["problems"] = [tuple(values) for values in report["problems"]]
     report["joins"], report["tunnels"] = (
         [tuple(values) for values in report[name]] for name in ("joins", "tunnels")
     )
     more = tuple((name, first) for name, first in content.get("more", ()))
-    return Read(
+    return ReadUnit(
         **{**content, "unit": Unit(**content["unit"]), "report": ScanReport(**report), "more": more}
     )

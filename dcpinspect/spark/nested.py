@@ -47,7 +47,7 @@ def nested(
             _tried, work=work, processors=tasks.processors, found=results, stem=stem, salt=salt
         )
         (ended,) = tasks.map(what, inner, [stored_item], [0])
-        if isinstance(ended, _Wanted):
+        if isinstance(ended, _MissingTasks):
             results += ended.done
             results.append(
                 tasks.map(
@@ -92,7 +92,7 @@ class _Done:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _MissingTasks:
     """Inner tasks that have to run."""
 
     what: str
@@ -114,7 +114,7 @@ class _Failed:
 class _NeedError(Exception):
     """Results are needed that are not there yet."""
 
-    def __init__(self, wanted: _Wanted) -> None:
+    def __init__(self, wanted: _MissingTasks) -> None:
         super().__init__()
         self.wanted = wanted
 
@@ -143,7 +143,7 @@ class _Inner:
             done = [_stored(results, self._stem, self._salt) for results in self._done]
             pickled_work = [pickle.dumps((work, item)) for item in items]
             raise _NeedError(
-                _Wanted(what, _stored(pickled_work, self._stem, self._salt), sizes, done)
+                _MissingTasks(what, _stored(pickled_work, self._stem, self._salt), sizes, done)
             )
         results = [work(item) for item in items]
         self._done.append(list(map(pickle.dumps, results)))  # now, since the work may change them
@@ -158,7 +158,7 @@ def _tried(
     found: Sequence[Sequence[_Stored]],
     stem: str,
     salt: Salt | None,
-) -> _Done | _Wanted | _Failed:
+) -> _Done | _MissingTasks | _Failed:
     try:
         return _Done(work(given.read(salt), _Inner(processors, found, stem, salt)))
     except _NeedError as need:

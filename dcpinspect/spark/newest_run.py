@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from dcpinspect.capture.open import CaptureFile
     from dcpinspect.spark.output_reading import RunResults
     from dcpinspect.streams.tables import Tables
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tcp_facts import TcpConnection
     from dcpinspect.streams.tracker import Tracker
 
 
-class Latest:
+class NewestRun:
     """The newest run. It stands for its own engine and capture, and knows only what the run knows
     of them.
     """
@@ -55,7 +55,7 @@ class Latest:
         return self.last_time_ns
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[TcpConnection]:
         """Connections, each counted at one capture point."""
         return self._found.links
 

@@ -13,11 +13,11 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray, give_back
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import Merged, Part, merged, merged_apart
+from dcpinspect.reading.joining import MergedReading, ReadingPart, merged, merged_apart
 from dcpinspect.spark import files
-from dcpinspect.spark.analysis import EventLook, Work, events_looked_for, nothing
+from dcpinspect.spark.analysis import EventLook, PartTask, events_looked_for, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
-from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, Read
+from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.part_disputes import judge
 from dcpinspect.spark.problem_files import include_looks
 from dcpinspect.spark.program import program
@@ -35,9 +35,9 @@ class RunResults:
     kept: Sequence[ManifestPart]
     """The parts that are put together, as the manifest has them, without copies."""
     begun: Sequence[IntArray]
-    """For each part, the packet that began each connection, as ``Part.opened_by``."""
-    merged: Merged
-    copies: Merged
+    """For each part, the packet that began each connection, as ``ReadingPart.opened_by``."""
+    merged: MergedReading
+    copies: MergedReading
     """What is known of connections that were captured more completely at another point."""
     copied: Sequence[tuple[ManifestPart, IntArray]]
     """The parts of these connections, each with the packets that began its connections."""
@@ -53,7 +53,7 @@ class RunResults:
         ]
 
 
-def names_of(units: Sequence[Read]) -> list[str]:
+def names_of(units: Sequence[ReadUnit]) -> list[str]:
     """Returns the names of the captures in tables, by number."""
     return [escape(unit_read.unit.name) for unit_read in units]
 
@@ -107,8 +107,8 @@ def _together(
     left_out: Mapping[str, int],
     *,
     few: Tasks | None,
-) -> tuple[Merged, list[IntArray]]:
-    def having(number: int, but: BoolArray | None) -> Part:
+) -> tuple[MergedReading, list[IntArray]]:
+    def having(number: int, but: BoolArray | None) -> ReadingPart:
         merged_part = _read(manifest, counting_parts[number], FEW if but is None else "")
         if but is not None:
             merged_part.tracker.set_apart(but)
@@ -128,10 +128,10 @@ def _together(
     ]
 
 
-def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> Part:
+def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> ReadingPart:
     path = f"{manifest.path(kept.file)}{ending}"
     try:
-        merged_part = Part.from_bytes(files.content(path, manifest.salt))
+        merged_part = ReadingPart.from_bytes(files.content(path, manifest.salt))
     except (OSError, ValueError) as error:
         problem = f"{escape(path)}: cannot be read ({escape(str(error))})"
         raise UsageError(f"{problem}; run the pipeline into a new directory") from error
@@ -169,7 +169,7 @@ def with_embedded(manifest: Manifest, secrets: Secrets, point: str) -> Secrets:
 
 def works_of(
     manifest: Manifest, manifest_parts: Sequence[ManifestPart], secrets: Secrets
-) -> list[Work]:
+) -> list[PartTask]:
     """Returns the work that reads each of the parts again."""
     works = []
     groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}
@@ -184,7 +184,7 @@ def works_of(
             for bundle in manifest.bundled(number, keys)
         ]
         works.append(
-            Work(
+            PartTask(
                 manifest_part.point,
                 files,
                 bundles,

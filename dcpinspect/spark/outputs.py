@@ -17,11 +17,11 @@ from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.verdict import damage_of
-from dcpinspect.reading.joining import SET_APART, Merged
+from dcpinspect.reading.joining import SET_APART, MergedReading
 from dcpinspect.spark import delta
-from dcpinspect.spark.attempts import Written
+from dcpinspect.spark.attempts import WrittenFile
 from dcpinspect.spark.capture_points import read_paths
-from dcpinspect.spark.manifest import BATCH, Manifest, ManifestPart, Read, last_of
+from dcpinspect.spark.manifest import BATCH, Manifest, ManifestPart, ReadUnit, last_of
 from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.record_files import WrittenAnew, pieces, written_anew, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
@@ -77,7 +77,7 @@ def write_captures(manifest: Manifest, batch: int) -> dict[str, WrittenAnew]:
     """Writes what a run changes in the tables of captures and their problems. Returns the changes
     by table.
     """
-    pieced: dict[str, list[Written]] = {}
+    pieced: dict[str, list[WrittenFile]] = {}
     for piece in (new_piece for new_piece in manifest.pieces if new_piece.run == batch):
         rows = {
             "captures": _captures(manifest, piece.batches),
@@ -167,7 +167,9 @@ def _ends(key: str) -> frozenset[str]:
     )
 
 
-def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, IntArray]]) -> Any:
+def _placed(
+    table: Any, everything: MergedReading, parts: Sequence[tuple[ManifestPart, IntArray]]
+) -> Any:
     """Returns the connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -231,7 +233,7 @@ def states(manifest: Manifest, batches: Container[int] | None = None) -> list[st
     ]
 
 
-def _state(one: Read, last: Mapping[str, Read]) -> str:
+def _state(one: ReadUnit, last: Mapping[str, ReadUnit]) -> str:
     if one.expired:
         return "expired"
     if one.is_bad:
@@ -277,7 +279,7 @@ def damage(manifest: Manifest) -> str:
     )
 
 
-def _severity(one: Read, what: str, last: Mapping[str, Read]) -> str:
+def _severity(one: ReadUnit, what: str, last: Mapping[str, ReadUnit]) -> str:
     """Returns how bad a problem is. The newest capture of a point usually ends inside a record,
     because it is being written: only a note.
 

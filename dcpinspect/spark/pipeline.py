@@ -21,15 +21,15 @@ from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.reading.joining import SET_APART
 from dcpinspect.spark import files, plan
-from dcpinspect.spark.analysis import Analysed, Work, analyse
-from dcpinspect.spark.attempts import Written, attempt, verify
+from dcpinspect.spark.analysis import PartResult, PartTask, analyse
+from dcpinspect.spark.attempts import WrittenFile, attempt, verify
 from dcpinspect.spark.locations import local_path
-from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart, Read
+from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.output_reading import RunResults, names_of, ports, with_embedded
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
 from dcpinspect.spark.program import program
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
-from dcpinspect.spark.run_tables import Joining, NewRows, put_together, put_together_apart
+from dcpinspect.spark.run_tables import NewRows, RunParts, put_together, put_together_apart
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import ScanReport, joined, scan
 from dcpinspect.spark.secrets import Secrets, opens, secrets_at
@@ -240,7 +240,7 @@ class _PipelineRun:
         self.options = options
         self.batch = manifest.number + 1
         self.out = manifest.out
-        self.written: list[Written] = []
+        self.written: list[WrittenFile] = []
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
         self.has_whole = has_whole
@@ -371,7 +371,7 @@ class _PipelineRun:
                 ),
             ]
             manifest = replace(manifest, parts=manifest_parts)
-            joining = Joining.from_manifest(manifest, self.batch, secrets)
+            joining = RunParts.from_manifest(manifest, self.batch, secrets)
             if self.has_whole:
                 self.found, together = put_together(joining, tasks)
             else:
@@ -396,7 +396,7 @@ class _PipelineRun:
         self._sum_up(manifest, works=len(works))
         return manifest
 
-    def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
+    def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[ReadUnit]:
         total = max(1, sum(unit.size for unit in new))
         counts = [-(-tasks.processors * unit.size // total) for unit in new]
         begun = plan.begins_of(self.manifest, new)
@@ -424,7 +424,7 @@ class _PipelineRun:
                 else unit
             )
             (bundles, _), *more = pieces or [("", 0)]
-            is_read = Read(as_read, report, self.batch, 0, bundles, tuple(more))
+            is_read = ReadUnit(as_read, report, self.batch, 0, bundles, tuple(more))
             read.append(is_read if before is None or is_read.is_bad else _gone_on(is_read, before))
             self.summary.captures += 1
             self.summary.bytes += report.size
@@ -468,7 +468,7 @@ class _PipelineRun:
             reports_and_pieces.append((joined(reports) if len(reports) > 1 else reports[0], pieces))
         return reports_and_pieces
 
-    def _manifest_part(self, work: Work, shares: Sequence[Analysed]) -> ManifestPart:
+    def _manifest_part(self, work: PartTask, shares: Sequence[PartResult]) -> ManifestPart:
         """Returns a part. ``shares``: the results of its tasks; the last one followed the
         connections.
         """
@@ -503,7 +503,7 @@ class _PipelineRun:
 
     def _with_rows(
         self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]
-    ) -> tuple[list[ManifestPart], dict[str, list[Written]]]:
+    ) -> tuple[list[ManifestPart], dict[str, list[WrittenFile]]]:
         """Returns the parts with files of the tables that are written per part, and the new ones of
         these files.
         """
@@ -535,7 +535,7 @@ class _PipelineRun:
                 strict=True,
             )
         )
-        rows: dict[str, list[Written]] = {name: [] for name in SET_APART}
+        rows: dict[str, list[WrittenFile]] = {name: [] for name in SET_APART}
         for rows_of_part in new:
             of_part = {
                 name: file
@@ -575,13 +575,15 @@ class _PipelineRun:
         self.summary.seconds[what] = round(time.monotonic() - start, 3)
 
 
-def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[list[Analysed]]]:
+def _analysed(
+    tasks: Tasks, works: Sequence[PartTask]
+) -> tuple[list[PartTask], list[list[PartResult]]]:
     """Returns the works as they were done, and the results of their shares.
 
     Works that cannot continue from a state are done from the first packet.
     """
     done = dict(enumerate(works))
-    results: dict[int, list[Analysed]] = {}
+    results: dict[int, list[PartResult]] = {}
     while open_works := [number for number in done if number not in results]:
         shares = [
             replace(done[number], share=share)
@@ -626,7 +628,7 @@ def _gone(old: Sequence[ManifestPart], now: Sequence[ManifestPart]) -> list[Mani
     )
 
 
-def _gone_on(later: Read, before: Read) -> Read:
+def _gone_on(later: ReadUnit, before: ReadUnit) -> ReadUnit:
     """Returns a reading that has only the packets after those of an earlier one."""
     report = replace(later.report, shipped=later.report.shipped + before.report.shipped)
     return replace(later, report=report, after=before.bundles, skipped=before.report.packets)
@@ -634,13 +636,13 @@ def _gone_on(later: Read, before: Read) -> Read:
 
 def _scan(
     item: tuple[str, str, Stretch | None, int], **ports: Any
-) -> tuple[ScanReport, tuple[Written, ...]]:
+) -> tuple[ScanReport, tuple[WrittenFile, ...]]:
     """Scans a capture to files of this attempt: the bundles, and their index."""
     path, stem, stretch, skipped = item
     target = f"{stem}.{attempt()}.arrow"
     report = scan(path, target, stretch=stretch, skipped=skipped, **ports)
     return report, () if report.error is not None else tuple(
-        map(Written.from_file, (target, f"{target}.index"))
+        map(WrittenFile.from_file, (target, f"{target}.index"))
     )
 
 

@@ -17,7 +17,7 @@ from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.output.render.pipeline_text import info_lines
 from dcpinspect.output.render.table import cell_texts
 from dcpinspect.output.render.verdict import LookedAt
-from dcpinspect.output.report.report_contents import Limits, Shown, Source, title_of
+from dcpinspect.output.report.report_contents import EvidenceMessage, Limits, Source, title_of
 from dcpinspect.output.statistics import Charts, charts_of
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.header import Magic
@@ -26,7 +26,7 @@ from dcpinspect.spark.output_reading import RunResults
 from dcpinspect.spark.outputs import damage
 from dcpinspect.spark.pipeline_info import pipeline_info
 from dcpinspect.spark.spark_schema import columns_of
-from dcpinspect.streams.items import Own, VbucketItems
+from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.message_columns import request_kinds
 from dcpinspect.tables.message_statistics import MessageStats, command_of
 from dcpinspect.tables.schema import BY_NAME
@@ -154,7 +154,7 @@ def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> Vbuck
             [numbers.get(connection_id, 0) for connection_id in ids.tolist()], np.int64
         )
         items.add_messages(
-            Own(
+            VbucketMessages(
                 request_kinds(opcode),
                 connection,
                 row,
@@ -173,7 +173,7 @@ def _nullable(column: Any) -> NumberColumn:
 
 def _message_facts(
     messages: Any, rows: Mapping[int, Sequence[str]], most: Limits
-) -> Iterator[Shown]:
+) -> Iterator[EvidenceMessage]:
     """Yields the facts about these messages from the table of messages."""
     if not rows:
         return
@@ -198,7 +198,7 @@ def _message_facts(
             f"{name} {row_texts[name]}" for name in _SUMMARY if name in row_texts
         )
         fields = [f"{name:<24} {text}" for name, text in row_texts.items()]
-        yield Shown(row, cells, fields, (), rows[row])
+        yield EvidenceMessage(row, cells, fields, (), rows[row])
 
 
 def _texts(column: Any, name: str) -> list[str]:

@@ -9,15 +9,15 @@ from heapq import merge
 from typing import Any
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.analysis import Former, Work
+from dcpinspect.spark.analysis import EarlierPart, PartTask
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.data_marks import GroupMarks, together
-from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, Read
+from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.output_reading import names_of, ports, with_embedded
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.sharing import MOST_SHARES
 from dcpinspect.spark.states import mark_of
-from dcpinspect.spark.stitch import Seen, balanced, components, copies
+from dcpinspect.spark.stitch import PointPackets, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.streams.events import new_secrets
 
@@ -53,7 +53,7 @@ def _identity(unit: Unit) -> tuple[Any, ...]:
     return unit.identity if unit.size and unit.head else (unit.point, unit.path)
 
 
-def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
+def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bool]:
     """Returns the manifest with newly read units, and whether older units have new numbers now.
 
     Units of a point are numbered in their order, and units of different points by the times of
@@ -101,7 +101,7 @@ def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
     return replace(manifest, units=renumbered), is_renumbered
 
 
-def _whole_of(unit: Read, begun: Mapping[str, Read]) -> list[Read]:
+def _whole_of(unit: ReadUnit, begun: Mapping[str, ReadUnit]) -> list[ReadUnit]:
     """Returns a unit after the readings that have its earlier packets."""
     readings = [unit]
     while readings[-1].after in begun:
@@ -109,7 +109,7 @@ def _whole_of(unit: Read, begun: Mapping[str, Read]) -> list[Read]:
     return readings[::-1]
 
 
-def last_times(units: Sequence[Read]) -> list[int | None]:
+def last_times(units: Sequence[ReadUnit]) -> list[int | None]:
     """Returns the time of the last packet of each unit's capture, in the latest reading of it."""
     last_times_ns: list[int | None] = []
     later: dict[str, int | None] = {}  # by file of the bundles that a later reading continues
@@ -120,15 +120,15 @@ def last_times(units: Sequence[Read]) -> list[int | None]:
     return last_times_ns[::-1]
 
 
-def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[Read | None]:
+def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[ReadUnit | None]:
     """Returns an earlier run's reading of each file that has grown since then; None for other
     files.
 
     The file may have another name now. If it was small, it is only looked for where a capture was
     still being written: as the one with the newest packet of its point.
     """
-    alike: dict[tuple[str, str], list[Read]] = {}
-    newest: dict[str, Read] = {}
+    alike: dict[tuple[str, str], list[ReadUnit]] = {}
+    newest: dict[str, ReadUnit] = {}
     for earlier in manifest.units:
         if earlier.bundles and not (earlier.is_bad or earlier.continued):
             point = earlier.unit.point
@@ -163,9 +163,9 @@ def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[Read | None]:
     return earlier_readings
 
 
-def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
+def _ordered(units: Sequence[ReadUnit]) -> dict[str, list[ReadUnit]]:
     """Returns the units of every point in their order."""
-    units_of_point: dict[str, list[Read]] = {}
+    units_of_point: dict[str, list[ReadUnit]] = {}
     for point in dict.fromkeys(unit_read.unit.point for unit_read in units):
         reading_of_unit = {
             id(unit_read.unit): unit_read for unit_read in units if unit_read.unit.point == point
@@ -182,7 +182,7 @@ def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
     return units_of_point
 
 
-def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
+def _by_time(ordered: Mapping[str, Sequence[ReadUnit]]) -> list[ReadUnit]:
     """Returns the units of all points by the times of their first packets; the order within each
     point is kept.
     """
@@ -196,7 +196,7 @@ def divide(
     anew: bool,
     secrets: Secrets | None = None,
     opened: Collection[str] = (),
-) -> tuple[list[ManifestPart], list[Work]]:
+) -> tuple[list[ManifestPart], list[PartTask]]:
     """Returns the parts that stay as they are, and the parts that must be read.
 
     ``anew``: all must be read; ``opened``: files of parts that must be read, too.
@@ -248,7 +248,7 @@ class _Plan:
             for key in point.touched | self._left[name]
         }
         self.staying: list[ManifestPart] = []
-        self.works: list[Work] = []
+        self.works: list[PartTask] = []
 
     def add(self, name: str) -> None:
         """Adds the parts of a point."""
@@ -301,7 +301,7 @@ class _Plan:
 
     def _work(
         self, name: str, keys: Sequence[bytes], *, is_copy: bool, is_beside: bool = False
-    ) -> Work:
+    ) -> PartTask:
         file = "" if is_beside else f"{BATCH}{self._batch}/{len(self.works):06}"
         return _work(
             self._manifest,
@@ -351,8 +351,8 @@ class _Plan:
                 self._add_shared(work, sum(weight[root] for root in group))
 
     def _with_originals(
-        self, work: Work, keys: Sequence[bytes], originals: Mapping[bytes, tuple[str, bytes]]
-    ) -> Work:
+        self, work: PartTask, keys: Sequence[bytes], originals: Mapping[bytes, tuple[str, bytes]]
+    ) -> PartTask:
         """Returns the work on copies, which are read beside what they are copies of."""
         there: dict[str, list[bytes]] = {}
         for other_point, key in sorted({originals[key] for key in keys}):
@@ -366,7 +366,7 @@ class _Plan:
         }
         return replace(work, originals=translated, beside=beside)
 
-    def _add_shared(self, work: Work, size: int) -> None:
+    def _add_shared(self, work: PartTask, size: int) -> None:
         """Adds the work for as many tasks as its share of all bytes asks for."""
         shares = max(
             1,
@@ -394,7 +394,7 @@ class _Point:
         self.touched: set[bytes] = set()
         """Groups in new units."""
 
-    def add(self, number: int, index: Any, one: Read, *, is_new: bool) -> None:
+    def add(self, number: int, index: Any, one: ReadUnit, *, is_new: bool) -> None:
         self.units[number] = sizes = group_sizes(index)
         for key, marks in group_marks(index).items():
             self.marks.setdefault(key, []).append(marks)
@@ -414,10 +414,10 @@ class _Point:
         return [number for number, sizes in self.units.items() if not sizes.keys().isdisjoint(keys)]
 
 
-def _seen(points: Mapping[str, _Point]) -> Iterator[Seen]:
+def _seen(points: Mapping[str, _Point]) -> Iterator[PointPackets]:
     for name, point in points.items():
         for key in point.begun.keys() | point.marks.keys():
-            yield Seen(
+            yield PointPackets(
                 name,
                 key,
                 point.begun.get(key, ()),
@@ -497,7 +497,7 @@ def _going_on(
     return continuing
 
 
-def _continued(manifest: Manifest, work: Work, part: ManifestPart) -> Work:
+def _continued(manifest: Manifest, work: PartTask, part: ManifestPart) -> PartTask:
     """Returns the work on a part that continues from its state."""
     before, new = (
         [
@@ -508,7 +508,7 @@ def _continued(manifest: Manifest, work: Work, part: ManifestPart) -> Work:
         for is_new in (False, True)
     )
     staying = tuple(name for name in part.messages if name not in part.ending)
-    former = Former(
+    former = EarlierPart(
         manifest.path(part.state),
         before,
         staying,
@@ -528,9 +528,9 @@ def _work(
     secrets: Secrets,
     *,
     is_copy: bool,
-) -> Work:
+) -> PartTask:
     bundles = [bundle for number in units for bundle in manifest.bundled(number, keys)]
-    return Work(
+    return PartTask(
         point,
         names_of(manifest.units),
         bundles,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.collector import Collector
-from dcpinspect.reading.joining import Part, from_bytes, to_bytes
+from dcpinspect.reading.joining import ReadingPart, from_bytes, to_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.salt import Salt
 from dcpinspect.text import escape
@@ -23,7 +23,7 @@ def write_looks(part: str, found: Collector, salt: Salt | None) -> str:
     return f"{part}{ENDING}"
 
 
-def include_looks(part: Part, paths: Iterable[str], salt: Salt | None) -> None:
+def include_looks(part: ReadingPart, paths: Iterable[str], salt: Salt | None) -> None:
     """Adds the problems in these files to those of the task that followed the connections. Raises
     UsageError for files that are missing or damaged.
     """

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import Part, from_bytes
+from dcpinspect.reading.joining import ReadingPart, from_bytes
 from dcpinspect.spark import files
-from dcpinspect.spark.attempts import Written, attempt
+from dcpinspect.spark.attempts import WrittenFile, attempt
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.spark_schema import spark_table
 from dcpinspect.streams.whole_reading import OfWhole
@@ -57,10 +57,10 @@ def mark_of(of_whole: OfWhole, captures: int) -> str:
     return hashlib.blake2b(pickle.dumps((of_whole, captures > 1)), digest_size=_DIGEST).hexdigest()
 
 
-def write_part_rows(part_rows: PartRows) -> Written | None:
+def write_part_rows(part_rows: PartRows) -> WrittenFile | None:
     """Writes the rows of a part, and returns the file; None if there are no rows."""
     of_whole = from_bytes(files.content(part_rows.of_whole, part_rows.salt), OfWhole)
-    records = Part.from_bytes(files.content(part_rows.part, part_rows.salt)).rows(
+    records = ReadingPart.from_bytes(files.content(part_rows.part, part_rows.salt)).rows(
         part_rows.table, of_whole, part_rows.captures
     )
     return (
@@ -83,7 +83,7 @@ def pieces(name: str, records: Records) -> Iterator[Any]:
 class WrittenAnew(NamedTuple):
     """The changes of a run to the files of a table."""
 
-    new: list[Written]
+    new: list[WrittenFile]
     gone: list[str]
     """Earlier files that do not belong to the table any more, as paths in its folder."""
 
@@ -117,7 +117,7 @@ def _digest_of(table: Any) -> str:
     return hashlib.blake2b(sink.getvalue(), digest_size=_DIGEST).hexdigest()
 
 
-def written_rows(path: str, tables: Iterator[Any]) -> Written:
+def written_rows(path: str, tables: Iterator[Any]) -> WrittenFile:
     """Writes a file of these rows, which are in the form that Spark keeps."""
     first = next(tables)
     # dictionaries are of no use for numbers, which hardly occur twice
@@ -131,4 +131,4 @@ def written_rows(path: str, tables: Iterator[Any]) -> Written:
     with files.created(path) as stream, pq.ParquetWriter(stream, first.schema, **settings) as file:
         for piece in chain([first], tables):
             file.write_table(piece)
-    return Written.from_file(path)
+    return WrittenFile.from_file(path)

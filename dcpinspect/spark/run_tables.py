@@ -25,7 +25,7 @@ from dcpinspect.streams.tables import NAMES
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class RunParts:
     """A run whose parts are to be put together."""
 
     manifest: Manifest
@@ -36,7 +36,7 @@ class Joining:
     """The files of each table so far, as paths in its folder."""
 
     @classmethod
-    def from_manifest(cls, manifest: Manifest, batch: int, secrets: Secrets) -> Joining:
+    def from_manifest(cls, manifest: Manifest, batch: int, secrets: Secrets) -> RunParts:
         """Returns what a task needs of a run."""
         there = {name: manifest.paths(name) for name in (*NAMES, "findings", "paths")}
         return cls(replace(manifest, opened={}, kept=None), batch, secrets, there)
@@ -62,7 +62,7 @@ class NewRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class RunTables:
     """What was made of all parts."""
 
     tables: Mapping[str, WrittenAnew]
@@ -70,7 +70,7 @@ class Together:
     rows: Sequence[NewRows]
 
 
-def put_together(joining: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
+def put_together(joining: RunParts, tasks: Tasks) -> tuple[RunResults, RunTables]:
     """Puts all parts together in this process, and writes their tables. Raises UsageError for parts
     that are missing or damaged.
 
@@ -82,10 +82,10 @@ def put_together(joining: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
         partial(part_histories.compare, tasks, results, joining.secrets, joining.stem),
     )
     rows = _new_rows(joining, results)
-    return results, Together(write_tables(results, joining.batch, joining.there), rows)
+    return results, RunTables(write_tables(results, joining.batch, joining.there), rows)
 
 
-def put_together_apart(joining: Joining, tasks: Tasks) -> Together:
+def put_together_apart(joining: RunParts, tasks: Tasks) -> RunTables:
     """Puts all parts together in a task, and writes their tables. Raises UsageError, as
     ``put_together`` does.
     """
@@ -99,7 +99,7 @@ def put_together_apart(joining: Joining, tasks: Tasks) -> Together:
     )
 
 
-def _apart(joining: Joining, tasks: Tasks) -> Together:
+def _apart(joining: RunParts, tasks: Tasks) -> RunTables:
     return put_together(joining, tasks)[1]
 
 
@@ -119,7 +119,7 @@ def _find_events(
     )
 
 
-def _new_rows(joining: Joining, results: RunResults) -> list[NewRows]:
+def _new_rows(joining: RunParts, results: RunResults) -> list[NewRows]:
     """Returns the parts of which the tables lack rows, or have others."""
     manifest = joining.manifest
     there = {name: set(joining.there[name]) for name in SET_APART}

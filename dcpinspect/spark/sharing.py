@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.streams.contents import Share
+from dcpinspect.streams.contents import VbucketShare
 
 READ, WRITE = 3.0, 12.0
 """Cost of a message in tenths of a microsecond: to find and decode it; to check and write it."""
@@ -40,10 +40,10 @@ class Sharing:
     cost: float
     """Cost of a message for each task, in tenths of a microsecond."""
 
-    def keys(self, task: int) -> Share | None:
+    def keys(self, task: int) -> VbucketShare | None:
         """Returns the vbuckets whose keys a task follows; None if it only writes messages."""
         number = task - (len(self.edges) - self.followers)
-        return Share(number, self.followers) if number >= 0 else None
+        return VbucketShare(number, self.followers) if number >= 0 else None
 
 
 @cache

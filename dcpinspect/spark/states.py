@@ -20,7 +20,7 @@ from dcpinspect.reading.joining import from_bytes, to_bytes
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.resuming import NotKeptError, go_on, put_aside
 from dcpinspect.spark import files
-from dcpinspect.spark.bundles import Bundled
+from dcpinspect.spark.bundles import UnitBundles
 from dcpinspect.spark.salt import Salt
 from dcpinspect.streams.contents import Contents
 
@@ -32,7 +32,7 @@ the output, and the folder around it.
 """
 
 
-def mark_of(bundles: Iterable[Bundled]) -> str:
+def mark_of(bundles: Iterable[UnitBundles]) -> str:
     """Returns a digest of which packets these are, with their numbers."""
     return _digest(
         "\n".join(

@@ -59,7 +59,7 @@ def components(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PointPackets:
     """What a point has of a group."""
 
     point: str
@@ -69,7 +69,7 @@ class Seen:
     bytes: int
     marks: GroupMarks = field(default_factory=lambda: np.empty(0, np.uint64))
 
-    def is_same(self, other: Seen) -> bool:
+    def is_same(self, other: PointPackets) -> bool:
         """Whether both have a connection in common: the same ends and a SYN with the same number,
         or the same bytes in the same places.
 
@@ -80,7 +80,7 @@ class Seen:
         )
 
 
-def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, GroupLocation]]:
+def copies(groups: Iterable[PointPackets]) -> dict[str, dict[bytes, GroupLocation]]:
     """Returns, for each point, the groups whose connections another point has more of.
 
     With each group, that other point and the key there.
@@ -110,7 +110,7 @@ def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, GroupLocation]]:
     return by_point
 
 
-def _tokens(group: Seen) -> Iterator[object]:
+def _tokens(group: PointPackets) -> Iterator[object]:
     """Yields values of which two groups have some in common, if they are the same."""
     yield from ((group.key, number) for number in group.begun)
     yield from group.marks.tolist()

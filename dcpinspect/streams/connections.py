@@ -15,7 +15,7 @@ from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.records import ConnectionRow, ConnectionRows, Streams
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.record_tables import Records
@@ -50,7 +50,7 @@ class Flow:
         )
 
 
-def flow_of(row: ConnectionRow, link: Link, session: Session, sight: Visibility) -> Flow:
+def flow_of(row: ConnectionRow, link: TcpConnection, session: Session, sight: Visibility) -> Flow:
     """Returns the flow control of a connection; ``row``: the connection in the kernel's table."""
     window, counted, acked = row.window, row.counted, row.acked
     is_read = link.lost_at_end == (None, None)
@@ -66,7 +66,7 @@ def flow_of(row: ConnectionRow, link: Link, session: Session, sight: Visibility)
 
 
 def clients_of(
-    links: Iterable[Link], sessions: Mapping[int, Session], sight: Visibility
+    links: Iterable[TcpConnection], sessions: Mapping[int, Session], sight: Visibility
 ) -> dict[int, Client]:
     """Returns the consumer that each connection belongs to, over all its connections, by number of
     the connection.
@@ -93,7 +93,7 @@ def clients_of(
     return clients
 
 
-def _client_of(link: Link, session: Session, sight: Visibility) -> Client:
+def _client_of(link: TcpConnection, session: Session, sight: Visibility) -> Client:
     """Returns the consumer that a connection belongs to, whatever the bucket.
 
     Where the open may be missing, nobody can tell whose connection it is: its number and a question
@@ -124,7 +124,7 @@ def _is_opened(session: Session, row: ConnectionRow) -> bool:
 
 
 def verdict_of(
-    link: Link,
+    link: TcpConnection,
     session: Session,
     row: ConnectionRow,
     flow: Flow,
@@ -164,7 +164,7 @@ def noop_limit_ns(session: Session) -> int:
     return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
 
 
-def _is_dead(link: Link, session: Session, row: ConnectionRow) -> bool:
+def _is_dead(link: TcpConnection, session: Session, row: ConnectionRow) -> bool:
     """Returns whether a noop was not answered while the connection went on."""
     limit = max(noop_limit_ns(session), 10 * int(row.noop_slowest))
     losses = int(row.losses[0] + row.losses[1])
@@ -172,7 +172,7 @@ def _is_dead(link: Link, session: Session, row: ConnectionRow) -> bool:
 
 
 def connection_records(
-    links: Sequence[Link],
+    links: Sequence[TcpConnection],
     sessions: Mapping[int, Session],
     table: ConnectionRows,
     flows: Mapping[int, Flow],
@@ -240,7 +240,7 @@ def replica_streams(
     streams: Streams,
     connections: ConnectionRows,
     sessions: dict[int, Session],
-    links: Mapping[int, Link],
+    links: Mapping[int, TcpConnection],
 ) -> BoolArray:
     """Returns a mask of streams whose vbucket is a replica on their server: the server told some
     client so, or the cluster map shows it.

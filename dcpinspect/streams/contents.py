@@ -37,7 +37,7 @@ yet costs nothing.
 _SPREAD = 0x9E3779B97F4A7C15
 
 
-class Share(NamedTuple):
+class VbucketShare(NamedTuple):
     """Some of the vbuckets: those with this remainder."""
 
     remainder: int
@@ -48,7 +48,7 @@ class Share(NamedTuple):
         return np.asarray(vbuckets % self.divisor == self.remainder)
 
 
-ALL = Share(0, 1)
+ALL = VbucketShare(0, 1)
 """All vbuckets."""
 
 
@@ -58,7 +58,11 @@ class Contents(Portable):
     """
 
     def __init__(
-        self, most: int = MOST, *, share: Share = ALL, hashed_by: tuple[int, int] | None = None
+        self,
+        most: int = MOST,
+        *,
+        share: VbucketShare = ALL,
+        hashed_by: tuple[int, int] | None = None,
     ) -> None:
         """``share``: the vbuckets whose keys are followed. ``hashed_by``: secrets by which keys are
         hashed. Only what was hashed by the same secrets can be ``joined``.
@@ -102,7 +106,7 @@ class Contents(Portable):
         self._tables.marks.forgotten, self._tables.marks.has_said = saved_state["marks"]
 
     @classmethod
-    def joined(cls, readings: Sequence[Contents], streams: Streams, share: Share) -> Self:
+    def joined(cls, readings: Sequence[Contents], streams: Streams, share: VbucketShare) -> Self:
         """Joins what readings of the same messages know of different vbuckets, and keeps what
         belongs to ``share``.
 

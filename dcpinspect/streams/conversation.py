@@ -24,8 +24,8 @@ from dcpinspect.streams.server_reports import Reports, ServerReport
 from dcpinspect.streams.session import (
     FAILOVER_LOGS,
     Fact,
-    News,
     Session,
+    SessionRecord,
     json_object,
     place_of,
     readable,
@@ -52,7 +52,7 @@ class Conversation(Portable):
 
     def __init__(self) -> None:
         self.sessions: dict[int, Session] = {}
-        self.news: list[News] = []
+        self.news: list[SessionRecord] = []
         """News of the latest batch, in row order."""
         self.filters: list[dict[str, Any] | None] = []
         """Parsed values of stream requests, without repeats."""
@@ -175,7 +175,7 @@ class Conversation(Portable):
                 ).miss_log(place_of(batch, row))
         facts: list[Fact] = []
         self.news = [
-            News(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None)
+            SessionRecord(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None)
             for row, _, _ in unclear
         ]
         for row in rows.tolist():
@@ -205,7 +205,7 @@ class Conversation(Portable):
                     if opcode == Opcode.HELLO and status is not None
                     else message.asked
                 )
-                self.news.append(News(row, connection, opcode, status, features))
+                self.news.append(SessionRecord(row, connection, opcode, status, features))
         self.news.sort(key=lambda message_event: message_event.index)
         return sorted(facts + unclear)
 

@@ -32,7 +32,7 @@ from dcpinspect.protocol.column_types import numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 
 TRANSLATION, PROXY = "address translation", "proxy"
@@ -81,7 +81,7 @@ _TELLING[
 ] = False
 
 
-class Sample(Struct[T]):
+class KeptMessage(Struct[T]):
     """A message that is kept."""
 
     way: T = number("Connection and direction: 2 * connection + direction.")
@@ -92,7 +92,7 @@ class Sample(Struct[T]):
     is_repeated: T = number("1 if its direction has this header more than once.")
 
 
-class Samples(Sample[IntArray], StructRows[Sample]):
+class KeptMessages(KeptMessage[IntArray], StructRows[KeptMessage]):
     """The messages that are kept."""
 
 
@@ -118,8 +118,8 @@ class Copies(Portable):
     travels = ("_samples", "_levels", "messages")
 
     def __init__(self) -> None:
-        self._samples = Samples.zeros(0)
-        self._pending: list[Samples] = []
+        self._samples = KeptMessages.zeros(0)
+        self._pending: list[KeptMessages] = []
         self._levels = np.zeros(0, dtype=np.int64)
         """By way: of so many powers of two one message is kept."""
         self._least_level = 0
@@ -146,7 +146,7 @@ class Copies(Portable):
             rows = rows[~np.isin(rows, lacks_header)]
         if not len(rows):
             return
-        samples = Samples.zeros(len(rows))
+        samples = KeptMessages.zeros(len(rows))
         samples.hash = hashes[rows].view(np.int64)
         samples.way, samples.time, samples.offset, samples.body = (
             direction_number[rows],
@@ -169,7 +169,7 @@ class Copies(Portable):
         if sum(map(len, self._pending)) > max(_PENDING, len(self._samples)):
             self._settle()
 
-    def _thinned(self, samples: Samples) -> Samples:
+    def _thinned(self, samples: KeptMessages) -> KeptMessages:
         """Returns the samples without those for which there is no room."""
         while True:
             crowded = np.bincount(samples.way, minlength=len(self._levels)) > MOST
@@ -181,10 +181,10 @@ class Copies(Portable):
             self._levels[crowded] += 1
             samples = samples[_is_kept(samples.hash, self._levels[samples.way])]
 
-    def _settle(self) -> Samples:
+    def _settle(self) -> KeptMessages:
         """Returns all samples, by way, then by hash."""
         if self._pending:
-            samples = _distinct(Samples.joined([self._samples, *self._pending]))
+            samples = _distinct(KeptMessages.joined([self._samples, *self._pending]))
             self._samples, self._pending = (
                 self._thinned(samples[_is_kept(samples.hash, self._levels[samples.way])]),
                 [],
@@ -225,24 +225,24 @@ class Copies(Portable):
                 copies._levels[2 * new_numbers[:count] + direction] = reading._levels[
                     direction : 2 * count : 2
                 ]
-            samples = Samples(reading._settle().array.copy())
+            samples = KeptMessages(reading._settle().array.copy())
             samples.way = 2 * new_numbers[samples.way // 2] + samples.way % 2
             joined.append(samples)
-        samples = Samples.joined(joined)
+        samples = KeptMessages.joined(joined)
         copies._samples = samples[np.lexsort((samples.hash, samples.way))]
         return copies
 
-    def among(self, links: Sequence[Link]) -> dict[int, Copy]:
+    def among(self, links: Sequence[TcpConnection]) -> dict[int, Copy]:
         """Returns the connections that show what another one shows, by number."""
         return self._compared(links)[0]
 
-    def unsure(self, links: Sequence[Link]) -> Collection[int]:
+    def unsure(self, links: Sequence[TcpConnection]) -> Collection[int]:
         """Returns connections that are so new that they may yet prove to show what another one
         shows.
         """
         return self._compared(links)[1]
 
-    def _compared(self, links: Sequence[Link]) -> tuple[dict[int, Copy], Collection[int]]:
+    def _compared(self, links: Sequence[TcpConnection]) -> tuple[dict[int, Copy], Collection[int]]:
         if len(links) < 2:
             return {}, ()
         samples = self._settle()
@@ -285,7 +285,7 @@ def _is_kept(hashes: IntArray, levels: IntArray | int) -> BoolArray:
     )
 
 
-def _distinct(samples: Samples) -> Samples:
+def _distinct(samples: KeptMessages) -> KeptMessages:
     """Returns the first sample of each way and hash, in this order; the samples are in order of
     time.
     """
@@ -313,14 +313,14 @@ _Comparisons = dict[tuple[int, int], tuple[object, _Comparison]]
 class _SampleNumbers:
     """The samples and connections of a reading."""
 
-    samples: Samples
+    samples: KeptMessages
     levels: IntArray
-    by_number: Mapping[int, Link]
+    by_number: Mapping[int, TcpConnection]
     messages: IntArray
     """Number of messages, by connection."""
     compared_before: _Comparisons
     compared: _Comparisons = field(default_factory=dict)
-    known: dict[int, Samples] = field(default_factory=dict)
+    known: dict[int, KeptMessages] = field(default_factory=dict)
     """Samples that were looked up, by way: a connection is compared with several."""
 
     def compare(self, first: int, second: int) -> _Comparison:
@@ -336,7 +336,7 @@ class _SampleNumbers:
         self.compared[pair] = of_pair
         return of_pair[1]
 
-    def in_direction(self, connection: int, direction: int) -> Samples:
+    def in_direction(self, connection: int, direction: int) -> KeptMessages:
         """Returns the samples of a direction that its headers tell apart, in order of their
         hashes.
         """
@@ -397,7 +397,7 @@ def _root(same: dict[int, int], connection: int) -> int:
     return root
 
 
-def _lacking(link: Link, until: int, messages: IntArray) -> tuple[bool, int, int]:
+def _lacking(link: TcpConnection, until: int, messages: IntArray) -> tuple[bool, int, int]:
     """Returns what puts the connection first that shows most of a conversation, which ended at
     ``until``.
     """
@@ -520,7 +520,7 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     return (PROXY, delay, is_sure) if is_inside else None
 
 
-def _say_alike(links: tuple[Link, Link]) -> bool:
+def _say_alike(links: tuple[TcpConnection, TcpConnection]) -> bool:
     """Whether two connections without messages have bytes in the same directions, as far as these
     were captured.
     """
@@ -533,11 +533,11 @@ def _say_alike(links: tuple[Link, Link]) -> bool:
     )
 
 
-def _is_whole(link: Link, direction: int) -> bool:
+def _is_whole(link: TcpConnection, direction: int) -> bool:
     return not link.missing[direction] and not link.skipped[direction]
 
 
-def _has_handshake(link: Link) -> bool:
+def _has_handshake(link: TcpConnection) -> bool:
     return link.has_handshake and link.first_seq[0] >= 0
 
 
@@ -546,8 +546,8 @@ def _port(address: str) -> str:
 
 
 def _same(
-    seen: _SampleNumbers, links: tuple[Link, Link], direction: int
-) -> tuple[Samples, Samples] | None:
+    seen: _SampleNumbers, links: tuple[TcpConnection, TcpConnection], direction: int
+) -> tuple[KeptMessages, KeptMessages] | None:
     """Returns the messages that both connections have in a direction; None if their messages are
     not the same for as long as both go on.
     """

@@ -28,7 +28,7 @@ from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
-from dcpinspect.streams.state import Known
+from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
 
 _AT_ONCE = 1 << 18
@@ -139,7 +139,7 @@ class Disputes:
         self,
         gaps: tuple[Gaps, Gaps],
         cause: IntArray,
-        tables: Known,
+        tables: KnownTables,
         branches: IntArray,
         *,
         first_row: int = 0,
@@ -158,10 +158,10 @@ class Disputes:
         )
         cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
         self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
-        self._snapshots_of = Grouped(tables.snapshots.stream, len(tables.streams))
+        self._snapshots_of = GroupedRows(tables.snapshots.stream, len(tables.streams))
         self._cause = cause
         lost = self._gaps[cause == w.LOSS]
-        self._lost, self._lost_of = lost, Grouped(lost.stream, len(tables.streams))
+        self._lost, self._lost_of = lost, GroupedRows(lost.stream, len(tables.streams))
         late = np.flatnonzero(self._gaps.ends.row >= first_row)
         branches = np.where(tables.streams.vbucket >= vbucket, branches, 0)
         disputed = _disputed(self._gaps[late], cause[late], tables.streams, branches)
@@ -436,7 +436,7 @@ def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
     return bool(snapshot.seqnos.present & _HAS_PURGE and snapshot.seqnos.purge <= seqno)
 
 
-class Grouped:
+class GroupedRows:
     """Numbers of rows, grouped by the owner that the rows belong to."""
 
     def __init__(self, owner: IntArray, owners: int) -> None:

@@ -31,7 +31,7 @@ from dcpinspect.streams.changes import (
     changes_of,
 )
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.latest_rows import Latest
+from dcpinspect.streams.latest_rows import LatestRows
 from dcpinspect.streams.records import GREATEST, LEAST, Streams
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
@@ -483,7 +483,7 @@ class RecentEvents:
 
     def __init__(self, most: int = RECENT) -> None:
         self._most = most
-        self._latest = Latest(Events)
+        self._latest = LatestRows(Events)
         self._forgotten: dict[int, tuple[int, int]] = {}
 
     @property

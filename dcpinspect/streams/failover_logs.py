@@ -15,9 +15,9 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.grouping import VBUCKET_BITS, NameNumbers
 from dcpinspect.streams.records import Streams
-from dcpinspect.streams.server_reports import LOG, At, Reports
+from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.verdicts import failover_entries
 from dcpinspect.streams.visibility import Visibility
 
@@ -34,7 +34,7 @@ class KnownLog:
     capture.
     """
     connection: int
-    at: At
+    at: MessagePosition
 
     def newest_below(self, seqno: int) -> int | None:
         """Returns the uuid of the newest branch that began at or below a seqno."""
@@ -56,7 +56,7 @@ def told_at(log: KnownLog) -> tuple[int, int]:
     return log.at.time_ns, log.at.row
 
 
-def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
+def origin_of(link: TcpConnection, session: Session, sight: Visibility) -> Origin:
     """Returns the origin of a connection; connections of one origin speak of the same vbuckets.
 
     If the selection of a bucket may have been missed, the connection is an origin of its own.
@@ -120,7 +120,11 @@ class FailoverLogs:
     """All failover logs of a reading."""
 
     def __init__(
-        self, streams: Streams, sight: Visibility, conversation: Conversation, links: Sequence[Link]
+        self,
+        streams: Streams,
+        sight: Visibility,
+        conversation: Conversation,
+        links: Sequence[TcpConnection],
     ) -> None:
         sessions, reports = conversation.sessions, conversation.reports
         self.origins: Mapping[int, Origin] = {
@@ -190,7 +194,9 @@ class FailoverLogs:
     def log(self, number: int) -> KnownLog:
         """Returns the log at this place of ``told``."""
         row = self.told[number]
-        return KnownLog(self.entries(int(row.log)), int(row.connection), At.from_record(row.place))
+        return KnownLog(
+            self.entries(int(row.log)), int(row.connection), MessagePosition.from_record(row.place)
+        )
 
     def everything(self) -> Iterator[tuple[int, KnownLog]]:
         """Yields every log, with its vbucket first."""

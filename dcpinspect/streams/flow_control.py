@@ -31,12 +31,12 @@ from dcpinspect.streams.flow_windows import (
     STALL,
     TRUE,
     WAYS,
+    Countings,
     FlowEvent,
     FlowEvents,
     FlowMessages,
     FlowTables,
     WaitingMessages,
-    Ways,
     Window,
     fit_of,
     follow_flow,
@@ -52,7 +52,7 @@ from dcpinspect.streams.record_numbers import (
     UNREADABLE,
     UNREADABLE_ACK,
 )
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import ReadingState
 from dcpinspect.tables.messages import MessageBatch
@@ -74,8 +74,8 @@ class Pressure(NamedTuple):
     used: int
     window: int
     since_ack_ns: int
-    at: At
-    ack: At
+    at: MessagePosition
+    ack: MessagePosition
 
     @classmethod
     def from_event(cls, event: FlowEvent) -> Pressure:
@@ -85,22 +85,22 @@ class Pressure(NamedTuple):
             event.used,
             event.window,
             event.since_ack,
-            At.from_record(event.at),
-            At.from_record(event.ack),
+            MessagePosition.from_record(event.at),
+            MessagePosition.from_record(event.ack),
         )
 
 
-class Watched(Portable):
+class WindowWatcher(Portable):
     """The flow-control window of one connection."""
 
     travels = ("window", "ways", "stalls", "overruns", "is_limited")
 
     def __init__(self) -> None:
-        self.window, self.ways = Window.single(), Ways.zeros(len(WAYS))
+        self.window, self.ways = Window.single(), Countings.zeros(len(WAYS))
         self.waiting = WaitingMessages.zeros(0)
         self.stalls: Examples[Pressure] = Examples()
         self.overruns: Examples[Pressure] = Examples()
-        self.excesses: Examples[At] = Examples()
+        self.excesses: Examples[MessagePosition] = Examples()
         """Acknowledgements of more than was counted: only their rows, if somebody wants them.
         ``window`` has the rest.
         """
@@ -168,9 +168,9 @@ class FlowControl(Follower):
         """``most``, ``most_of_all``: greatest number of messages remembered of one connection, and
         of all.
         """
-        self.watched: PerConnection[int, Watched] = PerConnection()
+        self.watched: PerConnection[int, WindowWatcher] = PerConnection()
         """The windows of connections that ever had one, by number of the connection."""
-        self.unasked: PerConnection[int, Examples[At]] = PerConnection()
+        self.unasked: PerConnection[int, Examples[MessagePosition]] = PerConnection()
         """Places of acknowledgements on connections without flow control, by number of the
         connection.
         """
@@ -245,7 +245,7 @@ class FlowControl(Follower):
             examples = self.unasked.setdefault(number, Examples())
             examples.add_chosen(
                 [
-                    At.from_record(state.messages[index].place)
+                    MessagePosition.from_record(state.messages[index].place)
                     for index in examples.kept_of(unasked)
                 ],
                 len(unasked),
@@ -316,7 +316,7 @@ class FlowControl(Follower):
     def _follow(self, number: int, messages: FlowMessages) -> None:
         watched = self.watched.get(number)
         if watched is None:
-            watched = self.watched[number] = Watched()
+            watched = self.watched[number] = WindowWatcher()
             watched.window.tolerance = int(self._slowest[number])
         for low in range(0, len(messages), self._most):
             chunk = messages[low : low + self._most]
@@ -327,7 +327,7 @@ class FlowControl(Follower):
             self._total -= len(watched.waiting) - used
             watched.waiting = WaitingMessages.joined([watched.waiting[:used]])
 
-    def _make_room(self, watched: Watched, size: int) -> None:
+    def _make_room(self, watched: WindowWatcher, size: int) -> None:
         """Makes room for ``size`` more messages; if there is none, gives up ways of counting."""
         window, ways = watched.window, watched.ways
         if window.waiting + size <= len(watched.waiting):

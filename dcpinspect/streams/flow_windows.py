@@ -114,7 +114,7 @@ class WaitingMessages(Waiting[IntArray], StructRows[Waiting]):
     """
 
 
-class Way(Struct[T]):
+class Counting(Struct[T]):
     """A way of counting."""
 
     is_open: T = number("Nothing speaks against it.")
@@ -125,11 +125,11 @@ class Way(Struct[T]):
     less: T = number("By how many bytes it counts those less.")
 
 
-class Ways(Way[IntArray], StructRows[Way]):
+class Countings(Counting[IntArray], StructRows[Counting]):
     """The ways of counting of a connection, one for each of ``WAYS``."""
 
 
-class Excess(Struct[T]):
+class ExcessAck(Struct[T]):
     """Acknowledgements of more than was counted."""
 
     needed: T = number("Bytes that have to be counted to make the latest one good, 0 for none.")
@@ -178,7 +178,7 @@ class Window(Struct[T]):
     missed: MessageRow[T] = nested(
         MessageRow, "The first acknowledgement that is no sum of whole messages."
     )
-    excess: Excess[T] = nested(Excess, "Acknowledgements of more than was counted.")
+    excess: ExcessAck[T] = nested(ExcessAck, "Acknowledgements of more than was counted.")
     overrun: Overrun[T] = nested(Overrun, "What goes beyond it.")
     events: T = number("Rows in use of the events of the messages that the kernel took last.")
 
@@ -213,7 +213,7 @@ class FlowTables(Tables):
 
     messages: FlowMessages
     window: Window
-    ways: Ways
+    ways: Countings
     waiting: WaitingMessages
     """Has room for every message."""
     events: FlowEvents
@@ -284,7 +284,7 @@ def hold_against(tables: FlowTables, acked: int) -> int:
 
 
 @inline
-def fit_of(window: Window, ways: Ways) -> int:
+def fit_of(window: Window, ways: Countings) -> int:
     """Returns the way of counting that fits every acknowledgement if the right way does not; -1 for
     none.
     """
@@ -331,7 +331,7 @@ def grant(tables: FlowTables, message: FlowMessage) -> None:
 
 
 @inline
-def begin_way(way_row: Way) -> None:
+def begin_way(way_row: Counting) -> None:
     """Resets a way of counting: nothing was acknowledged yet."""
     way_row.is_open = 1
     way_row.messages = 0

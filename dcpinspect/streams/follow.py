@@ -43,8 +43,8 @@ from dcpinspect.streams.records import (
     UNREAD_SEQNO,
     ConnectionRow,
     EarlyAnswer,
-    Extra,
     Message,
+    MessageExtra,
     Stream,
     StreamAnswer,
     StreamKey,
@@ -487,7 +487,9 @@ def settled(before: int, reported: int) -> int:
 
 
 @inline
-def on_fact(state: ReadingState, message: Message, connection: ConnectionRow, fact: Extra) -> None:
+def on_fact(
+    state: ReadingState, message: Message, connection: ConnectionRow, fact: MessageExtra
+) -> None:
     """Stores a fact about a connection that holds from now on."""
     if fact.value == -1:
         forget(connection, GREATEST)

@@ -38,15 +38,15 @@ from dcpinspect.streams.record_numbers import (
 )
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.state import Known, unbiased
+from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded
+from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn
 from dcpinspect.tables.sentences import Sentences
 from dcpinspect.text import escape
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
+class ExtraGap:
     """A gap between streams, or inside an OSO snapshot; the kernel writes neither."""
 
     stream: int
@@ -82,17 +82,17 @@ class StreamFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Unexplained:
+class UnexplainedGaps:
     """The gaps that nothing explains. The numbers are those of gaps that the kernel wrote."""
 
     in_history: RowNumbers
     """Gaps between two events of a snapshot that has every change."""
-    missing: Sequence[Missing]
+    missing: Sequence[MissingEvents]
     without_cause: RowNumbers
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingEvents:
     """Events that another stream brought and that had to come on this stream, too, in one gap."""
 
     stream: int
@@ -176,8 +176,8 @@ class ExplainedGaps:
 
     def __init__(
         self,
-        tables: Known,
-        extras: Sequence[Extra],
+        tables: KnownTables,
+        extras: Sequence[ExtraGap],
         cause: IntArray,
         comparisons: Mapping[int, Comparison],
         facts: StreamFacts,
@@ -265,7 +265,7 @@ class ExplainedGaps:
         return widths
 
     @property
-    def unexplained(self) -> Unexplained:
+    def unexplained(self) -> UnexplainedGaps:
         """The gaps that nothing explains."""
         unexplained = [
             (number, self._told[number])
@@ -284,16 +284,16 @@ class ExplainedGaps:
         )
         flags = self.table.flags[numbers]
         is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
-        return Unexplained(numbers[is_history], missing, numbers[~is_history])
+        return UnexplainedGaps(numbers[is_history], missing, numbers[~is_history])
 
-    def _missing(self, number: int, tale: Comparison, event: ChangeEvent) -> Missing:
+    def _missing(self, number: int, tale: Comparison, event: ChangeEvent) -> MissingEvents:
         if number < len(self.table):
             gap = self.table[number]
-            return Missing(int(gap.stream), tale.stream, event, tale.seqnos, gap, -1)
+            return MissingEvents(int(gap.stream), tale.stream, event, tale.seqnos, gap, -1)
         extra = self._extras[number - len(self.table)]
-        return Missing(extra.stream, tale.stream, event, tale.seqnos, None, extra.snapshot)
+        return MissingEvents(extra.stream, tale.stream, event, tale.seqnos, None, extra.snapshot)
 
-    def of_cause(self, cause: int) -> list[Extra]:
+    def of_cause(self, cause: int) -> list[ExtraGap]:
         """Returns the gaps between streams that have this cause, in order of the row that ends
         each.
         """
@@ -314,9 +314,9 @@ class ExplainedGaps:
             "after_seqno": NumberColumn(after),
             "before_seqno": NumberColumn(before),
             "width": NumberColumn(self.width),
-            "cause": Worded(self.cause, w.CAUSES),
-            "evidence": Made(len(self), self._evidence, self._evidence_in_arrow),
-            "rows": Made(len(self), self._rows, self._rows_in_arrow),
+            "cause": WordColumn(self.cause, w.CAUSES),
+            "evidence": LazyColumn(len(self), self._evidence, self._evidence_in_arrow),
+            "rows": LazyColumn(len(self), self._rows, self._rows_in_arrow),
             "first_time": NumberColumn(self._times[0][self._order]),
             "last_time": NumberColumn(self.last_time),
         }
@@ -584,7 +584,7 @@ class ExplainedGaps:
             return f"between frames {numbers[0]} and {numbers[1]}{files[1]}"
         return f"between frame {numbers[0]}{files[0]} and frame {numbers[1]}{files[1]}"
 
-    def _extra_evidence(self, gap: Extra) -> str:
+    def _extra_evidence(self, gap: ExtraGap) -> str:
         if gap.cause == w.ROLLBACK:
             return (
                 f"the request in row {gap.rows[0]} was answered with a rollback in row "

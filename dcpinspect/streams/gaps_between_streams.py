@@ -13,11 +13,11 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
-from dcpinspect.streams.gaps import Extra
+from dcpinspect.streams.gaps import ExtraGap
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.hole_capacity import REQUEST
 from dcpinspect.streams.records import GREATEST, LEAST, Snapshots, Stream, Streams
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
@@ -26,7 +26,7 @@ MOST = 1000
 """Greatest number of streams of a host that are looked at between two of one client."""
 
 
-def rollback_gaps(streams: Streams) -> list[Extra]:
+def rollback_gaps(streams: Streams) -> list[ExtraGap]:
     """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a
     gap from r to S.
     """
@@ -40,7 +40,7 @@ def rollback_gaps(streams: Streams) -> list[Extra]:
         rows = (int(streams.opened.row[number]), int(streams.answered.row[number]))
         times = (int(streams.opened.time[number]), int(streams.answered.time[number]))
         gaps.append(
-            Extra(
+            ExtraGap(
                 number,
                 int(streams.rollback[number]),
                 before,
@@ -70,10 +70,10 @@ def resumed_gaps(
     streams: Streams,
     snapshots: Snapshots,
     clients: Mapping[int, Client],
-    links: Mapping[int, Link],
+    links: Mapping[int, TcpConnection],
     unread: UnreadRequests,
     sight: Visibility,
-) -> list[Extra]:
+) -> list[ExtraGap]:
     """Returns the gaps before accepted streams that start above what the same client's stream
     before had received; both captured whole.
     """
@@ -143,7 +143,7 @@ def resumed_gaps(
         rows = (int(old.at.row), int(stream.opened.row))
         end = min(int(stream.request.start) + 1, GREATEST)
         gaps.append(
-            Extra(
+            ExtraGap(
                 number,
                 int(old.position),
                 end,
@@ -157,10 +157,10 @@ def resumed_gaps(
 
 
 def _incomplete(
-    sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]
-) -> dict[str, list[Link]]:
+    sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, TcpConnection]
+) -> dict[str, list[TcpConnection]]:
     """Returns incomplete connections by name of the client; by host if the client is not known."""
-    links_of_client: dict[str, list[Link]] = defaultdict(list)
+    links_of_client: dict[str, list[TcpConnection]] = defaultdict(list)
     for number, client in clients.items():
         link = links[number]
         if not sight.is_complete(number):
@@ -186,7 +186,7 @@ def _latest_before(streams: Streams, groups: Groups) -> IntArray:
     return latest_seqnos
 
 
-def _is_over(stream: Stream, time_ns: int, links: Mapping[int, Link]) -> bool:
+def _is_over(stream: Stream, time_ns: int, links: Mapping[int, TcpConnection]) -> bool:
     """Returns whether a stream or its connection had ended by a time. If a connection just
     vanished, nobody knows what came last.
     """

@@ -41,7 +41,7 @@ class Items(EventRow[IntArray], StructRows[EventRow]):
     """The events of a vbucket."""
 
 
-class Own(NamedTuple):
+class VbucketMessages(NamedTuple):
     """Messages of the vbucket, in order, as columns."""
 
     kind: column_types.RowNumbers
@@ -100,10 +100,10 @@ class VbucketItems:
                 seqno.take(own_rows),
                 batch.time_ns[own_rows],
             )
-            self.add_messages(Own(*own_columns))
+            self.add_messages(VbucketMessages(*own_columns))
         return own_rows
 
-    def add_messages(self, messages: Own) -> None:
+    def add_messages(self, messages: VbucketMessages) -> None:
         """Takes the next messages of the vbucket."""
         kind = messages.kind
         for connection in unique(messages.connection).tolist():
@@ -125,7 +125,9 @@ class VbucketItems:
         """The entries; in order of rows as long as no neighbours were merged."""
         return Items.joined([self._kept, *self._fresh])
 
-    def _add(self, messages: Own, events: column_types.RowNumbers, requests: IntArray) -> None:
+    def _add(
+        self, messages: VbucketMessages, events: column_types.RowNumbers, requests: IntArray
+    ) -> None:
         table, sid = Items.zeros(len(events)), messages.sid.take(events)
         table.connection, table.row = messages.connection[events], messages.row[events]
         table.sid = sid.values.astype(np.int64)

@@ -8,7 +8,7 @@ from dcpinspect.arrays import grown
 from dcpinspect.streams.renumbering import RecordRows
 
 
-class Latest(Generic[RecordRows]):
+class LatestRows(Generic[RecordRows]):
     """Rows are added at the end, and dropped at the beginning. Memory is at most twice that of the
     rows that were there at once.
     """

@@ -42,7 +42,7 @@ _HAS_PURGE = 4
 _OVER = (DRAINING, ENDED, LEFT, NOT_ACCEPTED)
 
 
-class Left(Portable):
+class DroppedRows(Portable):
     """How much has left the tables, in all and of each stream."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Left(Portable):
         )
 
     @classmethod
-    def joined(cls, readings: Sequence[Left], streams: Sequence[IntArray]) -> Self:
+    def joined(cls, readings: Sequence[DroppedRows], streams: Sequence[IntArray]) -> Self:
         """Joins the counts of readings of different connections; no stream may have left them.
         ``streams``: for each reading, the new numbers of its streams.
         """

@@ -242,10 +242,10 @@ class MessageColumns:
 
     def _extras(
         self, stream_messages: StreamMessages, messages: r.Messages, facts: list[Fact]
-    ) -> r.Extras:
+    ) -> r.MessageExtras:
         """Returns what messages of other kinds carry."""
         indices, rows = stream_messages.of_kinds(*_WITH_EXTRAS)
-        table = r.Extras.zeros(len(indices))
+        table = r.MessageExtras.zeros(len(indices))
         messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
         if not len(indices):
             return table

@@ -23,7 +23,7 @@ ROOM = 3
 """Number of free rows for events that is enough for any one message."""
 
 
-class Heard(Struct[T]):
+class NoopRecord(Struct[T]):
     """A message."""
 
     opaque: T = number("Its opaque.")
@@ -38,7 +38,7 @@ class NoopMessage(Struct[T]):
     is_producers: T = number("Its direction is the producer's, as far as was known by then.")
     is_long: T = number("It came in several packets, so the time of its start is unknown.")
     rtt: T = number("Of an answer: nanoseconds since its request, 0 if unknown.")
-    arrival: Heard[T] = nested(Heard, "The message itself.")
+    arrival: NoopRecord[T] = nested(NoopRecord, "The message itself.")
 
 
 class NoopMessages(NoopMessage[IntArray], StructRows[NoopMessage]):
@@ -57,13 +57,13 @@ class Peer(Struct[T]):
     unseen: T = number(
         "So many answers may still come to noops that were not captured, or are no longer known."
     )
-    open: Heard[T] = nested(Heard, "The noop under way.")
-    older: Heard[T] = nested(Heard, "A noop before it that has no answer.")
-    undecided: Heard[T] = nested(
-        Heard,
+    open: NoopRecord[T] = nested(NoopRecord, "The noop under way.")
+    older: NoopRecord[T] = nested(NoopRecord, "A noop before it that has no answer.")
+    undecided: NoopRecord[T] = nested(
+        NoopRecord,
         "An answer with another opaque, either to ``older`` or to a noop that was not captured.",
     )
-    latest: Heard[T] = nested(Heard, "The producer's latest message.")
+    latest: NoopRecord[T] = nested(NoopRecord, "The producer's latest message.")
     consumer_time: T = number("Time of the consumer's latest message.")
     answer_time: T = number("Time of its latest answer to a noop.")
     is_double: T = number("``open`` was sent while ``older`` waited, and nothing has excused that.")
@@ -84,9 +84,10 @@ class NoopEvent(Struct[T]):
     code: T = number("What it is: UNANSWERED and those after it.")
     connection: T = number("The connection.")
     time: T = number("Nanoseconds between the two messages.")
-    message: Heard[T] = nested(Heard, "The noop, or the message before a silence.")
-    other: Heard[T] = nested(
-        Heard, "Its answer, the noop before it, or the message after a silence; row 0 for none."
+    message: NoopRecord[T] = nested(NoopRecord, "The noop, or the message before a silence.")
+    other: NoopRecord[T] = nested(
+        NoopRecord,
+        "Its answer, the noop before it, or the message after a silence; row 0 for none.",
     )
 
 
@@ -111,7 +112,7 @@ class NoopTables(Tables):
 
 @inline
 def add_event(
-    tables: NoopTables, code: int, message: NoopMessage, about: Heard, waited: int
+    tables: NoopTables, code: int, message: NoopMessage, about: NoopRecord, waited: int
 ) -> int:
     """Adds an event about an earlier message, with ``message`` as the other one, and returns its
     number.
@@ -198,7 +199,7 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 
 @inline
 def take_answer(
-    tables: NoopTables, message: NoopMessage, peer: Peer, noop: Heard, is_wrong: bool
+    tables: NoopTables, message: NoopMessage, peer: Peer, noop: NoopRecord, is_wrong: bool
 ) -> None:
     """Handles the answer to a noop; ``is_wrong``: it has another opaque."""
     time_ns = message.arrival.place.time

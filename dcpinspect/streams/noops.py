@@ -36,7 +36,7 @@ from dcpinspect.streams.noop_peers import (
     Peers,
     follow_noops,
 )
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import Session, put_places
 from dcpinspect.streams.state import ReadingState
 from dcpinspect.streams.verdicts import PATIENCE_NS
@@ -48,25 +48,25 @@ _EVENTS = 1024
 """Number of rows for events of the kernel, before the events are taken."""
 
 
-class Noticed(NamedTuple):
+class NoopFacts(NamedTuple):
     """What a ``NoopEvent`` says, as plain values."""
 
     time_ns: int
     opaque: int
     other_opaque: int
-    at: At
-    other: At
+    at: MessagePosition
+    other: MessagePosition
 
     @classmethod
-    def from_event(cls, event: NoopEvent) -> Noticed:
+    def from_event(cls, event: NoopEvent) -> NoopFacts:
         """Returns the plain values of an event."""
         message, other_message = event.message, event.other
         return cls(
             event.time,
             message.opaque,
             other_message.opaque,
-            At.from_record(message.place),
-            At.from_record(other_message.place),
+            MessagePosition.from_record(message.place),
+            MessagePosition.from_record(other_message.place),
         )
 
 
@@ -74,10 +74,10 @@ class Noticed(NamedTuple):
 class NoopExamples:
     """What was found on one connection."""
 
-    unanswered: Examples[Noticed] = field(default_factory=Examples)
-    overlaps: Examples[Noticed] = field(default_factory=Examples)
-    opaques: Examples[Noticed] = field(default_factory=Examples)
-    silences: Examples[Noticed] = field(default_factory=Examples)
+    unanswered: Examples[NoopFacts] = field(default_factory=Examples)
+    overlaps: Examples[NoopFacts] = field(default_factory=Examples)
+    opaques: Examples[NoopFacts] = field(default_factory=Examples)
+    silences: Examples[NoopFacts] = field(default_factory=Examples)
 
 
 class Noops(Follower):
@@ -146,7 +146,7 @@ class Noops(Follower):
                 examples_of_connection.silences,
             )[code]
             examples.add_chosen(
-                [Noticed.from_event(events[index]) for index in examples.kept_of(indices)],
+                [NoopFacts.from_event(events[index]) for index in examples.kept_of(indices)],
                 len(indices),
             )
             if self.keeps_rows:

@@ -13,7 +13,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.gaps import Extra
+from dcpinspect.streams.gaps import ExtraGap
 from dcpinspect.streams.records import Gaps, OsoSeqnos, Snapshot, Snapshots
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.state import NewNumbers
@@ -28,7 +28,7 @@ class OutOfOrder(Portable):
     travels = ("gaps",)
 
     def __init__(self) -> None:
-        self.gaps: list[Extra] = []
+        self.gaps: list[ExtraGap] = []
         self._ranges: dict[int, IntArray] = {}
         self._fresh: dict[int, list[IntArray]] = {}
         self._sizes: dict[int, int] = {}
@@ -170,7 +170,7 @@ class OutOfOrder(Portable):
             if first > last + 1:
                 loss = int(snapshot.loss) if snapshot.is_tainted else -1
                 self.gaps.append(
-                    Extra(
+                    ExtraGap(
                         int(snapshot.stream), last, first, cause, rows, frame, times, number, loss
                     )
                 )

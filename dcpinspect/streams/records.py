@@ -158,7 +158,7 @@ class CaptureHoles(CaptureHole[IntArray], StructRows[CaptureHole]):
     """The holes of a batch."""
 
 
-class Extra(Struct[T]):
+class MessageExtra(Struct[T]):
     """What messages of other kinds carry, each kind in a field of its own."""
 
     ack_bytes: T = number("For an acknowledgement: bytes that the client has processed.")
@@ -172,7 +172,7 @@ class Extra(Struct[T]):
     value: T = number("Value of that fact: 1 on, 0 off, bytes of a window, -1 unknown.")
 
 
-class Extras(Extra[IntArray], StructRows[Extra]):
+class MessageExtras(MessageExtra[IntArray], StructRows[MessageExtra]):
     """The extras of a batch."""
 
 
@@ -452,7 +452,7 @@ class OsoSeqnos(OsoSeqno[IntArray], StructRows[OsoSeqno]):
     """Seqnos of OSO snapshots that the tracker has not taken over yet."""
 
 
-class Turn(Struct[T]):
+class RoleTurn(Struct[T]):
     """A message that says which direction of its connection is the producer's, and says another
     than was known.
     """
@@ -463,7 +463,7 @@ class Turn(Struct[T]):
     after: T = number("Direction of the producer's messages from there on.")
 
 
-class Turns(Turn[IntArray], StructRows[Turn]):
+class RoleTurns(RoleTurn[IntArray], StructRows[RoleTurn]):
     """The turns of the latest batch."""
 
 

@@ -15,7 +15,7 @@ from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ROLLBACKS
-from dcpinspect.streams.disputes import Grouped
+from dcpinspect.streams.disputes import GroupedRows
 from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog
 from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.record_numbers import UPR_LAYOUT
@@ -71,7 +71,7 @@ class Rollbacks:
         client = names.of[streams.connection]
         wanted_streams = np.flatnonzero(is_wanted & (client >= 0))
         self._of_client = Groups([client, streams.vbucket, streams.sid], wanted_streams)
-        self._of_stream = Grouped(snapshots.stream, len(streams))
+        self._of_stream = GroupedRows(snapshots.stream, len(streams))
         self._found = {
             number: self._explain(number)
             for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()

@@ -29,7 +29,7 @@ _LONGEST_LOG = 1 << 12
 """In bytes; servers keep 25 branches of 16 bytes each."""
 
 
-class At(NamedTuple):
+class MessagePosition(NamedTuple):
     """Where a message was: the four columns of a place."""
 
     row: int
@@ -38,7 +38,7 @@ class At(NamedTuple):
     time_ns: int
 
     @classmethod
-    def from_record(cls, message: MessageRow) -> At:
+    def from_record(cls, message: MessageRow) -> MessagePosition:
         """Returns the place as plain numbers."""
         return cls(message.row, message.offset, message.frame, message.time)
 
@@ -47,15 +47,15 @@ class HighSeqno(NamedTuple):
     """What a server said of a vbucket's newest seqno."""
 
     seqno: int
-    at: At
+    at: MessagePosition
 
 
-class Listing(NamedTuple):
+class ActiveVbuckets(NamedTuple):
     """Vbuckets that a server said are active, and on which node."""
 
     nodes: Mapping[int, str]
     """Address of the node by vbucket; empty for the server itself."""
-    at: At
+    at: MessagePosition
 
 
 class StateSet(NamedTuple):
@@ -63,7 +63,7 @@ class StateSet(NamedTuple):
 
     state: int
     """The new state; 0: the vbucket was deleted."""
-    at: At
+    at: MessagePosition
     """The answer."""
 
 
@@ -71,20 +71,20 @@ class FailoverLog(NamedTuple):
     """A failover log as it stood in an answer; empty where part of it is not in the capture."""
 
     raw: bytes
-    at: At
+    at: MessagePosition
 
 
 @dataclass(slots=True)
 class NotPersisted:
     """Answers to OBSERVE_SEQNO that say that a vbucket has items but none of them is on disk."""
 
-    places: list[At] = field(default_factory=list)
+    places: list[MessagePosition] = field(default_factory=list)
     """Places of the first two answers and the last one."""
     count: int = 0
     is_over: bool = False
     """Whether something of the vbucket has been persisted."""
 
-    def add(self, at: At) -> None:
+    def add(self, at: MessagePosition) -> None:
         """Counts one more answer."""
         self.count += 1
         self.places = [*self.places[:2], at]
@@ -132,12 +132,12 @@ class ServerReport:
             return
         self.logs = [*self.logs[1 - MOST_LOGS :], log]
 
-    def miss_log(self, at: At) -> None:
+    def miss_log(self, at: MessagePosition) -> None:
         """Takes an answer with a failover log of which part is not in the capture."""
         if not self.logs or self.logs[-1].raw:
             self.logs = [*self.logs[1 - MOST_LOGS :], FailoverLog(b"", at)]
 
-    def tell_persisted(self, persisted: int, current: int, at: At) -> None:
+    def tell_persisted(self, persisted: int, current: int, at: MessagePosition) -> None:
         """Takes an answer that says up to which seqno the vbucket is on disk."""
         if not (persisted or current):
             return

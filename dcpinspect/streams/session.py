@@ -17,7 +17,13 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.streams.collections import Manifest
 from dcpinspect.streams.records import FILE_SHIFT, MessageRow
-from dcpinspect.streams.server_reports import At, HighSeqno, Listing, ServerReport, StateSet
+from dcpinspect.streams.server_reports import (
+    ActiveVbuckets,
+    HighSeqno,
+    MessagePosition,
+    ServerReport,
+    StateSet,
+)
 from dcpinspect.tables.messages import MessageBatch
 
 MOST_TEXT = 1 << 10
@@ -85,7 +91,7 @@ class Session:
     controls: dict[str, Control] = field(default_factory=dict)
     accepted: dict[tuple[str, str], int] = field(default_factory=dict)
     """Row of the first accepted request for every pair of key and value."""
-    high_seqnos_asked: At | None = None
+    high_seqnos_asked: MessagePosition | None = None
     """Place of the first request for the newest seqnos of all vbuckets."""
     is_cut: bool = False
     """Whether the capture lacks a part of what was asked, or there were more controls than are
@@ -94,9 +100,9 @@ class Session:
     unread_requests: list[tuple[int, int]] = field(default_factory=list)
     """(vbucket, time) of each stream request whose extras are partly missing in the capture."""
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
-    active: Listing | None = None
+    active: ActiveVbuckets | None = None
     """The newest list of vbuckets that the server called active."""
-    cluster_map: Listing | None = None
+    cluster_map: ActiveVbuckets | None = None
     redirects: dict[int, str | None] = field(default_factory=dict)
     """The node that the map in an answer "not my vbucket" names, by the vbucket asked for; None
     where the map names no node for it.
@@ -117,7 +123,7 @@ class Session:
     """What requests without an answer asked for, by row of the request."""
 
     @property
-    def listings(self) -> list[Listing]:
+    def listings(self) -> list[ActiveVbuckets]:
         """The lists in which the server said where vbuckets are active."""
         return [listing for listing in (self.active, self.cluster_map) if listing is not None]
 
@@ -167,7 +173,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class SessionRecord:
     """A message that may change what holds on its connection: a HELLO, an open or a control, or the
     answer to one.
     """
@@ -204,10 +210,12 @@ def window_asked(value: str) -> int | None:
     )
 
 
-def place_of(batch: MessageBatch, row: int) -> At:
+def place_of(batch: MessageBatch, row: int) -> MessagePosition:
     """Returns where a message stands."""
     frame = (int(batch.last_file[row]) << FILE_SHIFT) | int(batch.last_frame[row])
-    return At(int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row]))
+    return MessagePosition(
+        int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row])
+    )
 
 
 def put_places(

@@ -31,10 +31,10 @@ from dcpinspect.streams.record_numbers import (
 )
 from dcpinspect.streams.server_reports import (
     MOST_STATES,
-    At,
+    ActiveVbuckets,
     FailoverLog,
     HighSeqno,
-    Listing,
+    MessagePosition,
     ServerReport,
     StateSet,
 )
@@ -110,7 +110,7 @@ class SessionMessage:
         return self.batch.vbucket.value_at(self.index)
 
     @property
-    def message_place(self) -> At:
+    def message_place(self) -> MessagePosition:
         """Where it stands."""
         return place_of(self.batch, self.index)
 
@@ -248,7 +248,7 @@ def _redirected(message: SessionMessage) -> None:
     if not nodes:
         return
     session, vbucket = message.session, message.vbucket
-    session.cluster_map = Listing(nodes, message.message_place)
+    session.cluster_map = ActiveVbuckets(nodes, message.message_place)
     if vbucket is not None and (vbucket in session.redirects or len(session.redirects) < _MOST):
         session.redirects[vbucket] = nodes.get(vbucket)
 
@@ -336,7 +336,7 @@ def _failover_log(message: SessionMessage) -> None:
 
 def _cluster_map(message: SessionMessage) -> None:
     if nodes := message.maps.nodes(message.document, message.batch.redactor):
-        message.session.cluster_map = Listing(nodes, message.message_place)
+        message.session.cluster_map = ActiveVbuckets(nodes, message.message_place)
 
 
 def _manifest(message: SessionMessage) -> None:
@@ -364,7 +364,9 @@ def _all_seqnos(message: SessionMessage) -> None:
         value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")])
     )
     if state == 1 and collection is None:
-        session.active = Listing(dict.fromkeys(listed["vbucket"].tolist(), ""), message_place)
+        session.active = ActiveVbuckets(
+            dict.fromkeys(listed["vbucket"].tolist(), ""), message_place
+        )
     if state == _REPLICA:
         session.replicas.update(listed["vbucket"].tolist())
     if collection is None and state != _REPLICA:

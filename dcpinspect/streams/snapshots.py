@@ -25,7 +25,7 @@ from dcpinspect.streams.transitions import (
     OPEN,
     SNAPSHOT_STATES,
 )
-from dcpinspect.tables.record_tables import ColumnValues, Records, Worded
+from dcpinspect.tables.record_tables import ColumnValues, Records, WordColumn
 
 _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNKNOWN = range(8)
 
@@ -161,10 +161,10 @@ def snapshot_records(
         "index": NumberColumn(snapshots.index),
         "start_seqno": NumberColumn(unbiased(snapshots.start), has_range),
         "end_seqno": NumberColumn(unbiased(snapshots.end), has_range),
-        "type": Worded(types(snapshots), w.SNAPSHOT_TYPES),
-        "flags": Worded(flags_index.reshape(-1), names),
-        "layout": Worded(np.where(has_marker, snapshots.layout, -1), w.SNAPSHOT_LAYOUTS),
-        "convention": Worded(conventions(snapshots, streams, is_blind), w.CONVENTIONS),
+        "type": WordColumn(types(snapshots), w.SNAPSHOT_TYPES),
+        "flags": WordColumn(flags_index.reshape(-1), names),
+        "layout": WordColumn(np.where(has_marker, snapshots.layout, -1), w.SNAPSHOT_LAYOUTS),
+        "convention": WordColumn(conventions(snapshots, streams, is_blind), w.CONVENTIONS),
         "items": NumberColumn(snapshots.items),
         "first_seqno": NumberColumn(unbiased(snapshots.first), has_seqno),
         "last_seqno": NumberColumn(unbiased(snapshots.last), has_seqno),
@@ -178,7 +178,7 @@ def snapshot_records(
         "high_prepared_seqno": NumberColumn(
             unbiased(snapshots.seqnos.high_prepared), (present & 8) != 0
         ),
-        "state": Worded(state, SNAPSHOT_STATES),
+        "state": WordColumn(state, SNAPSHOT_STATES),
         "row": NumberColumn(snapshots.place.row),
         "time": NumberColumn(snapshots.place.time),
         "until_time": NumberColumn(_until(snapshots, streams)),

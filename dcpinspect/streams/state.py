@@ -20,20 +20,20 @@ from dcpinspect.streams.records import (
     CaptureHoles,
     ConnectionRows,
     EarlyAnswers,
-    Extras,
     Gaps,
     Keys,
     Markers,
+    MessageExtras,
     Messages,
     OsoSeqnos,
     Questions,
     Requests,
+    RoleTurns,
     RowCounts,
     SeqnoLosses,
     Snapshots,
     StreamAnswers,
     Streams,
-    Turns,
 )
 from dcpinspect.streams.renumbering import RecordRows, in_order, renumbered_rows
 from dcpinspect.temporary import zeros
@@ -55,10 +55,10 @@ class Details(NamedTuple):
     answers: StreamAnswers
     markers: Markers
     holes: CaptureHoles
-    extras: Extras
+    extras: MessageExtras
 
 
-class Known(NamedTuple):
+class KnownTables(NamedTuple):
     """What is known so far: each table with its used rows only."""
 
     connections: ConnectionRows
@@ -88,7 +88,7 @@ class ReadingState(Tables, Portable):
     answers: StreamAnswers
     markers: Markers
     holes: CaptureHoles
-    extras: Extras
+    extras: MessageExtras
     connections: ConnectionRows
     slots: IntArray
     """Number of the key in each slot, by hash; -1 for none."""
@@ -99,7 +99,7 @@ class ReadingState(Tables, Portable):
     anomalies: Anomalies
     losses: SeqnoLosses
     oso_seqnos: OsoSeqnos
-    turns: Turns
+    turns: RoleTurns
     questions: Questions
     early_answers: EarlyAnswers
     counts: RowCounts
@@ -239,9 +239,9 @@ class ReadingState(Tables, Portable):
         return table[: getattr(self.counts, name)]
 
     @property
-    def known_tables(self) -> Known:
+    def known_tables(self) -> KnownTables:
         """What is known so far."""
-        return Known(
+        return KnownTables(
             self.connections,
             self.used(self.streams),
             self.used(self.snapshots),
@@ -331,7 +331,7 @@ _GROWING: Mapping[str, type[StructRows[Any]]] = {
     "anomalies": Anomalies,
     "losses": SeqnoLosses,
     "oso_seqnos": OsoSeqnos,
-    "turns": Turns,
+    "turns": RoleTurns,
     "questions": Questions,
 }
 """The tables that grow, by their names in ``Counts``."""
@@ -344,7 +344,7 @@ NOTHING = (
         StreamAnswers.zeros(0),
         Markers.zeros(0),
         CaptureHoles.zeros(0),
-        Extras.zeros(0),
+        MessageExtras.zeros(0),
     ),
 )
 """A batch without messages."""

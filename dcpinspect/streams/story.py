@@ -16,7 +16,7 @@ from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
-from dcpinspect.tables.record_tables import Records, Worded
+from dcpinspect.tables.record_tables import Records, WordColumn
 
 EVENTS = (
     "request",
@@ -266,7 +266,7 @@ def _numbers(records: Records, name: str) -> tuple[Seqnos, BoolArray]:
 
 def _codes(records: Records, name: str) -> IntArray:
     column = records.columns[name]
-    assert isinstance(column, Worded)
+    assert isinstance(column, WordColumn)
     return column.codes
 
 

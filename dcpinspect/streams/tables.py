@@ -14,7 +14,7 @@ from dcpinspect.streams.failover_logs import FailoverLogs
 from dcpinspect.streams.gaps import ExplainedGaps
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.rollbacks import Rollbacks
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
@@ -25,10 +25,10 @@ NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TableInput:
     """What tables and rules are computed from, besides what the tracker itself knows."""
 
-    by_number: Mapping[int, Link]
+    by_number: Mapping[int, TcpConnection]
     """The connections by number."""
     sight: Visibility
     owners: Mapping[int, Client]
@@ -69,9 +69,9 @@ class Tables:
 
     def __init__(
         self,
-        seen: Seen,
+        seen: TableInput,
         made: Mapping[str, Callable[[], Any]],
-        links: Sequence[Link],
+        links: Sequence[TcpConnection],
         files: Sequence[str] = (),
     ) -> None:
         """Keeps what makes the tables.
@@ -95,7 +95,10 @@ class Tables:
         return Tables(self.seen, self._made, self.links, files)
 
     def with_connections(
-        self, connections: Callable[[], Records], links: Sequence[Link], copies: Mapping[int, Copy]
+        self,
+        connections: Callable[[], Records],
+        links: Sequence[TcpConnection],
+        copies: Mapping[int, Copy],
     ) -> Tables:
         """Returns these tables with a table of more connections. ``copies``: connections that show
         what another one shows.

@@ -10,7 +10,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.header import HEADER_SIZE
 
 
-class Shut(NamedTuple):
+class ZeroWindow(NamedTuple):
     """When an end announced a TCP receive window of 0, which stops the other end."""
 
     since_ns: int
@@ -24,7 +24,7 @@ class Shut(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class TcpConnection:
     """One connection of the reading so far. Pairs are by direction, client to server first."""
 
     number: int
@@ -95,7 +95,7 @@ class Link:
     """Bytes behind the ends that IP headers tell, where nothing shows whether they are of the
     connection.
     """
-    shut: tuple[Shut | None, ...] = (None, None)
+    shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
 
     def has_received(self, direction: int, offset: int) -> bool:
@@ -119,7 +119,7 @@ class Link:
         )
 
 
-class Counting:
+class CountedConnections:
     """Which connections count in readings."""
 
     def __init__(self) -> None:
@@ -127,5 +127,5 @@ class Counting:
         """Whether tables and counts also have connections that show what another one shows."""
 
 
-command_counting = Counting()
+command_counting = CountedConnections()
 """What the command line says."""

@@ -43,13 +43,13 @@ from dcpinspect.streams.failover_logs import FailoverLogs
 from dcpinspect.streams.flow_control import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.gaps import Amounts, ExplainedGaps, Extra, StreamFacts, causes
+from dcpinspect.streams.gaps import Amounts, ExplainedGaps, ExtraGap, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
 from dcpinspect.streams.leaving import (
     MOST_UNUSUAL,
-    Left,
+    DroppedRows,
     before_those,
     stale_gaps,
     stale_losses,
@@ -65,8 +65,8 @@ from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, NewNumbers, ReadingState
-from dcpinspect.streams.tables import Seen, Tables
-from dcpinspect.streams.tcp_facts import Link, command_counting
+from dcpinspect.streams.tables import TableInput, Tables
+from dcpinspect.streams.tcp_facts import TcpConnection, command_counting
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, StreamTexts, is_over, number_streams, stream_records
@@ -74,7 +74,7 @@ from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.record_tables import Worded
+from dcpinspect.tables.record_tables import WordColumn
 
 ROUNDS = 16
 """The greatest number of times that captures are read again to compare streams."""
@@ -119,7 +119,7 @@ class Tracker(Portable):
         """Number of the latest finished streams that stay in the tables of a reading without end.
         """
         self._is_endless = self._is_due = self._is_over = False
-        self._left = Left()
+        self._left = DroppedRows()
         self._spans: IntArray = np.zeros((0, 2), dtype=np.int64)
         """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of
         which another stream may tell.
@@ -178,7 +178,7 @@ class Tracker(Portable):
         tracker._out_of_order = OutOfOrder.joined(
             [reading._out_of_order for reading in readings], numbers
         )
-        tracker._left = Left.joined(
+        tracker._left = DroppedRows.joined(
             [reading._left for reading in readings],
             [new_numbers.streams for new_numbers in numbers],
         )
@@ -246,7 +246,11 @@ class Tracker(Portable):
         return bool(is_met or (session is not None and session.open_row))
 
     def tables(
-        self, links: Sequence[Link], files: Sequence[str] = (), *, of_whole: OfWhole | None = None
+        self,
+        links: Sequence[TcpConnection],
+        files: Sequence[str] = (),
+        *,
+        of_whole: OfWhole | None = None,
     ) -> Tables:
         """Returns all tables. Only the table of connections has those that show what another one
         shows.
@@ -267,17 +271,17 @@ class Tracker(Portable):
             self._tables = tables
         return self._tables.with_files(files)
 
-    def left_out(self, links: Sequence[Link]) -> Collection[int]:
+    def left_out(self, links: Sequence[TcpConnection]) -> Collection[int]:
         """Returns the connections that do not count, because they show what another one shows."""
         return () if self.counts_copies else self.copies.among(links).keys()
 
-    def unsure(self, links: Sequence[Link]) -> Collection[int]:
+    def unsure(self, links: Sequence[TcpConnection]) -> Collection[int]:
         """Returns the connections that may yet prove to show what another one shows."""
         return () if self._is_over else self.copies.unsure(links)
 
     def counted(
-        self, links: Sequence[Link], *, with_copies: bool | None = None
-    ) -> tuple[Tracker, Sequence[Link]]:
+        self, links: Sequence[TcpConnection], *, with_copies: bool | None = None
+    ) -> tuple[Tracker, Sequence[TcpConnection]]:
         """Returns what is known, and the connections, without those that show what another one
         shows; the tracker must not be fed. ``with_copies``: whether those stay; by default as
         ``counts_copies`` says.
@@ -311,7 +315,7 @@ class Tracker(Portable):
                 follower.leave(connections)
         return duplicate
 
-    def _made(self, links: Sequence[Link], of_whole: OfWhole | None) -> Tables:
+    def _made(self, links: Sequence[TcpConnection], of_whole: OfWhole | None) -> Tables:
         by_number = {link.number: link for link in links}
         unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
         self.state.meet(
@@ -359,7 +363,7 @@ class Tracker(Portable):
         texts = StreamTexts(self.conversation.filters, self.conversation.logs, names)
         stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
         verdicts = stream_table.columns["verdict"]
-        assert isinstance(verdicts, Worded)
+        assert isinstance(verdicts, WordColumn)
         is_running = np.zeros(len(connections), dtype=np.bool_)
         is_running[streams.connection[np.isin(verdicts.codes, RUNNING)]] = True
         replicas = (
@@ -393,7 +397,7 @@ class Tracker(Portable):
                 tables, verdicts.codes, amounts, clients, self.conversation.reports, waits
             ),
         }
-        seen = Seen(
+        seen = TableInput(
             by_number,
             sight,
             owners,
@@ -408,7 +412,7 @@ class Tracker(Portable):
         )
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 
-    def _explained(self, resumed: Sequence[Extra], of_whole: OfWhole | None) -> ExplainedGaps:
+    def _explained(self, resumed: Sequence[ExtraGap], of_whole: OfWhole | None) -> ExplainedGaps:
         """Returns all gaps with their causes; ``resumed``: those at the beginning of resumed
         streams.
         """

@@ -12,7 +12,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, unique
 from dcpinspect.streams.records import CUT_VALUE, Streams
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.visibility import Visibility
 
 _STREAM_IDS = "enable_stream_id"
@@ -25,7 +25,7 @@ class UnreadRequests:
         self,
         streams: Streams,
         sight: Visibility,
-        links: Mapping[int, Link],
+        links: Mapping[int, TcpConnection],
         sessions: Mapping[int, Session],
         clients: Mapping[int, str],
     ) -> None:

@@ -16,13 +16,13 @@ from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
 from dcpinspect.streams.records import FILE_SHIFT
 from dcpinspect.streams.server_reports import LATEST, Reports
-from dcpinspect.streams.state import Known, unbiased
+from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.streams.waits import Waits
-from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded, counted
+from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn, counted
 
 
 def vbucket_records(
-    tables: Known,
+    tables: KnownTables,
     verdicts: IntArray,
     amounts: tuple[IntArray, Amounts],
     clients: Mapping[int, str],
@@ -53,7 +53,7 @@ def vbucket_records(
     def total(values: IntArray | BoolArray) -> NumberColumn:
         return NumberColumn(np.add.reduceat(values.astype(np.int64), begin))
 
-    def by_cause(counts: npt.NDArray[Any]) -> Made:
+    def by_cause(counts: npt.NDArray[Any]) -> LazyColumn:
         return counted(
             as_integers(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)),
             w.CAUSES,
@@ -68,9 +68,9 @@ def vbucket_records(
     high_seqno, is_told = unbiased(np.where(waiting, waits.newest[newest], high)), is_told | waiting
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, ColumnValues] = {
-        "client": Worded(client[numbers[begin]], names.words),
+        "client": WordColumn(client[numbers[begin]], names.words),
         "vbucket": NumberColumn(streams.vbucket[numbers[begin]]),
-        "verdict": Worded(verdicts[newest], w.STREAM_VERDICTS),
+        "verdict": WordColumn(verdicts[newest], w.STREAM_VERDICTS),
         "connections": _connections(groups, streams.connection),
         "streams": NumberColumn(count),
         "requested_end": NumberColumn(unbiased(request.end[newest]), request.form[newest] > 0),
@@ -86,7 +86,7 @@ def vbucket_records(
         "gap_seqnos": by_cause(gaps[1]),
         "snapshots": total(snapshot_counts[numbers]),
         "rollbacks": total(streams.answer[numbers] == w.A_ROLLBACK),
-        "findings": Worded(np.full(len(groups), -1), ()),  # this layer knows no findings
+        "findings": WordColumn(np.full(len(groups), -1), ()),  # this layer knows no findings
         "first_time": NumberColumn(np.minimum.reduceat(streams.opened.time[numbers], begin)),
         "last_time": NumberColumn(np.maximum.reduceat(streams.latest.time[numbers], begin)),
     }
@@ -95,7 +95,7 @@ def vbucket_records(
     )
 
 
-def _connections(groups: Groups, connection: IntArray) -> Worded:
+def _connections(groups: Groups, connection: IntArray) -> WordColumn:
     """Returns the connections of each vbucket; most vbuckets have one."""
     pairs = np.unique(np.column_stack((groups.of[groups.rows], connection[groups.rows])), axis=0)
     owner, begin, count = np.unique(pairs[:, 0], return_index=True, return_counts=True)
@@ -105,7 +105,7 @@ def _connections(groups: Groups, connection: IntArray) -> Worded:
     for group in owner[count > 1].tolist():
         codes[group] = len(words)
         words.append(pairs[begin[group] : begin[group] + count[group], 1].tolist())
-    return Worded(codes, words)
+    return WordColumn(codes, words)
 
 
 def _high_seqnos(

@@ -20,8 +20,8 @@ from dcpinspect.streams.failover_branches import Branches
 from dcpinspect.streams.gaps import Amounts, as_integers
 from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
-from dcpinspect.streams.state import Known, unbiased
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.state import KnownTables, unbiased
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import (
     ACCEPTED,
     CLOSING,
@@ -33,7 +33,7 @@ from dcpinspect.streams.transitions import (
     OPEN,
     REQUESTED,
 )
-from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded
+from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn
 
 PATIENCE_NS = 2_000_000_000
 """Something absent is reported after this time, or after ten times the slowest answer seen before,
@@ -63,7 +63,9 @@ class Ends:
     """Time of the latest packet on the stream's connection."""
 
     @staticmethod
-    def from_tables(tables: Known, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
+    def from_tables(
+        tables: KnownTables, links: Mapping[int, TcpConnection], starved: Mapping[int, bool]
+    ) -> Ends:
         """Returns the ends of streams; ``starved``: whether the window of each connection is
         full.
         """
@@ -156,7 +158,7 @@ def verdicts(
     return np.select(order, list(range(len(order))), default=fallback)
 
 
-def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> Worded:
+def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> WordColumn:
     """Returns why each stream ended; null if it did not end, or if nobody can know."""
     ended = w.STREAM_VERDICTS.index("ended")
     reason = streams.reason.copy()
@@ -174,7 +176,7 @@ def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> Worded:
     other_codes, number = np.unique(reason[~is_word], return_inverse=True)
     codes = np.where(is_word, np.maximum(reason, -1), 0)
     codes[~is_word] = len(w.END_REASONS) + number.reshape(-1)
-    return Worded(codes, [*w.END_REASONS, *map(str, other_codes.tolist())])
+    return WordColumn(codes, [*w.END_REASONS, *map(str, other_codes.tolist())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def _logs_array(logs: Sequence[bytes], numbers: IntArray) -> Any:
     return log_array.take(pa.array(code.reshape(-1), mask=numbers < 0))
 
 
-def _request_texts(streams: Streams, texts: StreamTexts) -> Worded:
+def _request_texts(streams: Streams, texts: StreamTexts) -> WordColumn:
     """Returns what requests name as collections or scope, one text for each different request: many
     vbuckets are asked for the same.
     """
@@ -219,7 +221,7 @@ def _request_texts(streams: Streams, texts: StreamTexts) -> Worded:
     )
     numbers = np.full(len(streams), -1)
     numbers[has_filter] = inverse
-    return Worded(
+    return WordColumn(
         numbers,
         [
             texts.names.requested_names(pair // width, texts.filters[pair % width])
@@ -262,18 +264,18 @@ def stream_records(
         "vbucket_uuid": NumberColumn(streams.request.uuid.view(np.uint64), is_asked),
         "snapshot_start": NumberColumn(unbiased(streams.request.snapshot_start), asked_range),
         "snapshot_end": NumberColumn(unbiased(streams.request.snapshot_end), asked_range),
-        "request_flags": Worded(
+        "request_flags": WordColumn(
             flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]
         ),
-        "filter": Worded(np.maximum(streams.request.filter, -1), texts.filters),
+        "filter": WordColumn(np.maximum(streams.request.filter, -1), texts.filters),
         "collections": _request_texts(streams, texts),
-        "answer": Worded(answer, w.ANSWERS),
-        "status": Worded(
+        "answer": WordColumn(answer, w.ANSWERS),
+        "status": WordColumn(
             np.where(status < 0, -1, status_number.reshape(-1)),
             [status_name(max(0, code)) for code in statuses.tolist()],
         ),
         "rollback_seqno": NumberColumn(unbiased(streams.rollback), rolled),
-        "failover_log": Made(
+        "failover_log": LazyColumn(
             len(streams),
             lambda rows: [
                 failover_entries(texts.logs[log]) if log >= 0 else None
@@ -281,7 +283,7 @@ def stream_records(
             ],
             lambda rows: _logs_array(texts.logs, logs[rows]),
         ),
-        "verdict": Worded(verdict, w.STREAM_VERDICTS),
+        "verdict": WordColumn(verdict, w.STREAM_VERDICTS),
         "end_reason": reasons(streams, verdict, ends),
         "items": NumberColumn(streams.items),
         "first_seqno": NumberColumn(unbiased(streams.first), has_seqno),

@@ -25,8 +25,8 @@ from dcpinspect.streams.records import (
     Snapshots,
     Stream,
 )
-from dcpinspect.streams.state import Known
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.state import KnownTables
+from dcpinspect.streams.tcp_facts import TcpConnection
 
 Sight = Literal["complete", "lost", "unknown"]
 
@@ -48,7 +48,7 @@ class _Lost(NamedTuple):
 class Visibility:
     """What the capture shows of the connections of a reading, as far as it was read."""
 
-    def __init__(self, tables: Known, links: Mapping[int, Link]) -> None:
+    def __init__(self, tables: KnownTables, links: Mapping[int, TcpConnection]) -> None:
         self._connections: ConnectionRows = tables.connections
         self._losses: SeqnoLosses = tables.losses
         self._links = links

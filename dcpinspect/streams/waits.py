@@ -28,11 +28,11 @@ from dcpinspect.streams.records import (
     Snapshots,
     Streams,
 )
-from dcpinspect.streams.server_reports import LOG, At, Reports
+from dcpinspect.streams.server_reports import LOG, MessagePosition, Reports
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import types
-from dcpinspect.streams.state import Known
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.state import KnownTables
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.transitions import ACCEPTED, OPEN, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
@@ -65,7 +65,7 @@ class Wait:
 
     connection: int
     """The connection of the first answer that told of the seqno."""
-    at: At
+    at: MessagePosition
     """The place of that answer."""
     newest: int
     """The newest seqno that the server told."""
@@ -82,10 +82,10 @@ class Waits:
 
     def __init__(
         self,
-        tables: Known,
+        tables: KnownTables,
         branches: IntArray,
         conversation: Conversation,
-        links: Mapping[int, Link],
+        links: Mapping[int, TcpConnection],
         clients: Mapping[int, str],
         sight: Visibility,
     ) -> None:
@@ -141,7 +141,7 @@ class Waits:
         if first < 0:
             return None
         reports = self._said
-        listed_at = At(
+        listed_at = MessagePosition(
             *(
                 int(column[first])
                 for column in (reports.row, reports.offset, reports.frame, reports.time)
@@ -289,7 +289,7 @@ def _server_reports(streams: Streams, branches: IntArray, highs: Reports) -> _Sa
 
 def _listeners(
     sessions: Mapping[int, Session],
-    links: Mapping[int, Link],
+    links: Mapping[int, TcpConnection],
     clients: Mapping[int, str],
     sight: Visibility,
 ) -> list[tuple[list[int], list[int]]]:
@@ -318,7 +318,7 @@ def _deaf_since(
     clients: Mapping[int, str],
     connections: ConnectionRows,
     losses: SeqnoLosses,
-    links: Mapping[int, Link],
+    links: Mapping[int, TcpConnection],
 ) -> dict[str, int]:
     """Returns when each client was last told something that was not captured; clients that lack
     nothing are left out.

@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.disputes import Comparison
-from dcpinspect.streams.gaps import Extra, GapName
+from dcpinspect.streams.gaps import ExtraGap, GapName
 from dcpinspect.streams.records import Gaps
 
 
@@ -29,7 +29,7 @@ class OfWhole:
     """True for streams of vbuckets that their server has as a replica."""
     lacks_history: BoolArray
     """True for streams to a bucket of which some known collection keeps no history."""
-    resumed: Sequence[Extra]
+    resumed: Sequence[ExtraGap]
     """Gaps at the beginning of resumed streams."""
     told: Mapping[GapName, Comparison]
     """What other streams tell of gaps, by names of the gaps."""

@@ -66,7 +66,7 @@ _RECORD_SIZE = np.array([*map(_record_size, LAYOUTS), 1, 1], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingBytes:
     """Byte ranges of messages that the capture does not have, sorted by row."""
 
     row: RowNumbers
@@ -124,7 +124,7 @@ class MessageBatch:
     stream_offset: RowNumbers
     heuristic: BoolArray
     """Whether the message was found by trying; nothing proves that it begins here."""
-    missing: Missing
+    missing: MissingBytes
     decoded: Decoded
     vbucket: NumberColumn
     vbucket_from_request: BoolArray

@@ -47,7 +47,7 @@ class RecordTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
+class WordColumn:
     """A column of words, each as its number in a list; -1 is null."""
 
     codes: IntArray
@@ -55,7 +55,7 @@ class Worded:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class LazyColumn:
     """A column whose values are made only on request: sentences, lists."""
 
     size: int
@@ -65,7 +65,7 @@ class Made:
     """Returns the values as an Arrow array, if this is faster than to convert them."""
 
 
-ColumnValues = NumberColumn | Worded | Made | Sequence[Any]
+ColumnValues = NumberColumn | WordColumn | LazyColumn | Sequence[Any]
 """Numbers with a mask for null, words, values made on request, or plain values with None for null.
 """
 
@@ -100,7 +100,7 @@ class Records:
     def rows_with(self, name: str, value: Any) -> IntArray:
         """Returns the rows that have this value in a column."""
         values = self.columns[name]
-        if isinstance(values, Worded):
+        if isinstance(values, WordColumn):
             return np.flatnonzero(
                 np.isin(
                     values.codes, [code for code, word in enumerate(values.words) if word == value]
@@ -116,9 +116,9 @@ class Records:
         values = self.columns[name]
         if isinstance(values, NumberColumn):
             return len(self) > 0 if values.valid is None else bool(values.valid.any())
-        if isinstance(values, Worded):
+        if isinstance(values, WordColumn):
             return bool((values.codes >= 0).any())
-        if isinstance(values, Made):
+        if isinstance(values, LazyColumn):
             return any(values.make(np.array([row]))[0] is not None for row in range(values.size))
         return any(value is not None for value in values)
 
@@ -145,7 +145,7 @@ class Records:
         """
         return Records(
             self.table.with_file,
-            {**self.columns, FILE.name: Worded(self._file, files)},
+            {**self.columns, FILE.name: WordColumn(self._file, files)},
             self._size,
             file=self._file,
         )
@@ -194,17 +194,17 @@ def hex64(value: int) -> str:
     return f"0x{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 
-def worded(values: ColumnValues) -> Worded:
-    """Returns a column of words as ``Worded``, whatever its form."""
-    if isinstance(values, Worded):
+def worded(values: ColumnValues) -> WordColumn:
+    """Returns a column of words as ``WordColumn``, whatever its form."""
+    if isinstance(values, WordColumn):
         return values
     plain = _plain_values(values)
     words = list(dict.fromkeys(word for word in plain if word is not None))
     codes = {word: number for number, word in enumerate(words)}
-    return Worded(np.array([codes.get(word, -1) for word in plain], dtype=np.int64), words)
+    return WordColumn(np.array([codes.get(word, -1) for word in plain], dtype=np.int64), words)
 
 
-def counted(numbers: IntArray, words: Sequence[str], *, with_zeros: bool = False) -> Made:
+def counted(numbers: IntArray, words: Sequence[str], *, with_zeros: bool = False) -> LazyColumn:
     """Returns a column of counts by word; ``numbers`` has a column for each word. ``with_zeros``:
     includes counts of 0.
     """
@@ -227,17 +227,17 @@ def counted(numbers: IntArray, words: Sequence[str], *, with_zeros: bool = False
             pa.array(chunk[row, word], pa.int64()),
         )
 
-    return Made(len(numbers), plain, arrow)
+    return LazyColumn(len(numbers), plain, arrow)
 
 
 def _taken(values: ColumnValues, rows: IntArray) -> ColumnValues:
     if isinstance(values, NumberColumn):
         return values.take(rows)
-    if isinstance(values, Worded):
-        return Worded(values.codes[rows], values.words)
-    if isinstance(values, Made):
+    if isinstance(values, WordColumn):
+        return WordColumn(values.codes[rows], values.words)
+    if isinstance(values, LazyColumn):
         arrow = values.arrow
-        return Made(
+        return LazyColumn(
             len(rows),
             lambda some: values.make(rows[some]),
             None if arrow is None else lambda some: arrow(rows[some]),
@@ -256,10 +256,10 @@ def _plain_values(values: ColumnValues) -> list[Any]:
                 for plain_value, ok in zip(plain, values.valid.tolist(), strict=True)
             ]
         )
-    if isinstance(values, Worded):
+    if isinstance(values, WordColumn):
         words = [*values.words, None]
         return [words[code] for code in values.codes.tolist()]
-    if isinstance(values, Made):
+    if isinstance(values, LazyColumn):
         return list(values.make(np.arange(values.size)))
     return list(values)
 
@@ -282,7 +282,7 @@ def _arrow_columns(column: Column, values: ColumnValues) -> list[tuple[str, Any,
     import pyarrow as pa  # deferred, as above
 
     kind = arrow_type(column)
-    if isinstance(values, Worded):
+    if isinstance(values, WordColumn):
         used, codes = np.unique(
             values.codes, return_inverse=True
         )  # there may be more words than rows
@@ -308,7 +308,7 @@ def _arrow_columns(column: Column, values: ColumnValues) -> list[tuple[str, Any,
                 (f"{column.name}_ns", pa.int64(), exact),
             ]
         return [(column.name, kind, pa.array(values.values, kind, mask=mask))]
-    if isinstance(values, Made) and values.arrow is not None:
+    if isinstance(values, LazyColumn) and values.arrow is not None:
         return [(column.name, kind, values.arrow(np.arange(values.size)))]
     plain = _plain_values(values)
     if column.kind == "time":

@@ -16,7 +16,7 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import SUFFIXES, ReportFormat, TableFormat, format_of
-from dcpinspect.output.export.message_writers import Wishes
+from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.export.packet_subset import Subset
 from dcpinspect.output.export.target import Target
 from dcpinspect.protocol.column_types import RowNumbers
@@ -195,7 +195,7 @@ def _pages(store: Store, rows: RowNumbers, tell: Tell) -> Iterator[tuple[Message
 def _messages(
     file: AtomicFile, format_: TableFormat, store: Store, rows: RowNumbers, tell: Tell
 ) -> None:
-    writer = format_.messages(Target(file), Wishes(), lambda: None)
+    writer = format_.messages(Target(file), WriterOptions(), lambda: None)
     for batch, page in _pages(store, rows, tell):
         writer.write(batch, page)
     writer.end()

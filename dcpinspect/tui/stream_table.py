@@ -21,7 +21,7 @@ from dcpinspect.output.render.shape import unread
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
-from dcpinspect.tables.record_tables import Records, Worded
+from dcpinspect.tables.record_tables import Records, WordColumn
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import LineView, Piece, room, strip
@@ -426,7 +426,7 @@ def _rank(records: Records, name: str) -> IntArray:
     if isinstance(column, NumberColumn):
         ranks = np.unique(column.values, return_inverse=True)[1].reshape(-1) + 1
         return ranks if column.valid is None else np.where(column.valid, ranks, 0)
-    if isinstance(column, Worded):
+    if isinstance(column, WordColumn):
         order = {
             code: rank
             for rank, code in enumerate(

@@ -13,7 +13,7 @@ import numpy as np
 from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.event_lines import (
-    Noted,
+    MessageEvent,
     VbucketEvent,
     by_stream,
     events,
@@ -24,7 +24,7 @@ from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams.items import Own, VbucketItems
+from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.record_numbers import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape, one_line
@@ -199,7 +199,9 @@ def tracks_of(
             raise InterruptedError
         read = rows[start : start + _BATCH]
         kind, connection, sid, seqno, time_ns = store.numbers(read, _READ)
-        items.add_messages(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
+        items.add_messages(
+            VbucketMessages(kind.values, connection.values, read, sid, seqno, time_ns.values)
+        )
         items.last_rows.update(
             (number, int(read[connection.values == number][-1]))
             for number in np.unique(connection.values).tolist()
@@ -271,7 +273,7 @@ def _events(
     return [Told(*event) for event in placed]
 
 
-def _noted(inspection: Inspection, rows: RowNumbers) -> list[Noted]:
+def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:
     """Returns the messages that are events by themselves, of which a vbucket has few."""
     if not len(rows):
         return []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.growing_file import Growing
+from dcpinspect.capture.growing_file import GrowingFileReader
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
 from tests import builders
@@ -21,34 +21,34 @@ RECORDED = builders.recorded(
 WHOLE = builders.pcap(RECORDED)
 
 
-def read(growing: Growing) -> bytes | None:
+def read(growing: GrowingFileReader) -> bytes | None:
     room = bytearray(100)
     size = growing.readinto(memoryview(room))
     return None if size is None else bytes(room[:size])
 
 
 @pytest.fixture
-def growing(tmp_path: Path) -> Iterator[Growing]:
+def growing(tmp_path: Path) -> Iterator[GrowingFileReader]:
     path = tmp_path / "x"
     path.write_bytes(b"begin")
-    made = Growing(str(path), path.open("rb", buffering=0), is_pipe=False)
+    made = GrowingFileReader(str(path), path.open("rb", buffering=0), is_pipe=False)
     yield made
     made.close()
 
 
-def test_the_end_of_a_file_is_a_pause(growing: Growing, tmp_path: Path) -> None:
+def test_the_end_of_a_file_is_a_pause(growing: GrowingFileReader, tmp_path: Path) -> None:
     assert (read(growing), growing.has_more(), read(growing)) == (b"begin", False, None)
     with (tmp_path / "x").open("ab") as file:
         file.write(b" and more")
     assert (growing.has_more(), read(growing), growing.problem) == (True, b" and more", None)
 
 
-def test_what_is_stopped_has_ended(growing: Growing) -> None:
+def test_what_is_stopped_has_ended(growing: GrowingFileReader) -> None:
     growing.stopped = True
     assert (read(growing), growing.problem) == (b"", None)
 
 
-def test_a_file_that_became_shorter_has_ended(growing: Growing, tmp_path: Path) -> None:
+def test_a_file_that_became_shorter_has_ended(growing: GrowingFileReader, tmp_path: Path) -> None:
     read(growing)
     os.truncate(tmp_path / "x", 2)
     assert (read(growing), growing.problem) == (
@@ -59,7 +59,7 @@ def test_a_file_that_became_shorter_has_ended(growing: Growing, tmp_path: Path) 
 
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_a_file_that_was_replaced_is_read_to_its_end(
-    is_removed: bool, growing: Growing, tmp_path: Path
+    is_removed: bool, growing: GrowingFileReader, tmp_path: Path
 ) -> None:
     read(growing)
     with (tmp_path / "x").open("ab") as file:
@@ -77,7 +77,7 @@ def test_a_file_that_was_replaced_is_read_to_its_end(
 
 def test_a_pipe_pauses_until_it_is_closed() -> None:
     out, into = os.pipe()
-    growing = Growing("-", os.fdopen(out, "rb", buffering=0), is_pipe=True)
+    growing = GrowingFileReader("-", os.fdopen(out, "rb", buffering=0), is_pipe=True)
     assert (growing.has_more(), read(growing)) == (False, None)
     os.write(into, b"abc")
     assert (growing.has_more(), read(growing), read(growing)) == (True, b"abc", None)
@@ -173,7 +173,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
         open_capture(path, follow=True)
 
 
-def test_growth_is_seen_soon(growing: Growing, tmp_path: Path) -> None:
+def test_growth_is_seen_soon(growing: GrowingFileReader, tmp_path: Path) -> None:
     read(growing)
 
     def grow() -> None:

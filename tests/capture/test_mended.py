@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.mended import Mended, is_from_terminal, text_before
+from dcpinspect.capture.mended import TerminalStream, is_from_terminal, text_before
 from dcpinspect.capture.open import open_capture
 from dcpinspect.reading.reading import Reading
 from tests.peers.truth import SAMPLES
@@ -172,7 +172,7 @@ def test_any_bytes_in_any_pieces_come_back() -> None:
     for _ in range(500):
         data = bytes(numbers.choices(b"\r\nab", k=numbers.randrange(60)))
         raw = _Pieces(through_a_terminal(data), [numbers.randrange(1, 9) for _ in range(200)])
-        mended, got = Mended(raw), b""
+        mended, got = TerminalStream(raw), b""
         while size := mended.readinto(memoryview(buffer := bytearray(numbers.randrange(1, 20)))):
             got += buffer[:size]
         assert got == data

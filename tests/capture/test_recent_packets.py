@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.recent_packets import MIB, Around
+from dcpinspect.capture.recent_packets import MIB, RecentPackets
 from tests.builders import COOKED_2, ETHERNET, START_NS
 from tests.capture.test_pcapng_writer import Packet, batch_of, packets_in, tshark
 
@@ -29,8 +29,8 @@ def seconds(path: Path) -> list[float]:
 
 def around(
     folder: Path, told: list[str], *, most_bytes: int = MIB, most_files: int = 100
-) -> Around:
-    return Around(
+) -> RecentPackets:
+    return RecentPackets(
         str(folder), 10 * S, most_bytes=most_bytes, most_files=most_files, tell=told.append
     )
 

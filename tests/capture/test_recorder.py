@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 from dcpinspect.capture.recorded_files import Limits
-from dcpinspect.capture.recorder import Wishes, _ReportPipe
+from dcpinspect.capture.recorder import RecordingOrder, _ReportPipe
 
 
 def test_wishes_come_to_the_process_as_they_were() -> None:
-    wishes = Wishes(
+    wishes = RecordingOrder(
         ("eth0", "a\x1b"),
         (11_210,),
         "/x y",
@@ -23,8 +23,10 @@ def test_wishes_come_to_the_process_as_they_were() -> None:
         is_spool=True,
         user="me",
     )
-    assert Wishes.from_json(wishes.to_json()) == wishes
-    assert Wishes.from_json(Wishes(("any",), None, "p", "n").to_json()).ports is None
+    assert RecordingOrder.from_json(wishes.to_json()) == wishes
+    assert (
+        RecordingOrder.from_json(RecordingOrder(("any",), None, "p", "n").to_json()).ports is None
+    )
 
 
 def lines(descriptor: int) -> list[bytes]:
@@ -60,7 +62,7 @@ def test_a_reader_that_takes_nothing_stops_nobody_and_loses_no_line() -> None:
 
 
 def test_what_cannot_be_captured_is_said_in_a_line_of_json() -> None:
-    wishes = Wishes(("nope",), None, "/tmp/never", "temporary files")  # noqa: S108 - it is not made
+    wishes = RecordingOrder(("nope",), None, "/tmp/never", "temporary files")  # noqa: S108 - it is not made
     command = [sys.executable, "-m", "dcpinspect.capture.recorder", wishes.to_json()]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL

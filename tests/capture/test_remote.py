@@ -62,7 +62,7 @@ def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(
 def test_what_is_not_there_or_does_not_answer_is_one_line_without_secrets(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "LONG", stores.Patience(2, 5.0, 1))
+    monkeypatch.setattr(stores, "LONG", stores.StorageTimeouts(2, 5.0, 1))
     with pytest.raises(
         CaptureError, match=rf"{store.root}/none: there is no such file; check the name"
     ):

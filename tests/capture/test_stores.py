@@ -5,7 +5,7 @@ import json
 import pytest
 from pyarrow import ArrowException
 
-from dcpinspect.capture.stores import Account, file_system_of, is_uri, one_line_errors, options
+from dcpinspect.capture.stores import AzureAccount, file_system_of, is_uri, one_line_errors, options
 
 VARIABLES = (
     "AWS_ENDPOINT_URL",
@@ -68,42 +68,42 @@ def test_deltalake_asks_the_same_server_as_the_readers_of_captures(
 @pytest.mark.parametrize(
     ("settings", "name", "found"),
     [
-        ({}, OURS, Account("ours", "", False, "")),
-        ({"AZURE_STORAGE_ACCOUNT": "ours"}, "abfs://c/x", Account("ours", "", False, "")),
+        ({}, OURS, AzureAccount("ours", "", False, "")),
+        ({"AZURE_STORAGE_ACCOUNT": "ours"}, "abfs://c/x", AzureAccount("ours", "", False, "")),
         (
             {"AZURE_STORAGE_ACCOUNT": "other", "AZURE_STORAGE_KEY": "k"},
             OURS,
-            Account("ours", "", False, "k"),
+            AzureAccount("ours", "", False, "k"),
         ),
         (
             {"AZURE_STORAGE_ACCOUNT_NAME": "ours", "AZURE_STORAGE_ACCESS_KEY": "k"},
             "abfss://c/x",
-            Account("ours", "", False, "k"),
+            AzureAccount("ours", "", False, "k"),
         ),
         (
             {"AZURE_STORAGE_CONNECTION_STRING": CONNECTION},
             "abfss://c/x",
-            Account("ours", CHINA, False, "a2V5=="),
+            AzureAccount("ours", CHINA, False, "a2V5=="),
         ),
-        ({"AZURE_STORAGE_ENDPOINT": CHINA}, OURS, Account("ours", CHINA, False, "")),
+        ({"AZURE_STORAGE_ENDPOINT": CHINA}, OURS, AzureAccount("ours", CHINA, False, "")),
         (
             {"AZURE_STORAGE_USE_EMULATOR": "true"},
             OURS,
-            Account("ours", "http://127.0.0.1:10000", True, ""),
+            AzureAccount("ours", "http://127.0.0.1:10000", True, ""),
         ),
         (
             {"AZURE_STORAGE_USE_EMULATOR": "1", "AZURITE_BLOB_STORAGE_URL": "http://here:1"},
             OURS,
-            Account("ours", "http://here:1", True, ""),
+            AzureAccount("ours", "http://here:1", True, ""),
         ),
     ],
 )
 def test_accounts_and_keys_are_where_others_look(
-    settings: dict[str, str], name: str, found: Account, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, str], name: str, found: AzureAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable, value in settings.items():
         monkeypatch.setenv(variable, value)
-    assert Account.from_authority(name.split("/")[2]) == found
+    assert AzureAccount.from_authority(name.split("/")[2]) == found
     told_of = {
         "azure_storage_account_name": "ours",
         "azure_storage_account_key": found.key,

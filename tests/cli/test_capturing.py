@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.capture.recorded_files import Limits
-from dcpinspect.capture.recorder import Wishes
+from dcpinspect.capture.recorder import RecordingOrder
 from dcpinspect.cli.capturing import Capturing, FullDisk, _limits, _size
 from dcpinspect.errors import UsageError
 
@@ -45,7 +45,7 @@ def test_options_become_wishes() -> None:
         interface=["eth0"], write="x.pcapng", duration=60.0, ring=["filesize:1MB", "files:3"], compress="zstd",
         autostop=["duration:30", "messages:5"], buffer=16, spool="1GiB", snaplen=96, promiscuous=False, full_disk=FullDisk.PAUSE, wait=True,
     ).interfaces()  # fmt: skip
-    wishes = found._wishes(Wishes(("eth0",), None, "x.pcapng", "--write x.pcapng"))
+    wishes = found._wishes(RecordingOrder(("eth0",), None, "x.pcapng", "--write x.pcapng"))
     assert (wishes.each, wishes.files, wishes.stop) == (
         Limits(size=1_000_000),
         3,
@@ -54,7 +54,7 @@ def test_options_become_wishes() -> None:
     assert (wishes.buffer_bytes, wishes.snaplen, wishes.is_promiscuous) == (16 << 20, 96, False)
     assert (wishes.pauses_when_full, wishes.waits, wishes.user) == (True, True, None)
     spooled = found._wishes(
-        Wishes(
+        RecordingOrder(
             ("eth0",), None, "x", "temporary files", each=Limits(size=5), files=16, is_spool=True
         )
     )

@@ -21,7 +21,7 @@ import pytest
 from dcpinspect.cli import interrupts, teller
 from dcpinspect.cli.main import main
 from dcpinspect.cli.pipeline_watch import Alarms, keep_told, kept_told
-from dcpinspect.cli.teller import Manner, Teller, Told
+from dcpinspect.cli.teller import AnnouncedFindings, Teller, TellingStyle
 from dcpinspect.findings.registry import ORDINARY
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options
@@ -43,10 +43,12 @@ def _always_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(teller, "SHARE", 0)
 
 
-def alarms(out: Path, output: Kept, known: Told | None = None) -> Alarms:
+def alarms(out: Path, output: Kept, known: AnnouncedFindings | None = None) -> Alarms:
     known = kept_told(str(out)) if known is None else known
     tells = Teller(
-        output, Manner(is_text=False, severity="warning", patience_ns=60 * SECOND), known=known
+        output,
+        TellingStyle(is_text=False, severity="warning", patience_ns=60 * SECOND),
+        known=known,
     )
     return Alarms(str(out), tells, known, ORDINARY)
 
@@ -94,7 +96,7 @@ def test_what_was_told_is_kept_and_damage_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "_manifest").mkdir()
-    keep_told(str(tmp_path), Told.from_rows([["gap", None, [1], [2, 3], None, 0, 7]]))
+    keep_told(str(tmp_path), AnnouncedFindings.from_rows([["gap", None, [1], [2, 3], None, 0, 7]]))
     assert kept_told(str(tmp_path)).rows() == [["gap", None, (1,), (2, 3), None, 0, 7]]
     (tmp_path / "_manifest" / "told.json").write_text("[1]")
     assert kept_told(str(tmp_path)).rows() == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli import teller
-from dcpinspect.cli.teller import AT_ONCE, HOUR_NS, Manner, Scene, Teller, Told
+from dcpinspect.cli.teller import AT_ONCE, HOUR_NS, AnnouncedFindings, Scene, Teller, TellingStyle
 from dcpinspect.findings.finding import Finding
 from dcpinspect.output.export.target import Target
 from dcpinspect.reading.reading import Reading
@@ -58,8 +58,8 @@ def _always_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
-    seen, known, out = scene(SAMPLES / "loop.pcap"), Told(), Kept()
-    tells = Teller(out, Manner(is_text=False, severity="warning", settle_ns=5), known=known)
+    seen, known, out = scene(SAMPLES / "loop.pcap"), AnnouncedFindings(), Kept()
+    tells = Teller(out, TellingStyle(is_text=False, severity="warning", settle_ns=5), known=known)
     assert tells.check_when_due(lambda: seen, 1)
     assert out.lines == []
     assert tells.waiting_since_ns is not None
@@ -69,8 +69,8 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
     assert sum(tells.counts.values()) == len(out.lines)
     again = Teller(
         out,
-        Manner(is_text=False, severity="warning"),
-        known=Told.from_rows(json.loads(json.dumps(known.rows()))),
+        TellingStyle(is_text=False, severity="warning"),
+        known=AnnouncedFindings.from_rows(json.loads(json.dumps(known.rows()))),
     )
     again.end(seen, 7, is_whole=False)
     assert not again.counts
@@ -78,7 +78,7 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
 
 def test_a_clock_that_is_set_back_keeps_no_finding_back() -> None:
     seen, out = scene(SAMPLES / "loop.pcap"), Kept()
-    tells = Teller(out, Manner(is_text=False, severity="warning", settle_ns=5))
+    tells = Teller(out, TellingStyle(is_text=False, severity="warning", settle_ns=5))
     assert tells.check_when_due(lambda: seen, HOUR_NS)
     assert out.lines == []
     assert tells.check_when_due(lambda: seen, 1)
@@ -87,7 +87,7 @@ def test_a_clock_that_is_set_back_keeps_no_finding_back() -> None:
 
 def test_lines_of_a_kind_are_few_within_an_hour(tmp_path: Path) -> None:
     out = Kept()
-    tells = Teller(out, Manner())
+    tells = Teller(out, TellingStyle())
     for count in range(1, AT_ONCE + 3):
         assert tells.check_when_due(lambda count=count: scene(faulty(tmp_path, count)), 1)  # type: ignore[misc]
     assert len(out.lines) == AT_ONCE
@@ -101,7 +101,7 @@ def test_a_finding_is_remembered_with_its_severity_and_how_often_it_had_happened
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (one,) = findings(1)
-    known = Told()
+    known = AnnouncedFindings()
     assert known.is_worse(one)
     assert (known.before(one), known.has_grown(one)) == (0, False)
     known.add(replace(one, severity="warning", count=3))

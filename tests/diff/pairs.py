@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.diff.difference_records import DifferenceRow, Found
+from dcpinspect.diff.difference_records import DifferenceRow, Differences
 from dcpinspect.diff.differences import Comparison
 from dcpinspect.diff.reading_side import ComparisonSide
 from dcpinspect.reading.reading import Reading
@@ -20,7 +20,7 @@ LOG = ((0xABCD, 0),)
 
 def compared(
     a: Path, b: Path, wanted: tuple[Selection, Selection] = (Selection(), Selection())
-) -> Found:
+) -> Differences:
     """What the comparison of two captures finds."""
     spool = Spool()
     try:
@@ -34,7 +34,7 @@ def compared(
         spool.close()
 
 
-def told(folder: Path, a: Told, b: Told) -> Found:
+def told(folder: Path, a: Told, b: Told) -> Differences:
     """The same of two conversations."""
     paths = folder / "a.pcap", folder / "b.pcap"
     for path, talk in zip(paths, (a, b), strict=True):
@@ -54,7 +54,7 @@ def streaming(
     return talk, talk.stream(vbucket, log=list(log), start=start, uuid=log[0][0], **asked)  # type: ignore[arg-type]
 
 
-def brief(found: Found) -> list[tuple[object, ...]]:
+def brief(found: Differences) -> list[tuple[object, ...]]:
     """Kind, side that lacks it, seqnos and events of each record."""
     return [brief_of(row) for row in found.rows]
 

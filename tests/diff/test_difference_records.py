@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.diff import difference_records
-from dcpinspect.diff.difference_records import Found
+from dcpinspect.diff.difference_records import Differences
 
 
 def row(kind: str, vbucket: int, lacks: str | None = "b") -> dict[str, Any]:
@@ -15,7 +15,7 @@ def row(kind: str, vbucket: int, lacks: str | None = "b") -> dict[str, Any]:
 
 
 def test_records_are_in_order_and_counts_too() -> None:
-    one = Found({}, 0)
+    one = Differences({}, 0)
     one.rows = [
         row("capture-loss", 2),
         row("not-sent", 5),
@@ -39,7 +39,7 @@ def test_of_too_many_records_the_first_stay_and_the_rest_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(difference_records, "MOST", 2)
-    one = Found({}, 0)
+    one = Differences({}, 0)
     one.rows = [row("not-sent", vbucket) for vbucket in (4, 3, 2, 1)]
     one.count("not-sent", "b", 4, 4)
     one.in_order()
@@ -52,6 +52,6 @@ def test_of_too_many_records_the_first_stay_and_the_rest_is_counted(
 def test_values_are_compared_where_both_sides_are_shown_them_alike(
     shows: set[int], alike: bool
 ) -> None:
-    one = Found({}, 0)
+    one = Differences({}, 0)
     one.shows = shows
     assert one.are_shown_alike == alike

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.findings.client_requests import Bare, OpenedInOrder
+from dcpinspect.findings.client_requests import EmptySnapshots, OpenedInOrder
 from dcpinspect.protocol.statuses import Status
 from tests.findings.test_context import context
 from tests.streams.told import Told, opened
@@ -10,7 +10,7 @@ from tests.streams.told import Told, opened
 
 def asked(talk: Told) -> OpenedInOrder:
     found = context(talk)
-    return OpenedInOrder(found.streams, range(len(found.streams)), Bare(found))
+    return OpenedInOrder(found.streams, range(len(found.streams)), EmptySnapshots(found))
 
 
 def test_what_was_asked_before_and_since() -> None:

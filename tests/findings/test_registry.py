@@ -19,7 +19,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES, plug
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.reading import Reading
@@ -46,12 +46,12 @@ class _Counted(Watcher):
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
 
-    def watch(self, fed: Fed) -> Iterable[Candidates]:
+    def watch(self, fed: RuleInput) -> Iterable[Candidates]:
         for connection in fed.batch.connection.tolist():
             self.counts[connection] = self.counts.get(connection, 0) + 1
         return ()
 
-    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+    def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         for connection, count in sorted(self.counts.items()):
             if finished.is_whole:
                 yield Occurrence("tiny-watch", "note", f"{count} messages", connection, ())
@@ -66,7 +66,7 @@ class _Counted(Watcher):
         return whole
 
 
-def _flow(finished: Finished) -> Iterator[Occurrence]:
+def _flow(finished: ReadingEnd) -> Iterator[Occurrence]:
     flow = finished.context.tracker.flow
     for link in finished.context.links:
         assert isinstance(flow, FlowControl), "the rule has said that it needs it"

@@ -7,7 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.findings.finding import MessagePlace
-from dcpinspect.findings.session_facts import OFF, ON, STREAM_IDS, UNKNOWN, Facts, SessionPlaces
+from dcpinspect.findings.session_facts import (
+    OFF,
+    ON,
+    STREAM_IDS,
+    UNKNOWN,
+    SessionFacts,
+    SessionPlaces,
+)
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.tracker import Tracker
@@ -16,11 +23,11 @@ from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
-def taken(talk: Told) -> tuple[Facts, SessionPlaces, MessageBatch]:
+def taken(talk: Told) -> tuple[SessionFacts, SessionPlaces, MessageBatch]:
     engine, tracker, facts, places = (
         Engine(["told.pcap"], ports=(PORT,)),
         Tracker(),
-        Facts(),
+        SessionFacts(),
         SessionPlaces(),
     )
     (batch,) = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dcpinspect.findings.span import Within
+from dcpinspect.findings.span import Span
 from tests.output.render.test_finding_text import finding
 
-TIME = Within((100, 200), {1: (50, 120), 2: (10, 20)})
+TIME = Span((100, 200), {1: (50, 120), 2: (10, 20)})
 
 
 def test_a_case_goes_on_from_its_first_message_to_its_last() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.reading.joining import Part, merged
+from dcpinspect.reading.joining import ReadingPart, merged
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import ACK, ETHERNET, FIN, RST, SYN, Conversation, Recorded, frame, recorded
@@ -252,8 +252,8 @@ def test_parts_of_a_reading_count_as_the_whole(tmp_path_factory: pytest.TempPath
     with Reading([str(path)], is_part=True, track=True) as reading:
         reading.check()
         list(reading)
-        part, whole = Part.from_reading(reading), reading.findings()
-    again = merged([Part.from_bytes(part.to_bytes())], [str(path)]).findings()
+        part, whole = ReadingPart.from_reading(reading), reading.findings()
+    again = merged([ReadingPart.from_bytes(part.to_bytes())], [str(path)]).findings()
     assert [(one.rule, one.cause, one.message, one.count) for one in again] == [
         (one.rule, one.cause, one.message, one.count) for one in whole
     ]

@@ -24,7 +24,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import Csv, NdJson, Text
 from dcpinspect.output.export.json_table import plain_json
-from dcpinspect.output.export.message_writers import Wishes
+from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.export.target import Target
 from dcpinspect.output.render.finding_text import report_lines
 from dcpinspect.reading.reading import Reading
@@ -47,9 +47,9 @@ TEXTS = (
 )
 """What must not be printed as it is, or must be quoted."""
 FORMS = (
-    (Text(), Wishes(verbose=True, hex_grid=1)),
-    (NdJson(), Wishes()),
-    (Csv(), Wishes()),
+    (Text(), WriterOptions(verbose=True, hex_grid=1)),
+    (NdJson(), WriterOptions()),
+    (Csv(), WriterOptions()),
     None,
 )
 """Of messages; None: what is said of findings."""
@@ -235,7 +235,9 @@ def _read(path: str, size: int) -> _Read:
     return _Read(reading, batches, findings, tables)
 
 
-def _check_text(read: _Read, path: str, form: tuple[Text | NdJson | Csv, Wishes] | None) -> None:
+def _check_text(
+    read: _Read, path: str, form: tuple[Text | NdJson | Csv, WriterOptions] | None
+) -> None:
     if form is None:
         assert_escaped("\n".join(report_lines(read.findings, [path], lambda text, _: text)))
         return

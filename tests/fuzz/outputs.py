@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import FORMATS
-from dcpinspect.output.export.message_writers import Wishes
+from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.report.report_contents import of_reading
 from dcpinspect.output.report.written import format_of, written
 from dcpinspect.output.statistics import Statistics
@@ -111,7 +111,7 @@ def check_files(programs: Sequence[bytes]) -> list[set[Hashable]]:
             batches = list(reading)
         written = {name: Kept() for name in ("parquet", "arrow", "json", "ndjson")}
         for name, target in written.items():
-            writer = FORMATS[name].messages(target, Wishes(), lambda: reading.first_time_ns)
+            writer = FORMATS[name].messages(target, WriterOptions(), lambda: reading.first_time_ns)
             for batch in batches:
                 writer.write(batch, np.arange(len(batch)))
             writer.end()

@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.header import decode_header
-from dcpinspect.protocol.layout_choice import Choice, choose
+from dcpinspect.protocol.layout_choice import LayoutChoice, choose
 from dcpinspect.protocol.opcodes import Opcode
 from tests.catalogue import each
 
@@ -19,7 +19,7 @@ def chosen(
     magic: int = 0x80,
     status: int = 0,
     held: bool = True,
-) -> Choice:
+) -> LayoutChoice:
     data = encode_parts(magic, opcode, extras=extras, value=bytes(value), specific=status)
     return choose(decode_header(data), extras if held else None, value)
 
@@ -102,7 +102,7 @@ def test_what_fits_nothing_is_told_what_is_defined(
 
 
 def test_a_command_that_nobody_described_has_no_layout() -> None:
-    assert chosen(0x7E) == Choice(None)
+    assert chosen(0x7E) == LayoutChoice(None)
 
 
 def test_extras_that_are_not_in_the_capture_are_chosen_by_length() -> None:

@@ -20,7 +20,7 @@ from dcpinspect.protocol.session import (
     STATE_NAMES,
     UPR,
     CollectionsState,
-    Fact,
+    SessionFact,
     Sessions,
     context,
     generation_of,
@@ -34,7 +34,7 @@ OFF, ON, UNKNOWN, INFERRED = (
 )
 
 
-def states(sessions: Sessions, connections: list[int], *facts: Fact) -> list[int]:
+def states(sessions: Sessions, connections: list[int], *facts: SessionFact) -> list[int]:
     state, _, _ = sessions.apply(np.array(connections, dtype=np.int64), list(facts))
     found: list[int] = state.tolist()
     return found
@@ -57,25 +57,30 @@ def test_a_fact_holds_from_its_own_row_on_its_own_connection() -> None:
     sessions = Sessions()
     for connection in (1, 2):
         sessions.begin(np.array([connection]), np.array([True]))
-    assert states(sessions, [1, 2, 1, 1, 2], Fact(2, 1, ON)) == [OFF, OFF, ON, ON, OFF]
+    assert states(sessions, [1, 2, 1, 1, 2], SessionFact(2, 1, ON)) == [OFF, OFF, ON, ON, OFF]
 
 
 def test_a_fact_is_remembered_in_later_batches() -> None:
     sessions = Sessions()
-    states(sessions, [1], Fact(0, 1, ON))
-    assert states(sessions, [1, 1], Fact(1, 1, OFF)) == [ON, OFF]
+    states(sessions, [1], SessionFact(0, 1, ON))
+    assert states(sessions, [1, 1], SessionFact(1, 1, OFF)) == [ON, OFF]
 
 
 def test_evidence_counts_only_while_nothing_is_known() -> None:
     sessions = Sessions()
     sessions.begin(np.array([1]), np.array([True]))
     assert states(
-        sessions, [1, 2], Fact(0, 1, INFERRED, evidence=True), Fact(1, 2, INFERRED, evidence=True)
+        sessions,
+        [1, 2],
+        SessionFact(0, 1, INFERRED, evidence=True),
+        SessionFact(1, 2, INFERRED, evidence=True),
     ) == [OFF, INFERRED]
 
 
 def test_hello_outranks_evidence() -> None:
-    assert states(Sessions(), [1, 1], Fact(0, 1, INFERRED, evidence=True), Fact(1, 1, OFF)) == [
+    assert states(
+        Sessions(), [1, 1], SessionFact(0, 1, INFERRED, evidence=True), SessionFact(1, 1, OFF)
+    ) == [
         INFERRED,
         OFF,
     ]
@@ -90,20 +95,26 @@ def test_beginning_twice_changes_nothing() -> None:
 
 def test_the_underlying_datatype_is_remembered_apart_from_collections() -> None:
     sessions = Sessions()
-    _, underlying, _ = sessions.apply(np.array([1, 1, 1]), [Fact(1, 1, underlying_datatype=True)])
+    _, underlying, _ = sessions.apply(
+        np.array([1, 1, 1]), [SessionFact(1, 1, underlying_datatype=True)]
+    )
     assert underlying.tolist() == [False, True, True]
     _, underlying, _ = sessions.apply(
-        np.array([1, 1]), [Fact(0, 1, ON), Fact(1, 1, underlying_datatype=False)]
+        np.array([1, 1]), [SessionFact(0, 1, ON), SessionFact(1, 1, underlying_datatype=False)]
     )
     assert underlying.tolist() == [True, False]
 
 
 def test_a_generation_is_only_ever_raised() -> None:
     sessions = Sessions()
-    said = [Fact(1, 1, generation=UPR), Fact(3, 1, generation=LATER), Fact(4, 1, generation=UPR)]
+    said = [
+        SessionFact(1, 1, generation=UPR),
+        SessionFact(3, 1, generation=LATER),
+        SessionFact(4, 1, generation=UPR),
+    ]
     generation = sessions.apply(np.array([1, 1, 2, 1, 1]), said)[2]
     assert generation.tolist() == [GENERATION_UNKNOWN, UPR, GENERATION_UNKNOWN, LATER, LATER]
-    assert sessions.apply(np.array([1, 2]), [Fact(0, 1, generation=UPR)])[2].tolist() == [
+    assert sessions.apply(np.array([1, 2]), [SessionFact(0, 1, generation=UPR)])[2].tolist() == [
         LATER,
         GENERATION_UNKNOWN,
     ]
@@ -145,7 +156,7 @@ def test_any_division_into_batches_reads_the_same(
         for low, high in pairwise(bounds):
             part = rows[low:high]
             said = [
-                Fact(at, row[0], row[1], evidence=row[2], underlying_datatype=row[3])
+                SessionFact(at, row[0], row[1], evidence=row[2], underlying_datatype=row[3])
                 for at, row in enumerate(part)
             ]
             state, underlying, _ = sessions.apply(

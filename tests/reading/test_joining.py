@@ -19,7 +19,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.zstd import zstd
 from dcpinspect.findings.registry import RULES
-from dcpinspect.reading.joining import Part, merged, packed
+from dcpinspect.reading.joining import ReadingPart, merged, packed
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import leaving, rollbacks
 from tests.captures import real_server
@@ -224,11 +224,11 @@ def test_no_order_of_the_parts_matters() -> None:
 def test_parts_have_to_be_checked_by_the_same_rules() -> None:
     given, files = batches_of("loop.pcap")
 
-    def part(rules: list[str] | None) -> Part:
+    def part(rules: list[str] | None) -> ReadingPart:
         with Options(rules).reading(_source(given, files)) as reading:
             for _ in reading:
                 pass
-            return Part.from_reading(reading)
+            return ReadingPart.from_reading(reading)
 
     with pytest.raises(ValueError, match="the same rules"):
         merged([part(None), part(["bad-magic"])], files)
@@ -236,11 +236,11 @@ def test_parts_have_to_be_checked_by_the_same_rules() -> None:
     for _ in unchecked:
         pass
     with pytest.raises(ValueError, match="some did not"):
-        merged([part(None), Part.from_reading(unchecked)], files)
+        merged([part(None), ReadingPart.from_reading(unchecked)], files)
     with pytest.raises(ValueError, match="did not check"):
-        merged([Part.from_reading(unchecked)], files).findings()
+        merged([ReadingPart.from_reading(unchecked)], files).findings()
     with pytest.raises(ValueError, match="does not track"):
-        Part.from_reading(Reading(_source(given, files), is_part=True))
+        ReadingPart.from_reading(Reading(_source(given, files), is_part=True))
 
 
 def _source(given: list[PacketBatch], files: list[str]) -> Any:
@@ -270,5 +270,5 @@ def test_bytes_that_are_no_part_bring_nothing_to_life(tmp_path: Path) -> None:
         *(packed([plain]) for plain in pickles),
     ):
         with pytest.raises(ValueError, match="no part"):
-            Part.from_bytes(data)
+            ReadingPart.from_bytes(data)
     assert list(tmp_path.iterdir()) == []

@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dcpinspect.reading.joining import Part
+from dcpinspect.reading.joining import ReadingPart
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import scan as scanning
-from dcpinspect.spark.analysis import UnitPackets, Work, analyse, ids
+from dcpinspect.spark.analysis import PartTask, UnitPackets, analyse, ids
 from dcpinspect.spark.attempts import verify
-from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
+from dcpinspect.spark.bundles import UnitBundles, group_sizes, read_index
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
 
 
-def bundled(tmp_path: Path, base: int) -> Bundled:
+def bundled(tmp_path: Path, base: int) -> UnitBundles:
     path = os.fspath(tmp_path / "x")
     scanning.scan(os.fspath(SAMPLE), path)
-    return Bundled(path, 0, base, sorted(group_sizes(read_index(path))))
+    return UnitBundles(path, 0, base, sorted(group_sizes(read_index(path))))
 
 
 def test_bundles_give_a_reading_all_packets_with_their_numbers(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_bundles_give_a_reading_all_packets_with_their_numbers(tmp_path: Path) -
 
 
 def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
-    work = Work(
+    work = PartTask(
         "p",
         ["x"],
         [bundled(tmp_path, 0)],
@@ -42,7 +42,7 @@ def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
         messages=os.fspath(tmp_path / "b/0"),
     )
     done = analyse(work)
-    part = Part.from_bytes(Path(done.part).read_bytes())
+    part = ReadingPart.from_bytes(Path(done.part).read_bytes())
     with Reading([str(SAMPLE)]) as reading:
         for _ in reading:
             pass
@@ -65,7 +65,7 @@ def test_tasks_that_share_a_part_write_each_message_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanning, "BATCH_BYTES", 8 << 10)
-    whole = Work(
+    whole = PartTask(
         "p",
         ["x"],
         [bundled(tmp_path, 0)],
@@ -82,4 +82,8 @@ def test_tasks_that_share_a_part_write_each_message_once(
         for path in one.messages
         for row in pq.read_table(path)["row"].to_pylist()
     ]
-    assert len(rows) == len(set(rows)) == Part.from_bytes(Path(done[-1].part).read_bytes()).messages
+    assert (
+        len(rows)
+        == len(set(rows))
+        == ReadingPart.from_bytes(Path(done[-1].part).read_bytes()).messages
+    )

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpinspect.errors import OutputError
-from dcpinspect.reading.joining import Part
-from dcpinspect.spark.attempts import Written, attempt, verify
+from dcpinspect.reading.joining import ReadingPart
+from dcpinspect.spark.attempts import WrittenFile, attempt, verify
 from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.message_files import MessageFiles
@@ -77,7 +77,7 @@ def test_attempts_that_do_not_count_change_nothing_and_leave_nothing(
             for where, name in (
                 (MessageFiles, "close"),
                 (BundleWriter, "index"),
-                (Part, "to_bytes"),
+                (ReadingPart, "to_bytes"),
             ):
                 patch.setattr(where, name, killed)
             yield
@@ -113,7 +113,7 @@ def test_a_file_that_changed_after_its_task_ended_is_not_committed(
     run(Options([str(ring[0])], str(tmp_path / "out")), here)
     before = stored(tmp_path / "out", cut=True)
 
-    def late(files: Sequence[Written]) -> None:
+    def late(files: Sequence[WrittenFile]) -> None:
         chosen = next(one.path for one in files if one.path.endswith(".parquet"))
         os.truncate(chosen, 100)
         verify(files)
@@ -127,7 +127,7 @@ def test_a_file_that_changed_after_its_task_ended_is_not_committed(
 def test_what_is_verified_is_size_rows_and_the_end(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     pq.write_table(pa.table({"a": [1, 2]}), path)
-    said = Written.from_file(path)
+    said = WrittenFile.from_file(path)
     assert said.footer == 2
     verify([said])
     pq.write_table(pa.table({"a": [1]}), path)

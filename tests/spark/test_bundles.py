@@ -10,8 +10,8 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.spark import bundles
 from dcpinspect.spark.bundles import (
     INDEX,
-    Bundled,
     BundleWriter,
+    UnitBundles,
     group_marks,
     group_sizes,
     read_index,
@@ -71,7 +71,7 @@ def test_packets_of_any_groups_come_back_as_they_were(
     writer.close()
     for chosen in (keys, keys[:1], keys[1:3], [b"gone"]):
         found = []
-        for one in Bundled(path, 3, 1000, chosen).batches():
+        for one in UnitBundles(path, 3, 1000, chosen).batches():
             assert one.file == 3
             assert (one.packets - 1000 + 1 == one.frames).all()
             assert (np.diff(one.packets) > 0).all()
@@ -105,7 +105,7 @@ def test_an_abandoned_file_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_capture_without_packets_has_no_bundles(tmp_path: Path) -> None:
     BundleWriter(os.fspath(tmp_path / "x")).close()
-    assert list(Bundled(os.fspath(tmp_path / "x"), 0, 0, [b"a"]).batches()) == []
+    assert list(UnitBundles(os.fspath(tmp_path / "x"), 0, 0, [b"a"]).batches()) == []
     assert group_sizes(read_index(os.fspath(tmp_path / "x"))) == {}
 
 

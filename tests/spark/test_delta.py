@@ -15,7 +15,7 @@ from deltalake.transaction import AddAction
 
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.spark import delta
-from dcpinspect.spark.attempts import Written
+from dcpinspect.spark.attempts import WrittenFile
 from tests.peers.truth import SAMPLES
 from tests.spark.outputs import ran
 
@@ -38,7 +38,7 @@ def file(folder: Path, name: str, point: str, *numbers: int, by: tuple[str, ...]
         schema=pa.schema([SCHEMA.field(0), SCHEMA.field(1)]),
     )
     pq.write_table(table, folder / name)
-    written = Written.from_file(str(folder / name))
+    written = WrittenFile.from_file(str(folder / name))
     return delta.add_action(name, written.size, written.statistics, by)
 
 
@@ -241,7 +241,7 @@ def test_statistics_are_those_of_numbers_and_times_that_are_known(tmp_path: Path
         schema=SCHEMA,
     )
     pq.write_table(table, tmp_path / "x.parquet")
-    assert json.loads(Written.from_file(str(tmp_path / "x.parquet")).statistics) == {
+    assert json.loads(WrittenFile.from_file(str(tmp_path / "x.parquet")).statistics) == {
         "numRecords": 2,
         "minValues": {"point": "p", "number": -3, "time": "2024-04-06T12:00:00.123Z"},
         "maxValues": {"point": "p", "number": 7, "time": "2024-04-06T12:00:00.124Z"},

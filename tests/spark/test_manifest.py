@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 
 from dcpinspect.capture.zstd import zstd
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.attempts import Written
-from dcpinspect.spark.manifest import Manifest, ManifestPart, Read
+from dcpinspect.spark.attempts import WrittenFile
+from dcpinspect.spark.manifest import Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.stored import SCHEMAS
@@ -31,12 +31,12 @@ def state(out: Path) -> Manifest:
         program="1",
         options={"find_ports": False},
         points={"/x": "p"},
-        units=[Read(unit, report, 1, 0, "raw/batch=1/0.arrow")],
+        units=[ReadUnit(unit, report, 1, 0, "raw/batch=1/0.arrow")],
         parts=[ManifestPart("p", "parts/batch=1/0.part", ("messages/batch=1/0-0.parquet",), 7)],
     )
 
 
-def wrote(out: Path, name: str, rows: int) -> Written:
+def wrote(out: Path, name: str, rows: int) -> WrittenFile:
     """A file of the table bad."""
     path = out / "bad" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def wrote(out: Path, name: str, rows: int) -> Written:
         ),
         path,
     )
-    return Written.from_file(str(path))
+    return WrittenFile.from_file(str(path))
 
 
 def with_bad(one: Manifest, *names: str) -> Manifest:

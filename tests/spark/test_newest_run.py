@@ -9,7 +9,7 @@ from pathlib import Path
 from dcpinspect.output.exposition import Metrics
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.newest_run import Latest
+from dcpinspect.spark.newest_run import NewestRun
 from dcpinspect.spark.output_reading import compared
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
@@ -29,7 +29,7 @@ def test_numbers_grow_from_run_to_run_to_those_of_a_reading(tmp_path: Path) -> N
     path = SAMPLES / "rollback.pcap"
     first, last = cut(tmp_path / "ring", packets_of(path), [70])
     ran(tmp_path / "out", first)
-    latest = Latest(compared(Manifest.newest(tmp_path / "out")))
+    latest = NewestRun(compared(Manifest.newest(tmp_path / "out")))
     metrics = Metrics(latest, with_vbuckets=True)
     before = metrics.snapshot()["dcpinspect_capture_packets_total"]
     ran(tmp_path / "out", last)

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from dcpinspect.spark import pieces
-from dcpinspect.spark.manifest import Manifest, Read
+from dcpinspect.spark.manifest import Manifest, ReadUnit
 from dcpinspect.spark.pieces import ManifestPiece, divided
 from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.units import Unit
@@ -40,7 +40,7 @@ def test_every_run_is_in_one_piece_and_little_is_written_again() -> None:
 def test_a_piece_has_what_was_written(tmp_path: Path) -> None:
     both = [ManifestPiece(batch, batch, 2, f"{batch}-{batch}-x") for batch in (1, 2)]
     units = [
-        Read(Unit(name, f"/{name}", "p", 5), ScanReport(), batch, 0)
+        ReadUnit(Unit(name, f"/{name}", "p", 5), ScanReport(), batch, 0)
         for name, batch in (("weird\udcff", 2), ("a", 1), ("b", 2))
     ]
     for piece in both:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dcpinspect.spark import plan
-from dcpinspect.spark.manifest import Manifest, Read
+from dcpinspect.spark.manifest import Manifest, ReadUnit
 from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.units import Unit
 
@@ -14,16 +14,18 @@ def unit(name: str, point: str = "p", head: str = "") -> Unit:
 
 def read(
     name: str, first_ns: int | None, batch: int = 1, point: str = "p", error: str | None = None
-) -> Read:
-    return Read(unit(name, point), ScanReport(packets=10, first_ns=first_ns, error=error), batch, 0)
+) -> ReadUnit:
+    return ReadUnit(
+        unit(name, point), ScanReport(packets=10, first_ns=first_ns, error=error), batch, 0
+    )
 
 
-def numbered(manifest: Manifest, *new: Read) -> tuple[list[tuple[str, int]], bool]:
+def numbered(manifest: Manifest, *new: ReadUnit) -> tuple[list[tuple[str, int]], bool]:
     found, is_renumbered = plan.numbered(manifest, new)
     return [(one.unit.name, one.base) for one in found.units], is_renumbered
 
 
-def before(*units: Read) -> Manifest:
+def before(*units: ReadUnit) -> Manifest:
     return Manifest("/out", 1, units=plan.numbered(Manifest("/out"), units)[0].units)
 
 

@@ -13,7 +13,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.reading.joining import Part
+from dcpinspect.reading.joining import ReadingPart
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.problem_files import include_looks, write_looks
 from dcpinspect.streams.tracker import Tracker
@@ -28,7 +28,7 @@ def reading_of(path: Path) -> Reading:
     return Reading(open_capture(path, batch_bytes=4096), is_part=True)
 
 
-def findings(reading: Reading, part: Part) -> list[Finding]:
+def findings(reading: Reading, part: ReadingPart) -> list[Finding]:
     assert part.checker is not None
     return part.checker.findings(reading.engine.links, reading.coverage)
 
@@ -39,7 +39,7 @@ def test_together_they_have_found_what_one_finds(seed: int, tmp_path: Path) -> N
     with reading_of(path) as reading:
         reading.check(RULES)
         batches = sum(1 for _ in reading)
-        expected = findings(reading, Part.from_reading(reading))
+        expected = findings(reading, ReadingPart.from_reading(reading))
     assert len(expected) > 20
     edges = [batches // 3, 2 * batches // 3]
     others = [Checker(Tracker(), RULES) for _ in edges]
@@ -51,7 +51,7 @@ def test_together_they_have_found_what_one_finds(seed: int, tmp_path: Path) -> N
                 if first <= number < behind:
                     other.gather(batch)
             reading.is_looking = number + 1 >= edges[-1]
-        part = Part.from_reading(reading)
+        part = ReadingPart.from_reading(reading)
         assert findings(reading, part) != expected
         paths = [
             write_looks(os.fspath(tmp_path / str(number)), one.gathered, None)
@@ -66,7 +66,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     with reading_of(SAMPLE) as reading:
         reading.check(RULES)
         assert sum(map(len, reading))
-        part = Part.from_reading(reading)
+        part = ReadingPart.from_reading(reading)
     path.write_bytes(part.to_bytes())
     with pytest.raises(
         UsageError, match=r"x\.looks: cannot be read \(this is no collector but Part\)"

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from dcpinspect.spark.stitch import Seen, balanced, components, copies
+from dcpinspect.spark.stitch import PointPackets, balanced, components, copies
 
 
 def pair(one: int, two: int, port: int) -> bytes:
@@ -63,13 +63,18 @@ def test_parts_are_balanced_and_hold_everything_once() -> None:
 
 def test_connections_at_several_points_are_copies_but_where_there_is_most_of_them() -> None:
     seen = [
-        Seen("a", b"x", {1, 2}, 10),
-        Seen("b", b"x", {2, 3}, 30),
-        Seen("c", b"x", {9}, 5),
-        Seen("d", b"x", (), 99),
+        PointPackets("a", b"x", {1, 2}, 10),
+        PointPackets("b", b"x", {2, 3}, 30),
+        PointPackets("c", b"x", {9}, 5),
+        PointPackets("d", b"x", (), 99),
     ]
     assert copies(
-        [*seen, Seen("a", b"y", {7}, 4), Seen("b", b"y", {7}, 4), Seen("a", b"z", {7}, 4)]
+        [
+            *seen,
+            PointPackets("a", b"y", {7}, 4),
+            PointPackets("b", b"y", {7}, 4),
+            PointPackets("a", b"z", {7}, 4),
+        ]
     ) == {
         "a": {b"x": ("b", b"x")},
         "b": {b"y": ("a", b"y")},
@@ -78,7 +83,10 @@ def test_connections_at_several_points_are_copies_but_where_there_is_most_of_the
 
 def test_the_same_bytes_in_the_same_places_are_the_same_connection_whatever_its_addresses() -> None:
     marks = np.arange(10, dtype=np.uint64)
-    one, other = Seen("a", b"x", (), 10, marks), Seen("b", b"behind NAT", (), 9, marks[3:])
+    one, other = (
+        PointPackets("a", b"x", (), 10, marks),
+        PointPackets("b", b"behind NAT", (), 9, marks[3:]),
+    )
     assert copies([other, one]) == {"b": {b"behind NAT": ("a", b"x")}}
-    assert copies([one, Seen("a", b"behind NAT", (), 9, marks)]) == {}
-    assert copies([one, Seen("b", b"y", (), 9, marks + np.uint64(7))]) == {}
+    assert copies([one, PointPackets("a", b"behind NAT", (), 9, marks)]) == {}
+    assert copies([one, PointPackets("b", b"y", (), 9, marks + np.uint64(7))]) == {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from dcpinspect.reading.engine import Engine
-from dcpinspect.streams.contents import ALL, MOST, Contents, Share
+from dcpinspect.streams.contents import ALL, MOST, Contents, VbucketShare
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, Packet, batches
@@ -292,7 +292,7 @@ def entries_of(contents: Contents) -> list[tuple[int, int, int]]:
 
 
 def followed(
-    captured: Sequence[Packet], share: Share, hashed_by: tuple[int, int], most: int = MOST
+    captured: Sequence[Packet], share: VbucketShare, hashed_by: tuple[int, int], most: int = MOST
 ) -> tuple[Contents, Streams]:
     """What a tracker knows of the keys of these vbuckets."""
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
@@ -316,20 +316,22 @@ def many_keys() -> list[Packet]:
 def test_what_readings_of_some_vbuckets_know_is_together_what_one_knows() -> None:
     captured, hashed_by = many_keys(), (5, 7)
     whole, streams = followed(captured, ALL, hashed_by)
-    shares = [followed(captured, Share(number, 3), hashed_by)[0] for number in range(3)]
+    shares = [followed(captured, VbucketShare(number, 3), hashed_by)[0] for number in range(3)]
     assert sum(map(len, map(entries_of, shares))) == len(entries_of(whole)) == 400
     travelled = [pickle.loads(pickle.dumps(one)) for one in shares]  # noqa: S301 - our own
     assert entries_of(Contents.joined(travelled, streams, ALL)) == entries_of(whole)
     for number in range(4):
-        expected, _ = followed(captured, Share(number, 4), hashed_by)
-        assert entries_of(Contents.joined(travelled, streams, Share(number, 4))) == entries_of(
-            expected
-        )
+        expected, _ = followed(captured, VbucketShare(number, 4), hashed_by)
+        assert entries_of(
+            Contents.joined(travelled, streams, VbucketShare(number, 4))
+        ) == entries_of(expected)
 
 
 def test_together_no_more_is_remembered_than_by_one() -> None:
     captured = many_keys()
-    shares = [followed(captured, Share(number, 2), (5, 7), most=256)[0] for number in range(2)]
+    shares = [
+        followed(captured, VbucketShare(number, 2), (5, 7), most=256)[0] for number in range(2)
+    ]
     _, streams = followed(captured, ALL, (5, 7))
     assert sum(map(len, map(entries_of, shares))) > 256
     joined = Contents.joined(shares, streams, ALL)
@@ -341,8 +343,8 @@ def test_together_no_more_is_remembered_than_by_one() -> None:
 
 def test_what_was_hashed_by_other_secrets_or_is_of_other_streams_is_refused() -> None:
     captured = many_keys()
-    one, streams = followed(captured, Share(0, 2), (5, 7))
-    other, _ = followed(captured, Share(1, 2), (5, 8))
+    one, streams = followed(captured, VbucketShare(0, 2), (5, 7))
+    other, _ = followed(captured, VbucketShare(1, 2), (5, 8))
     with pytest.raises(ValueError, match="these do not belong together"):
         Contents.joined([one, other], streams, ALL)
     with pytest.raises(ValueError, match="these do not belong together"):

@@ -286,7 +286,7 @@ def test_messages_that_differ_only_in_their_first_words_are_sampled_too(tmp_path
 
 
 def test_messages_whose_hashes_are_all_alike_are_no_sample() -> None:
-    samples = copies.Samples.zeros(2 * copies.MOST)
+    samples = copies.KeptMessages.zeros(2 * copies.MOST)
     samples.way = np.repeat((2, 3), (copies.MOST, copies.MOST))
     samples.way[:1] = 3
     sample = copies.Copies()

@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import flow_windows as w
-from dcpinspect.streams.flow_control import MOST, MOST_OF_ALL, FlowControl, Watched
+from dcpinspect.streams.flow_control import MOST, MOST_OF_ALL, FlowControl, WindowWatcher
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
@@ -17,7 +17,7 @@ from tests.streams.told import Told, opened, packets
 
 def watched(
     *talks: Told, sizes: Sequence[int] = (), most: int = MOST, most_of_all: int = MOST_OF_ALL
-) -> Mapping[int, Watched]:
+) -> Mapping[int, WindowWatcher]:
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
     tracker.flow = FlowControl(most, most_of_all)
     for batch in [

@@ -140,7 +140,7 @@ def nonsense(seed: int) -> w.FlowTables:
         )
         message.detail = message.kind | rng.randrange(9) << 8 | rng.randrange(99) << 32
         message.place.row, message.place.time = row + 1, time_ns
-    tables.window, tables.ways = w.Window.single(), w.Ways.zeros(len(w.WAYS))
+    tables.window, tables.ways = w.Window.single(), w.Countings.zeros(len(w.WAYS))
     tables.waiting = w.WaitingMessages.zeros(len(tables.messages))
     tables.events = w.FlowEvents.zeros(1 + 2 * len(tables.messages))
     return tables

@@ -7,15 +7,15 @@ from __future__ import annotations
 from dcpinspect.streams.server_reports import (
     MOST_LOGS,
     MOST_SEQNOS,
-    At,
     FailoverLog,
     HighSeqno,
+    MessagePosition,
     ServerReport,
 )
 
 
-def at(row: int) -> At:
-    return At(row, 0, row, row)
+def at(row: int) -> MessagePosition:
+    return MessagePosition(row, 0, row, row)
 
 
 def test_the_first_answer_above_a_seqno_is_found() -> None:

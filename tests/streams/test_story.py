@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
@@ -17,7 +17,7 @@ def told(*talks: Told, vbucket: int = 7, connections: tuple[range, ...] = ()) ->
 
 def with_links(
     *talks: Told, vbucket: int = 7, connections: tuple[range, ...] = ()
-) -> tuple[list[StreamStory], dict[int, Link]]:
+) -> tuple[list[StreamStory], dict[int, TcpConnection]]:
     engine, tracker, items = (
         Engine(["told.pcap"], ports=(PORT,)),
         Tracker(),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dcpinspect.reading.engine import Engine
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
-def links(*talks: Told) -> list[Link]:
+def links(*talks: Told) -> list[TcpConnection]:
     engine = Engine(["told.pcap"], ports=(PORT,))
     for part in batches(packets(*talks)):
         engine.feed(part)

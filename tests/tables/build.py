@@ -10,7 +10,7 @@ from dcpinspect.protocol.column_types import HoleRanges, NumberColumn
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.requests import Origins, Requests
-from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
 
 START_NS = 1_712_381_677_411_000_123
 STEP_NS = 1_000_000
@@ -80,7 +80,7 @@ def batch(
         direction=direction,
         stream_offset=start,
         heuristic=tried,
-        missing=Missing(columns[:, 0], columns[:, 1], columns[:, 2]),
+        missing=MissingBytes(columns[:, 0], columns[:, 1], columns[:, 2]),
         decoded=decoded,
         vbucket=NumberColumn(
             np.where(own, decoded.specific, np.maximum(pairs.vbucket.values, 0).astype(np.uint64)),

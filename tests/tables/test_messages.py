@@ -6,7 +6,7 @@ import numpy as np
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context
-from dcpinspect.tables.messages import Missing
+from dcpinspect.tables.messages import MissingBytes
 from tests.tables.build import batch
 
 MUTATION = encode(
@@ -82,5 +82,5 @@ def test_a_nearest_layout_that_does_not_fit_has_no_generation() -> None:
 
 
 def test_missing_ranges_are_found_by_row() -> None:
-    missing = Missing(np.array([1, 1, 4]), np.array([24, 30, 26]), np.array([25, 31, 40]))
+    missing = MissingBytes(np.array([1, 1, 4]), np.array([24, 30, 26]), np.array([25, 31, 40]))
     assert [missing.ranges_of(row) for row in (0, 1, 4)] == [(), ((24, 25), (30, 31)), ((26, 40),)]

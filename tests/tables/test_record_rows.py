@@ -12,7 +12,7 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams.contracts import BY_TABLE, GAPS, VBUCKETS
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.record_rows import RecordSelection, filter_columns, parse_record_filter
-from dcpinspect.tables.record_tables import Made, Records, Worded
+from dcpinspect.tables.record_tables import LazyColumn, Records, WordColumn
 
 
 def gaps(*rows: tuple[int, int, int, int]) -> Records:
@@ -25,8 +25,8 @@ def gaps(*rows: tuple[int, int, int, int]) -> Records:
         "connection": NumberColumn(connection.astype(np.int64)),
         "vbucket": NumberColumn(vbucket.astype(np.int64)),
         "width": NumberColumn(width),
-        "cause": Worded(cause.astype(np.int64), ("capture-loss", "rollback")),
-        "evidence": Made(len(rows), lambda some: [f"row {row}" for row in some.tolist()]),
+        "cause": WordColumn(cause.astype(np.int64), ("capture-loss", "rollback")),
+        "evidence": LazyColumn(len(rows), lambda some: [f"row {row}" for row in some.tolist()]),
     }
     return Records(GAPS, columns, len(rows))
 

@@ -13,10 +13,10 @@ from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow_types import hex64 as hex_texts
 from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.record_tables import (
-    Made,
+    LazyColumn,
     Records,
     RecordTable,
-    Worded,
+    WordColumn,
     counted,
     hex64,
     time_text,
@@ -49,8 +49,8 @@ def sample() -> Records:
         TABLE,
         {
             "seqno": NumberColumn(np.array([2**64 - 1, 0], np.uint64), np.array([True, False])),
-            "state": Worded(np.array([1, -1]), ("open", "cut")),
-            "flags": Worded(np.array([0, 1]), [["memory"], []]),
+            "state": WordColumn(np.array([1, -1]), ("open", "cut")),
+            "flags": WordColumn(np.array([0, 1]), [["memory"], []]),
             "time": NumberColumn(np.array([NS, NS + 1])),
             "uuid": NumberColumn(np.array([2**63, 5], np.uint64)),
             "log": [[(2**64 - 1, 7)], None],
@@ -58,7 +58,7 @@ def sample() -> Records:
             "controls": [{"enable_noop": {"value": "true", "status": None}}, {}],
             "gaps": [{"rollback": 1}, {}],
             "interval": [1.5, None],
-            "rows": Made(2, lambda rows: [[row, row + 1] for row in rows.tolist()]),
+            "rows": LazyColumn(2, lambda rows: [[row, row + 1] for row in rows.tolist()]),
             "name": ["é", None],
         },
         2,
@@ -106,8 +106,8 @@ def test_objects_and_lists_that_are_kept_once_go_to_arrow_as_others_do() -> None
     columns = (Column("filter", "object", ""), Column("flags", "words", ""))
     codes = np.array([1, -1, 0])
     worded = {
-        "filter": Worded(codes, [{"sid": 5}, {"scope": "8"}]),
-        "flags": Worded(codes, [["a"], ["b", "c"]]),
+        "filter": WordColumn(codes, [{"sid": 5}, {"scope": "8"}]),
+        "flags": WordColumn(codes, [["a"], ["b", "c"]]),
     }
     table = Records(RecordTable("sample", columns), worded, 3).arrow()
     assert table.to_pydict() == {
@@ -125,7 +125,7 @@ def test_some_columns_are_made_without_the_others() -> None:
         raise AssertionError
 
     records = sample()
-    columns = {**records.columns, "rows": Made(2, fails)}
+    columns = {**records.columns, "rows": LazyColumn(2, fails)}
     some = Records(TABLE, columns, 2).arrow(["time_ns", "seqno"])
     assert some.equals(records.arrow().select(["time_ns", "seqno"]))
     assert Records(TABLE, columns, 2).arrow([]).column_names == []
@@ -184,7 +184,7 @@ def test_columns_that_are_made_are_the_same_in_arrow(path: Path) -> None:
         (name, column)
         for name, records in tables.items()
         for column, values in records.columns.items()
-        if isinstance(values, Made)
+        if isinstance(values, LazyColumn)
     }
     assert ("gaps", "evidence") in made
     for name, column in made:

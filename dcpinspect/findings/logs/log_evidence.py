@@ -58,7 +58,7 @@ class LogHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class ResumeForecast:
     """What resuming from a checkpoint would lead to."""
 
     checkpoint: Checkpoint
@@ -179,7 +179,7 @@ class LogEvidence:
             ]
         return candidates[0] if len(candidates) == 1 else None
 
-    def resumed(self, checkpoint: Checkpoint) -> Resumed | None:
+    def resumed(self, checkpoint: Checkpoint) -> ResumeForecast | None:
         """Returns what the server would answer to resuming from a checkpoint; None if it would
         accept it.
 
@@ -209,7 +209,7 @@ class LogEvidence:
                 cause_of(before.reason or ""),
                 f"the server has answered this request so before, because {before.reason}",
             )
-            return Resumed(
+            return ResumeForecast(
                 checkpoint, before.rollback_seqno, cause, text, rollback.resume_uuid, before.file
             )
         if history is None:
@@ -227,7 +227,9 @@ class LogEvidence:
         explained: Explanation = explain_rollback(
             requested, to, history.log, VbucketFacts(history.purge or None, history.high)
         )
-        return Resumed(checkpoint, to, cause, explained.text, explained.resume_uuid, history.source)
+        return ResumeForecast(
+            checkpoint, to, cause, explained.text, explained.resume_uuid, history.source
+        )
 
     @property
     def has_something(self) -> bool:

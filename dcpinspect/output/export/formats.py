@@ -19,7 +19,7 @@ from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.json import JsonArray
-    from dcpinspect.output.export.message_writers import FirstTime, MessageWriter, Wishes
+    from dcpinspect.output.export.message_writers import FirstTime, MessageWriter, WriterOptions
     from dcpinspect.tables.record_tables import Records
 
 Painter = Callable[[str, str], str]
@@ -79,7 +79,9 @@ class TableFormat(Format):
         column of a type that the format does not have.
         """
 
-    def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
+    def messages(
+        self, target: Target, wishes: WriterOptions, first_time: FirstTime
+    ) -> MessageWriter:
         """Returns the writer of messages. ``first_time`` returns the time of the first packet, in
         nanoseconds.
         """
@@ -158,7 +160,9 @@ class Text(TableFormat):
         "seqnos",
     )
 
-    def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
+    def messages(
+        self, target: Target, wishes: WriterOptions, first_time: FirstTime
+    ) -> MessageWriter:
         """Returns the writer of one line per message, or of columns if they are asked for."""
         from dcpinspect.output.export.message_writers import LinesWriter
 
@@ -221,7 +225,9 @@ class Json(TableFormat):
 
         return JsonArray()
 
-    def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
+    def messages(
+        self, target: Target, wishes: WriterOptions, first_time: FirstTime
+    ) -> MessageWriter:
         """Returns the writer of annotated objects, or of columns if they are asked for."""
         from dcpinspect.output.export.message_writers import JsonWriter
 
@@ -289,7 +295,9 @@ class Csv(TableFormat):
     may_repeat_names = True
     options = ("csv_guard",)
 
-    def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
+    def messages(
+        self, target: Target, wishes: WriterOptions, first_time: FirstTime
+    ) -> MessageWriter:
         """Returns the writer of columns; by default of the columns that fit into cells."""
         from dcpinspect.output.export.message_writers import CsvWriter
 

@@ -51,7 +51,7 @@ StoryPart = tuple[WordField | NumberField, FieldPosition | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class LineParts:
     """The parts that a line has, besides those that all messages of its kind have."""
 
     vbucket: bool
@@ -126,7 +126,7 @@ class LineProgram:
         """What stands before the next part of the summary."""
 
     def build(
-        self, style: tuple[str, str], present: Present, parts: tuple[StoryPart, ...]
+        self, style: tuple[str, str], present: LineParts, parts: tuple[StoryPart, ...]
     ) -> rt.ProgramBuilder:
         """Returns the program. ``style``: what stands before and after the line. ``parts``: the
         story.
@@ -209,7 +209,7 @@ class LineProgram:
         self.text(self._gap + text)
         self._gap = "  "
 
-    def _add_summary(self, present: Present, parts: tuple[StoryPart, ...]) -> None:
+    def _add_summary(self, present: LineParts, parts: tuple[StoryPart, ...]) -> None:
         add = self._builder.add
         if present.sid:
             self._begin_part("sid ")

@@ -24,8 +24,8 @@ from dcpinspect.output.export.line_programs import (
     NO_KEY,
     OWN,
     TIME_FORMS,
+    LineParts,
     LineProgram,
-    Present,
     StoryPart,
     number_places,
     story_parts,
@@ -192,12 +192,12 @@ class LineRows:
         """Returns the number of the program for messages of a kind and a shape, made from one of
         them; -1 if they are left to Python.
 
-        The shape begins with a number for each part that ``Present`` names.
+        The shape begins with a number for each part that ``LineParts`` names.
         """
         number = self._programs.get((kind, *shape), -1)
         if number < 0 and not self._is_full:
             program = LineProgram(self._writer.builder(), self.lines, batch, index)
-            present = Present(
+            present = LineParts(
                 bool(shape[0] & 1),
                 bool(shape[0] & 2),
                 bool(shape[0] & 4),

@@ -27,7 +27,7 @@ FirstTime = Callable[[], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class WriterOptions:
     """What to write of each message; each format uses the wishes that its ``options`` name."""
 
     verbose: bool = False
@@ -70,7 +70,7 @@ class LinesWriter:
     for.
     """
 
-    def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
+    def __init__(self, target: Target, wishes: WriterOptions, first_time: FirstTime) -> None:
         from dcpinspect.output.export.line_rows import LineRows
         from dcpinspect.output.render.message_lines import Lines
 
@@ -187,7 +187,7 @@ class LinesWriter:
 class JsonWriter:
     """Writes annotated objects in the frame of the format."""
 
-    def __init__(self, target: Target, wishes: Wishes, frame: JsonArray) -> None:
+    def __init__(self, target: Target, wishes: WriterOptions, frame: JsonArray) -> None:
         from dcpinspect.output.export.json_programs import JsonRows
 
         self._target = target
@@ -209,7 +209,7 @@ class JsonWriter:
 class CsvWriter:
     """Writes one line per message, with cells for its columns."""
 
-    def __init__(self, target: Target, wishes: Wishes) -> None:
+    def __init__(self, target: Target, wishes: WriterOptions) -> None:
         from dcpinspect.output.export.csv_rows import DEFAULT_COLUMNS, CsvRows
 
         self._target = target
@@ -232,7 +232,7 @@ class ColumnsWriter:
     def __init__(
         self,
         target: Target,
-        wishes: Wishes,
+        wishes: WriterOptions,
         table: Callable[[Any], TableWriter],
         *,
         is_text: bool = False,

@@ -32,7 +32,7 @@ from dcpinspect.output.export.handshakes import Handshakes
 from dcpinspect.output.export.number_sets import LineMarks
 from dcpinspect.output.export.opening_messages import Openings
 from dcpinspect.output.export.plain_packets import PlainPackets
-from dcpinspect.output.export.whole_connections import Chosen, WholeTalks
+from dcpinspect.output.export.whole_connections import ChosenCounts, WholeTalks
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.protocol.redact import Redactor
@@ -105,7 +105,7 @@ class Subset:
         self._files: list[_File] = []
         self._companions: list[tuple[int, int]] = []
         self._connections = LineMarks()
-        self._chosen = Chosen()
+        self._chosen = ChosenCounts()
         self._comments: dict[int, list[str]] = {}
         self._openings = Openings()
         self._reading: Reading | None = None

@@ -23,7 +23,7 @@ from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.findings.rule import SEVERITIES, Rule
 
 if TYPE_CHECKING:
-    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tcp_facts import TcpConnection
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -37,7 +37,7 @@ def sarif_log(
     findings: Iterable[Finding],
     rules: Sequence[Rule],
     files: Sequence[str],
-    links: Iterable[Link],
+    links: Iterable[TcpConnection],
     *,
     is_whole: bool = True,
 ) -> dict[str, Any]:
@@ -134,7 +134,11 @@ def _by_connection(one: Finding) -> Iterator[Finding]:
 
 
 def _result(
-    finding: Finding, id_: str, number: int, files: Sequence[str], links: Mapping[int, Link]
+    finding: Finding,
+    id_: str,
+    number: int,
+    files: Sequence[str],
+    links: Mapping[int, TcpConnection],
 ) -> dict[str, Any]:
     locations = [_location(place_shown, files, links) for place_shown in finding.places]
     result: dict[str, Any] = {
@@ -179,7 +183,7 @@ def _result(
 
 
 def _location(
-    place: MessagePlace, files: Sequence[str], links: Mapping[int, Link]
+    place: MessagePlace, files: Sequence[str], links: Mapping[int, TcpConnection]
 ) -> dict[str, Any]:
     return {
         "physicalLocation": {"artifactLocation": _artifact(files, place.file, index=place.file)},
@@ -200,7 +204,9 @@ def _location(
     }
 
 
-def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+def _connection(
+    one: Finding, files: Sequence[str], links: Mapping[int, TcpConnection]
+) -> dict[str, Any]:
     """Returns the place of a finding that no message shows."""
     number = next(iter(one.connections), None)
     if number is None:  # a finding in a log or a checkpoint, which is no artifact of the run
@@ -223,7 +229,7 @@ def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -
     }
 
 
-def _fingerprint(finding: Finding, links: Mapping[int, Link]) -> str:
+def _fingerprint(finding: Finding, links: Mapping[int, TcpConnection]) -> str:
     """Returns a text that is the same in every reading with the same evidence: without rows, frames
     or numbers of connections.
 
@@ -248,7 +254,7 @@ def _fingerprint(finding: Finding, links: Mapping[int, Link]) -> str:
     return sha256("\n".join(texts).encode()).hexdigest()
 
 
-def _ends(connection: int, links: Mapping[int, Link]) -> str:
+def _ends(connection: int, links: Mapping[int, TcpConnection]) -> str:
     return (
         f"{links[connection].client}>{links[connection].server}"
         if connection in links

@@ -18,7 +18,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.reassembly import Reassembler
 
 
-class Chosen:
+class ChosenCounts:
     """Counts the messages of each connection, and how many of them were chosen."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dcpinspect.text import clip, escape_rest
 
 if TYPE_CHECKING:
-    from dcpinspect.diff.difference_records import DifferenceRow, Found
+    from dcpinspect.diff.difference_records import DifferenceRow, Differences
 
 Paint = Callable[[str, str], str]
 
@@ -47,7 +47,7 @@ _HEADINGS = {
 
 
 def summary(
-    comparison: Found, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint
+    comparison: Differences, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint
 ) -> Iterator[str]:
     """Yields the summary. ``paths``: records of the connections that both captures have. ``names``:
     of the captures of A and B.
@@ -88,7 +88,7 @@ def summary(
     yield from _caveats(comparison)
 
 
-def _ahead(comparison: Found) -> Iterator[str]:
+def _ahead(comparison: Differences) -> Iterator[str]:
     lines = []
     for side, other_side in (("a", "b"), ("b", "a")):
         leads = [
@@ -169,7 +169,7 @@ def _ms(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:,.3f} ms"
 
 
-def _caveats(comparison: Found) -> Iterator[str]:
+def _caveats(comparison: Differences) -> Iterator[str]:
     lines = [
         (
             f"The capture of {side.upper()} does not tell the history of "

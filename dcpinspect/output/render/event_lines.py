@@ -19,7 +19,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.story import StreamStory
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, wrap
 
@@ -63,7 +63,7 @@ class VbucketEvent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class MessageEvent:
     """A message that is an event by itself."""
 
     row: int
@@ -83,7 +83,7 @@ _NOTED = {
 }
 
 
-def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[Noted]:
+def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[MessageEvent]:
     """Yields the system events and changes of state among these messages of a batch."""
     decoded = batch.decoded
     requests = rows[~decoded.is_response[rows]]
@@ -96,18 +96,18 @@ def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[Noted]:
             int(batch.connection[row]),
             -1 if sid is None else sid,
         )
-        yield Noted(
+        yield MessageEvent(
             *message, batch.shown_number("by_seqno", row), letter, f"{name}: {summary(batch, row)}"
         )
 
 
 def by_stream(
-    streams: Sequence[StreamStory], noted: Sequence[Noted]
-) -> Mapping[int, Sequence[Noted]]:
+    streams: Sequence[StreamStory], noted: Sequence[MessageEvent]
+) -> Mapping[int, Sequence[MessageEvent]]:
     """Returns the noted messages by place of their stream: the latest stream on their connection
     and stream-id that was open by then.
     """
-    noted_by_stream: dict[int, list[Noted]] = {}
+    noted_by_stream: dict[int, list[MessageEvent]] = {}
     for event in noted:
         open_streams = [
             stream_index
@@ -122,8 +122,8 @@ def by_stream(
 
 def events(
     streams: Sequence[StreamStory],
-    noted: Mapping[int, Sequence[Noted]],
-    links: Mapping[int, Link],
+    noted: Mapping[int, Sequence[MessageEvent]],
+    links: Mapping[int, TcpConnection],
     last_rows: Mapping[int, int],
 ) -> list[VbucketEvent]:
     """Returns all events in order of rows; what no message shows comes in order of time.
@@ -147,8 +147,8 @@ def events(
 
 def _of_stream(
     story: StreamStory,
-    noted: Sequence[Noted],
-    links: Mapping[int, Link],
+    noted: Sequence[MessageEvent],
+    links: Mapping[int, TcpConnection],
     last_rows: Mapping[int, int],
 ) -> Iterator[VbucketEvent]:
     stream = story.stream

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from dcpinspect.findings.lint import Verdict
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.text import escape, escape_rest
 
 STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
@@ -16,7 +16,7 @@ STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
 
 def lint_lines(
     verdicts: Sequence[Verdict],
-    links: Sequence[Link],
+    links: Sequence[TcpConnection],
     paint: Callable[[str, str], str],
     columns: int | None = None,
 ) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcpinspect.output.render.event_lines import (
     EventLines,
-    Noted,
+    MessageEvent,
     VbucketEvent,
     by_stream,
     events,
@@ -42,7 +42,7 @@ class VbucketHistory:
         self.streams: Sequence[StreamStory] = ()
         self.connections: Mapping[int, Mapping[str, Any]] = {}
         """Rows of the table of connections, by number."""
-        self.noted: Mapping[int, Sequence[Noted]] = {}
+        self.noted: Mapping[int, Sequence[MessageEvent]] = {}
         """System events and changes of state, by place of their stream."""
         self.events: Sequence[VbucketEvent] = ()
         """All events, in order."""
@@ -50,7 +50,7 @@ class VbucketHistory:
         """The span of time whose events are told; None: all."""
         self._only = connections
         self._items = VbucketItems(vbucket, connections)
-        self._noted: list[Noted] = []
+        self._noted: list[MessageEvent] = []
         self._first_ns: int | None = None
 
     def feed(self, batch: MessageBatch) -> RowNumbers:

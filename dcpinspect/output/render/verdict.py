@@ -18,7 +18,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import counted, share_of
 
 if TYPE_CHECKING:
-    from dcpinspect.reading.joining import Merged
+    from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
 
 NOTHING = "nothing wrong"
@@ -54,7 +54,7 @@ class LookedAt:
     @classmethod
     def from_reading(
         cls,
-        reading: Reading | Merged,
+        reading: Reading | MergedReading,
         rules: Collection[str] = ORDINARY,
         nothing: str = nothing,
         damage: str = "",

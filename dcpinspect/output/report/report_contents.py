@@ -23,7 +23,7 @@ from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Message
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.store import Store
-from dcpinspect.streams.items import Own, VbucketItems
+from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.record_rows import RecordSelection
@@ -62,7 +62,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class EvidenceMessage:
     """A message that shows a finding."""
 
     row: int
@@ -106,7 +106,7 @@ class Source:
     coverage: Coverage
     events_of: Callable[[int], VbucketItems]
     """Returns the events of a vbucket."""
-    messages: Callable[[Mapping[int, Sequence[str]], Limits], Iterable[Shown]]
+    messages: Callable[[Mapping[int, Sequence[str]], Limits], Iterable[EvidenceMessage]]
     """Yields messages, given the ids of the findings that each row shows."""
     is_redacted: bool
     lacks: Sequence[str] = ()
@@ -128,7 +128,7 @@ class Contents:
     """Findings that are not effects of others, worst first."""
     effects: Mapping[str, Sequence[Finding]]
     """The effects of each cause, by the cause's id."""
-    shown: Mapping[int, Shown]
+    shown: Mapping[int, EvidenceMessage]
     """Messages that show a finding, by row."""
     vbuckets: Records
     connections: Records
@@ -171,7 +171,7 @@ def of_reading(
                 read, ("_kind", "connection", "sid", "by_seqno", "time_ns")
             )
             items.add_messages(
-                Own(kind.values, connection.values, read, sid, seqno, time_ns.values)
+                VbucketMessages(kind.values, connection.values, read, sid, seqno, time_ns.values)
             )
         return items
 
@@ -270,7 +270,7 @@ def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[
 
 def _messages(
     store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, most: Limits
-) -> Iterator[Shown]:
+) -> Iterator[EvidenceMessage]:
     there = [row for row in sorted(rows) if store.first_row <= row <= store.rows]
     if not there:
         return
@@ -280,7 +280,7 @@ def _messages(
     times = lines.shown_times(batch.time_ns).tolist()
     for index, row in enumerate(there):
         message = batch.annotate(index)
-        yield Shown(
+        yield EvidenceMessage(
             row,
             lines.cells(batch, index, times[index]),
             field_table(message, limit=most.value),

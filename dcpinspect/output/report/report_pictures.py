@@ -25,7 +25,7 @@ from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
 from dcpinspect.output.render.verdict import LETTERS, stood
 from dcpinspect.output.report.report_contents import Timeline
-from dcpinspect.output.statistics import Charts, Counted
+from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
@@ -391,7 +391,7 @@ def over_time(
     if not charts.used or not charts.commands:
         return None
 
-    def values(command: Counted, of_bytes: bool = of_bytes) -> IntArray:
+    def values(command: CommandRate, of_bytes: bool = of_bytes) -> IntArray:
         return (command.bytes if of_bytes else command.messages)[: charts.used]
 
     shares = [

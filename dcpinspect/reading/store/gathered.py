@@ -27,7 +27,7 @@ AT_ONCE = 4 << 20
 """Greatest number of bytes read in one go, unless a single piece is longer."""
 
 
-class Wanted(NamedTuple):
+class WantedBytes(NamedTuple):
     """Ranges of stream bytes, and where they are to be copied to."""
 
     flow: RowNumbers
@@ -36,9 +36,9 @@ class Wanted(NamedTuple):
     target: RowNumbers
     """Index in the target data where the first byte of each range goes."""
 
-    def only(self, some: RowNumbers | BoolArray) -> Wanted:
+    def only(self, some: RowNumbers | BoolArray) -> WantedBytes:
         """Returns the selected ranges only."""
-        return Wanted(*(column[some] for column in self))
+        return WantedBytes(*(column[some] for column in self))
 
 
 class _Pieces(NamedTuple):
@@ -55,7 +55,7 @@ class _Pieces(NamedTuple):
         return _Pieces(*(column[some] for column in self))
 
 
-def gather(originals: Originals, places: Places, wanted: Wanted, data: ByteArray) -> BoolArray:
+def gather(originals: Originals, places: Places, wanted: WantedBytes, data: ByteArray) -> BoolArray:
     """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which ranges
     those are.
 
@@ -74,7 +74,7 @@ def gather(originals: Originals, places: Places, wanted: Wanted, data: ByteArray
     return is_read
 
 
-def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
+def _pieces(places: Places, flow: int, wanted: WantedBytes) -> _Pieces:
     """Returns where the wanted ranges of a flow stand, sorted by file and place; only of ranges
     whose bytes are all there.
     """

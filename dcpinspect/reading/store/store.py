@@ -28,17 +28,17 @@ from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import Message
-from dcpinspect.protocol.session import Settled
+from dcpinspect.protocol.session import SettledSessions
 from dcpinspect.reading.store import part as p
 from dcpinspect.reading.store import places as pl
-from dcpinspect.reading.store.gathered import Wanted, gather
+from dcpinspect.reading.store.gathered import WantedBytes, gather
 from dcpinspect.reading.store.originals import Originals
 from dcpinspect.reading.store.part import StorePart
 from dcpinspect.reading.store.places import Places
 from dcpinspect.reading.store.spool import Spool
 from dcpinspect.tables.arrow import arrow_schema, short, type_of
 from dcpinspect.tables.collection_names import NO_NAMES
-from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
 from dcpinspect.tables.schema import ON_REQUEST
 from dcpinspect.transport.chunk import StreamChunk
 
@@ -360,7 +360,7 @@ class Store:
 
         Raises IndexError, NotKeptError.
         """
-        located_rows = _Found(self._view, rows)
+        located_rows = _FoundRows(self._view, rows)
         return [
             located_rows.numbers(name, np.uint64 if name == "by_seqno" else np.int64)
             for name in columns
@@ -370,7 +370,7 @@ class Store:
         """Returns an Arrow record batch of these columns of these rows, in their order. Raises
         IndexError, NotKeptError.
         """
-        located_rows = _Found(self._view, rows)
+        located_rows = _FoundRows(self._view, rows)
         arrays = [
             self._read_column(located_rows.rows, name)
             if name in _ON_REQUEST
@@ -417,7 +417,7 @@ class Store:
         ChangedCaptureError.
         """
         view = self._view
-        located_rows = _Found(view, rows)
+        located_rows = _FoundRows(view, rows)
         state, length, offset = (
             located_rows.integers("_state"),
             located_rows.integers("length"),
@@ -430,7 +430,7 @@ class Store:
         np.add.at(lost, missing.row, missing.end - missing.start)
         start = np.cumsum(length) - length
         data = np.zeros(int(length.sum()), np.uint8)
-        read = self._gathered(located_rows, Wanted(flow, offset, length, start), data)
+        read = self._gathered(located_rows, WantedBytes(flow, offset, length, start), data)
         for index in np.flatnonzero(~read).tolist():
             target = data.data[int(start[index]) : int(start[index] + length[index])]
             if self._read(
@@ -448,7 +448,7 @@ class Store:
         holes = HoleRanges.from_ranges(
             start[missing.row] + missing.start, start[missing.row] + missing.end
         )
-        settled = Settled(
+        settled = SettledSessions(
             (
                 (state >> p.COLLECTIONS & 3).astype(np.int8),
                 state & p.UNDERLYING != 0,
@@ -493,7 +493,9 @@ class Store:
             redactor=self._reading.redactor if self._reading is not None else None,
         )
 
-    def _gathered(self, located_rows: _Found, wanted: Wanted, data: ByteArray) -> BoolArray:
+    def _gathered(
+        self, located_rows: _FoundRows, wanted: WantedBytes, data: ByteArray
+    ) -> BoolArray:
         """Reads the messages whose bytes are all in their own part; returns which messages those
         are.
         """
@@ -524,7 +526,7 @@ class Store:
         return size
 
 
-class _Found:
+class _FoundRows:
     """Rows that were looked up, whose columns are gathered from the parts that they are in."""
 
     def __init__(self, view: _View, rows: Sequence[int] | RowNumbers) -> None:
@@ -574,7 +576,7 @@ class _Found:
             array.is_valid().to_numpy(zero_copy_only=False)
         ), array.drop_null().to_pylist()
 
-    def missing(self) -> Missing:
+    def missing(self) -> MissingBytes:
         """Returns the ranges that the capture lacks, each with the index of its row."""
         row_indexes, spans_of = self.present_values("_missing")
         ranges = [
@@ -587,7 +589,7 @@ class _Found:
             for index, spans in ranges
             for index_of_span in range(0, len(spans), 2)
         ]
-        return Missing(*np.array(missing_ranges, np.int64).reshape(-1, 3).T)
+        return MissingBytes(*np.array(missing_ranges, np.int64).reshape(-1, 3).T)
 
     def are_same(self, data: ByteArray, start: RowNumbers) -> BoolArray:
         """Whether the messages that begin at ``start`` in ``data`` begin with the same header as

@@ -15,9 +15,9 @@ from dcpinspect.transport.tls.handshake import (
     first_certificate,
     hello_of,
 )
-from dcpinspect.transport.tls.key_search import SEARCHED, CandidateRecord, Fit, Search
+from dcpinspect.transport.tls.key_search import SEARCHED, CandidateRecord, FittingKeys, Search
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
-from dcpinspect.transport.tls.stage import Shared
+from dcpinspect.transport.tls.stage import SharedSecrets
 from dcpinspect.transport.tls.suites import SUITES, Protection, Suite, Tls13, tls12_keys
 from dcpinspect.transport.tls.tls_records import TLS12, TLS13
 
@@ -27,14 +27,14 @@ IN_VAIN = 30
 """After this number of connections whose keys were searched for in vain, no more are searched."""
 
 
-class Talk:
+class TlsDecryption:
     """One TLS connection."""
 
     def __init__(
         self,
         about: TlsConnection,
         keys: KeyLog,
-        shared: Shared,
+        shared: SharedSecrets,
         plain_sides: Collection[int] = (),
         *,
         is_watched: bool = False,
@@ -354,7 +354,7 @@ class Talk:
             return (side.number, 1 - side.number)
         return (C2S,) if side.number == self._client_side else (S2C,)
 
-    def _use_keys(self, fit: Fit, side: TlsDirection) -> None:
+    def _use_keys(self, fit: FittingKeys, side: TlsDirection) -> None:
         """Takes keys that open a record of a side. So the other side's secret is known, and the
         numbers of its records have to be found.
         """

@@ -31,7 +31,7 @@ class CandidateRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FittingKeys:
     """The keys that open a record."""
 
     asked: CandidateRecord
@@ -64,7 +64,7 @@ class Search:
         suites: Sequence[Suite],
         *,
         most: int,
-    ) -> Fit | None:
+    ) -> FittingKeys | None:
         """Returns keys, from the secrets of one known connection, that open one of the records;
         None for none after ``most`` trials.
         """
@@ -76,7 +76,7 @@ class Search:
         tried = known_secrets[: max(1, most // (FEW * max(1, len(candidates) * len(suites))))]
         self.known, self.tried = len(known_secrets), len(tried)
         possible_fits = [
-            Fit(candidate, secrets, Tls13(secrets[TRAFFIC[candidate.role]], suite), 0)
+            FittingKeys(candidate, secrets, Tls13(secrets[TRAFFIC[candidate.role]], suite), 0)
             for secrets in tried
             for candidate in candidates
             if TRAFFIC[candidate.role] in secrets
@@ -89,7 +89,7 @@ class Search:
                 record = possible_fit.asked.record
                 for sequence in possible_fit.keys.may_have(record, self.numbers, count):
                     if possible_fit.keys.open(sequence, record) is not None:
-                        return Fit(
+                        return FittingKeys(
                             possible_fit.asked, possible_fit.secrets, possible_fit.keys, sequence
                         )
             self.numbers += count

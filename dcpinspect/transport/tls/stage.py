@@ -22,7 +22,7 @@ from dcpinspect.transport.tls.doubt import Doubt, FirstHeader, no_header
 from dcpinspect.transport.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
-    from dcpinspect.transport.tls.decryption import Talk
+    from dcpinspect.transport.tls.decryption import TlsDecryption
 
 MOST_FOR_KEYS = 32 << 20
 """Greatest number of bytes, over all connections, that wait for secrets which the key log does not
@@ -40,13 +40,13 @@ class TlsStage:
     def __init__(self, keys: KeyLog, first_header: FirstHeader = no_header) -> None:
         self._keys = keys
         self._first_header = first_header
-        self._shared = Shared()
+        self._shared = SharedSecrets()
         self.connections: dict[int, TlsConnection] = {}
         """Connections that look like TLS, by number."""
         self._doubts: dict[int, Doubt] = {}
         self._doubted = 0
         """Bytes that ``_doubts`` keep."""
-        self._talks: dict[int, Talk] = {}
+        self._talks: dict[int, TlsDecryption] = {}
         self.plain_ones: set[int] = set()
         """Connections that pass unchanged."""
         self._seen = keys.count  # number of secrets when what waits was last looked at
@@ -107,13 +107,13 @@ class TlsStage:
         is_tls = doubt.judge(is_last=is_last)
         if True in is_tls:
             from dcpinspect.transport.tls.decryption import (
-                Talk,
+                TlsDecryption,
             )  # deferred: most captures have no TLS
 
             del self._doubts[number]
             about = self.connections[number] = TlsConnection()
             plain_sides = frozenset(side for side in (C2S, S2C) if is_tls[side] is False)
-            self._talks[number] = Talk(
+            self._talks[number] = TlsDecryption(
                 about, self._keys, self._shared, plain_sides, is_watched=doubt.is_watched
             )
             yield from self._fed(number, doubt.chunks)
@@ -148,7 +148,7 @@ class TlsStage:
                     yield from talk.again()
                     self._end(number, talk)
 
-    def _end(self, number: int, talk: Talk) -> None:
+    def _end(self, number: int, talk: TlsDecryption) -> None:
         if talk.is_over:
             del self._talks[number]
             self.plain_ones.add(number)
@@ -212,7 +212,7 @@ class TlsStage:
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedSecrets:
     """What the connections of a reading know of each other."""
 
     waiting: int = 0

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dcpinspect.output.render.event_lines import EventLines, Noted, VbucketEvent, events, folded
+from dcpinspect.output.render.event_lines import (
+    EventLines,
+    MessageEvent,
+    VbucketEvent,
+    events,
+    folded,
+)
 from tests.streams.test_story import twice, with_links
 from tests.streams.told import Told, opened
 
@@ -80,7 +86,7 @@ def test_messages_that_are_events_have_their_place() -> None:
     stream = talk.stream(7)
     stream.snapshot(0, 9, "disk")
     stream.mutation(2, "a")
-    note = Noted(8, 5_000_000_000, 1, -1, 2, "S", "system event: x")
+    note = MessageEvent(8, 5_000_000_000, 1, -1, 2, "S", "system event: x")
     streams, links = with_links(talk)
     found = events(streams, {0: [note]}, links, {})
     event = next(event for event in found if event.kind == "system-event")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dcpinspect.findings.lint import Verdict
 from dcpinspect.output.render.lint_text import lint_lines
-from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tcp_facts import TcpConnection
 from tests.findings.checked import verdicts
 from tests.streams.told import opened
 
 
-def link(number: int) -> Link:
+def link(number: int) -> TcpConnection:
     nothing = (None, None)
-    return Link(
+    return TcpConnection(
         number,
         f"10.0.0.9:{number}",
         "node",

@@ -11,7 +11,7 @@ import pytest
 
 from dcpinspect.errors import ChangedCaptureError
 from dcpinspect.reading.store import gathered
-from dcpinspect.reading.store.gathered import Wanted, gather
+from dcpinspect.reading.store.gathered import WantedBytes, gather
 from dcpinspect.reading.store.originals import Originals
 from dcpinspect.reading.store.places import Places
 from dcpinspect.reading.store.spool import Spool
@@ -67,7 +67,9 @@ def test_ranges_are_read_whatever_segments_they_are_in(
     length = random.integers(1, 200, 300)
     target = np.cumsum(length) - length
     data = np.zeros(int(length.sum()), np.uint8)
-    assert gather(originals, places, Wanted(np.full(300, 2), start, length, target), data).all()
+    assert gather(
+        originals, places, WantedBytes(np.full(300, 2), start, length, target), data
+    ).all()
     assert data.tobytes() == b"".join(
         said[at : at + size] for at, size in zip(start.tolist(), length.tolist(), strict=True)
     )
@@ -81,7 +83,7 @@ def test_a_range_with_a_hole_or_before_the_first_segment_is_left(tmp_path: Path)
     few = Places(
         *(getattr(places, name)[kept] for name in ("flow", "offset", "length", "file", "place"))
     )
-    wanted = Wanted(
+    wanted = WantedBytes(
         column(2, 2, 2, 2),
         column(10, 130, 180, 4 * SIZE),
         column(40, 60, 30, SIZE),
@@ -101,6 +103,6 @@ def test_a_file_that_shrank_is_said(tmp_path: Path) -> None:
         gather(
             originals,
             places,
-            Wanted(column(2), column(0), column(60), column(0)),
+            WantedBytes(column(2), column(0), column(60), column(0)),
             np.zeros(60, np.uint8),
         )
