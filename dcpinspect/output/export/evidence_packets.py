@@ -74,13 +74,16 @@ class EvidenceCapture:
         with Subset(self._wishes) as subset, Reading(captures, keeper=subset, **options) as reading:
             self._subset = subset
             subset.follow(reading)
-            for batch in reading if last else ():
+            moments = [moment for finding in self._findings for moment in _moments(finding)]
+            for batch in reading if last or moments else ():
                 self._choose(subset, batch)
-                if int(batch.row[-1]) >= last and not any(self._owed.values()):
+                if int(batch.row[-1]) >= last and not moments and not any(self._owed.values()):
                     break
             for finding in self._findings:
                 for message, text in comments(finding):
                     subset.comment(message, text)
+            for connection, time_ns, text in moments:
+                subset.add_moment(connection, time_ns, text)
             return subset.write(sink)
 
     def _choose(self, subset: Subset, batch: MessageBatch) -> None:
@@ -128,14 +131,23 @@ def _messages(batch: MessageBatch, key: EvidenceKey) -> RowNumbers:
     return np.flatnonzero(is_of_key)
 
 
+def _moments(one: Finding) -> Iterator[tuple[int, int, str]]:
+    """Yields when cases of a finding began and ended, where no message shows it, as with a TCP
+    window of 0: connection, time, comment.
+    """
+    for case in one.case_of_each:
+        times = {case.first_time_ns, case.last_time_ns} - {place.time_ns for place in case.places}
+        for connection in case.connections if len(case.connections) == 1 else ():
+            yield from ((connection, time_ns, _comment(one)) for time_ns in times if time_ns)
+
+
+def _comment(one: Finding, row: int | None = None, advice: str = "") -> str:
+    place = "" if row is None else f" (row {row})"
+    return escape(f"{one.severity} {one.rule}, {one.where}: {one.message}{place}.{advice}")
+
+
 def comments(one: Finding) -> Iterator[tuple[MessagePlace, str]]:
     """Yields, for each message that shows a finding, the text of the comment on its last packet."""
     for number, message in enumerate(one.places):
         advice = f" Next: {one.next}" if one.next and not number else ""
-        yield (
-            message,
-            escape(
-                f"{one.severity} {one.rule}, {one.where}: {one.message} (row "
-                f"{message.row}).{advice}"
-            ),
-        )
+        yield message, _comment(one, message.row, advice)

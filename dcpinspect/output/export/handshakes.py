@@ -1,6 +1,10 @@
-"""Finds the TCP handshakes of connections again, in the packets of a reading that has ended."""
+"""Finds packets of connections again that carry no message, in the packets of a reading that has
+ended: TCP handshakes, and packets of which the time is known.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -97,3 +101,37 @@ class Handshakes:
         self._asked = unique(ends_asked[~is_there])
         rows: IntArray = key[candidate[is_there]] & ((1 << _ROW_BITS) - 1)
         return rows
+
+
+class Moments:
+    """Finds packets by connection and time, and adds a comment to each."""
+
+    def __init__(
+        self,
+        transport: Reassembler,
+        texts: Mapping[tuple[int, int], str],
+        comments: dict[int, list[str]],
+    ) -> None:
+        """``transport``: the reassembler of the first reading. ``texts``: comment by connection and
+        time. ``comments``: takes the comments, by number of the packet.
+        """
+        self._headers = HeadersAgain(transport)
+        pairs = transport.pair_of_connection
+        self._texts = {
+            (int(pairs[connection - 1]), time_ns): text
+            for (connection, time_ns), text in texts.items()
+        }
+        self._times = np.array([time_ns for _, time_ns in texts], np.int64)
+        self._comments = comments
+
+    def packets(self, batch: PacketBatch) -> IntArray:
+        """Returns the positions of the wanted packets in the batch. Takes batches in order."""
+        headers, pair, _ = self._headers.headers_of(batch)
+        times = batch.time_ns[headers.index]
+        taken: list[int] = []
+        for row in np.flatnonzero(np.isin(times, self._times)).tolist():
+            text = self._texts.get((int(pair[row]), int(times[row])))
+            if text is not None:
+                taken.append(int(headers.index[row]))
+                self._comments.setdefault(batch.first_packet + taken[-1], []).append(text)
+        return np.array(taken, np.int64)

@@ -28,7 +28,7 @@ from dcpinspect.errors import OutputError
 from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.carriers import Carriers, ends
-from dcpinspect.output.export.handshakes import Handshakes
+from dcpinspect.output.export.handshakes import Handshakes, Moments
 from dcpinspect.output.export.number_sets import LineMarks
 from dcpinspect.output.export.opening_messages import Openings
 from dcpinspect.output.export.plain_packets import PlainPackets
@@ -107,6 +107,7 @@ class Subset:
         self._connections = LineMarks()
         self._chosen = ChosenCounts()
         self._comments: dict[int, list[str]] = {}
+        self._moments: dict[tuple[int, int], str] = {}
         self._openings = Openings()
         self._reading: Reading | None = None
         self._plain = PlainPackets(self._wishes.redactor) if self._wishes.decrypted else None
@@ -184,6 +185,14 @@ class Subset:
         self._marks.add(np.array([packet]))
         self._comments.setdefault(packet, []).append(text)
 
+    def add_moment(self, connection: int, time_ns: int, text: str) -> None:
+        """Marks the packets of a connection at a time as wanted, whether or not they carry a
+        message, and adds a comment to them.
+        """
+        if not self._is_made(connection):
+            self._connections.add(np.array([connection]))
+            self._moments[connection, time_ns] = text
+
     def _is_made(self, connection: int) -> bool:
         """Whether packets are made from the messages of a connection."""
         return bool(self._are_made(np.array([connection]))[0])
@@ -258,7 +267,11 @@ class Subset:
         handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
         talks = [
             finder
-            for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None)
+            for finder in (
+                handshakes,
+                WholeTalks(transport, pairs) if len(pairs) else None,
+                Moments(transport, self._moments, self._comments) if self._moments else None,
+            )
             if finder is not None
         ]
         captures = self._reading.capture.files

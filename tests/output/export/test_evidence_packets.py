@@ -17,6 +17,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.output.export.evidence_packets import EvidenceCapture, comments
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch
+from tests.captures import field
 from tests.peers.truth import SAMPLES
 from tests.streams.told import capture, opened
 
@@ -61,7 +62,7 @@ def test_wireshark_shows_the_comments_at_the_packets_of_the_findings(tmp_path: P
     path = written(tmp_path, [ROLLBACK], findings)
 
     def shown(file: str, *fields: str) -> list[list[str]]:
-        chosen = [word for field in fields for word in ("-e", field)]
+        chosen = [word for name in fields for word in ("-e", name)]
         done = subprocess.run(
             ["tshark", "-r", file, "-T", "fields", *chosen],
             capture_output=True,
@@ -80,11 +81,28 @@ def test_wireshark_shows_the_comments_at_the_packets_of_the_findings(tmp_path: P
     for one in findings:
         for place, text in comments(one):
             expected.setdefault(times[place.frame], []).append(text)
+    (closed,) = (one for one in findings if one.rule == "connection-closed")
+    seconds, ns = divmod(closed.last_time_ns, 10**9)  # no message shows it, and a packet does
+    expected[f"{seconds}.{ns:09}"] = [
+        "note connection-closed, connection 1: reset by the server with 4 streams open."
+    ]
     assert {time: text.split("\\n") for time, text in commented.items()} == expected
     assert any(
         text.startswith("note rollback, vb 7, connection 2: asked for seqno 60, rolled back to 50")
         for text in commented.values()
     )
+
+
+def test_packets_that_no_message_is_in_show_a_tcp_window_of_0_and_syns(tmp_path: Path) -> None:
+    for name in ("p06-zero-window", "q01-syn-unanswered", "q02-syn-refused"):
+        paths = [str(field(name))]
+        findings = found(paths)
+        again = found([str(written(tmp_path, paths, findings))])
+        both = [
+            [(one.rule, one.cause, one.count) for one in several if one.severity != "note"]
+            for several in (findings, again)
+        ]
+        assert both[0] == both[1] != []
 
 
 def conversation(tmp_path: Path, count: int) -> tuple[str, list[Finding]]:
