@@ -105,7 +105,11 @@ STREAMS = RecordTable(
         _C("rollback_seqno", "u64", "rollback seqno of the answer"),
         _C("failover_log", "log", "branches of the history, newest first"),
         _C("verdict", "word", "verdict of the stream", w.STREAM_VERDICTS),
-        _C("end_reason", "text", "why it ended: a reason of the stream end, or connection-closed"),
+        _C(
+            "end_reason",
+            "text",
+            "why it ended: a reason of the stream end, connection-closed or unknown",
+        ),
         _C("items", "i64", "event messages while the stream was open, faulty ones too"),
         _C("first_seqno", "u64", "first seqno received"),
         _C("last_seqno", "u64", "greatest seqno received, by an event or SeqnoAdvanced"),

@@ -159,7 +159,7 @@ def verdicts(
 
 
 def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> WordColumn:
-    """Returns why each stream ended; null if it did not end, or if nobody can know."""
+    """Returns why each stream ended: unknown if a hole may hide it; null if it did not end."""
     ended = w.STREAM_VERDICTS.index("ended")
     reason = streams.reason.copy()
     by_connection = (
@@ -176,6 +176,7 @@ def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> WordColumn:
     other_codes, number = np.unique(reason[~is_word], return_inverse=True)
     codes = np.where(is_word, np.maximum(reason, -1), 0)
     codes[~is_word] = len(w.END_REASONS) + number.reshape(-1)
+    codes[(verdict == ended) & (codes < 0)] = w.END_REASONS.index("unknown")
     return WordColumn(codes, [*w.END_REASONS, *map(str, other_codes.tolist())])
 
 

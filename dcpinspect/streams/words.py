@@ -35,8 +35,11 @@ END_REASONS = (
     "filter-empty",
     "lost-privileges",
     "connection-closed",
+    "unknown",
 )
 CONNECTION_CLOSED = 9
+NO_STREAM_END = END_REASONS[CONNECTION_CLOSED:]
+"""Why streams ended of which no end was captured."""
 
 # -- snapshots
 # -------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.verdict import LOST
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
+from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.vbucket_cells import whole
@@ -222,13 +223,13 @@ def signs(
         put(REQUEST, vbucket, begin)
         reasons = streams.values("end_reason")
         for sign, rows in (
-            (CLOSED, [row for row, reason in enumerate(reasons) if reason == "connection-closed"]),
+            (CLOSED, [row for row, reason in enumerate(reasons) if reason in NO_STREAM_END]),
             (
                 END,
                 [
                     row
                     for row, reason in enumerate(reasons)
-                    if reason is not None and reason != "connection-closed"
+                    if reason is not None and reason not in NO_STREAM_END
                 ],
             ),
             (REFUSED, streams.rows_with("answer", "refused")),

@@ -118,13 +118,13 @@ def test_ended_with_its_connection() -> None:
     )
 
 
-def test_where_the_end_may_have_been_lost_nobody_knows_why_it_ended() -> None:
+def test_where_the_end_may_have_been_lost_the_reason_is_unknown() -> None:
     talk, stream = started("memory")
     with talk.lost():
         stream.end("too-slow")
     talk.close()
     (found,) = tables(talk).streams
-    assert (found["verdict"], found["end_reason"]) == ("ended", None)
+    assert (found["verdict"], found["end_reason"]) == ("ended", "unknown")
 
 
 def test_refused_and_rolled_back() -> None:

@@ -14,13 +14,13 @@ from typing import Any, Literal
 from dcpinspect.output.export.bounded import command_bound
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
-from dcpinspect.protocol.fields import FieldKind, bit_names
+from dcpinspect.protocol.fields import Field, FieldKind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message, Value
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
-SCHEMA = "dcpinspect.message/1"
+SCHEMA = "dcpinspect.message/2"
 
 ValueLimit = int | Literal["full", "none"]
 """How much of a value to write: all, a number of bytes, or nothing."""
@@ -172,7 +172,16 @@ def scalar_value(field: FieldValue) -> Any:
         return bit_names(spec.flags, field.value)
     if spec is not None and spec.words and isinstance(field.value, int):
         return field.word
+    if spec is not None and is_worded(spec) and isinstance(field.value, int):
+        return (spec.values or {}).get(field.value, field.value)
     return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
+
+
+def is_worded(spec: Field) -> bool:
+    """Returns whether a seqno may be one that stands for a word, such as ``no end``: many programs
+    that read JSON would round this number.
+    """
+    return spec.kind is FieldKind.SEQNO and spec.values is not None
 
 
 def field_object(field: FieldValue, values: ValueLimit, *, is_bulk: bool = False) -> dict[str, Any]:
@@ -186,6 +195,8 @@ def field_object(field: FieldValue, values: ValueLimit, *, is_bulk: bool = False
         value = None  # the object under "value" has it, unwrapped
     elif isinstance(value, bytes):
         value = None  # the hex digits say everything
+    elif field.spec is not None and is_worded(field.spec):
+        value = scalar_value(field)
     elif is_bulk and isinstance(value, str) and values != "full":
         value = None if values == "none" else value[:values]
     members: dict[str, Any] = {

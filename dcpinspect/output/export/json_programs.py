@@ -14,6 +14,7 @@ from dcpinspect.output.export.json import (
     ValueLimit,
     dump,
     field_object,
+    is_worded,
     message_object,
     scalar_value,
     value_object,
@@ -174,6 +175,7 @@ class JsonPrograms(Programs):
         if (
             spec.flags
             or spec.words
+            or is_worded(spec)
             or (not in_head and (spec.values is not None or spec.kind in WORDY))
             or spec.kind is FieldKind.I64
         ):

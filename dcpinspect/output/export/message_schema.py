@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dcpinspect.output.export.json import SCHEMA
+from dcpinspect.output.export.json import SCHEMA, is_worded
 from dcpinspect.protocol.fields import Field, FieldKind, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 
@@ -35,6 +35,8 @@ def _of_field(spec: Field) -> dict[str, Any]:
         return _WORDS
     if spec.words:
         return {"type": "string"}
+    if is_worded(spec):
+        return {"anyOf": [_COUNT, {"enum": [*(spec.values or {}).values()]}]}
     if spec.kind in (FieldKind.UUID, FieldKind.CAS):
         return _HEX64
     if spec.kind is FieldKind.I64:

@@ -20,6 +20,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, wrap
 
@@ -184,7 +185,7 @@ def _of_stream(
     )
     last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
     link = links[stream_ids[0]]
-    if stream["end_reason"] == "connection-closed":
+    if stream["end_row"] is None and stream["end_reason"] in NO_STREAM_END:
         by = _SIDES[link.closed_by] if link.closed_by >= 0 else ""
         yield VbucketEvent(
             last,
@@ -195,7 +196,7 @@ def _of_stream(
             link.closed_ns,
         )
     elif stream["end_row"] is not None:
-        reason = escape(stream["end_reason"] or "reason unknown")
+        reason = escape(stream["end_reason"])
         yield VbucketEvent(
             stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}"
         )

@@ -51,6 +51,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "filter-empty": "every requested collection was dropped",
         "lost-privileges": "the user may no longer read the requested data",
         "connection-closed": "no stream end came before the connection closed",
+        "unknown": "it ended, and capture loss may hide why, or the reason cannot be read",
     },
     "verdict of a connection": {
         "never-opened": "completely captured, and never opened for DCP",

@@ -242,7 +242,7 @@ def _answer_row(story: StreamStory) -> int:
 
 def _end(story: StreamStory, position: int) -> Mark:
     reason = story.stream["end_reason"]
-    if reason == "connection-closed":
+    if story.stream["end_row"] is None and reason in w.NO_STREAM_END:
         return Mark(
             position,
             "C",

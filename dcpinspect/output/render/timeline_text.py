@@ -203,7 +203,7 @@ def _events_text(story: StreamStory, letters: Sequence[str]) -> str:
     if reason is not None:
         texts.append(
             "connection closed"
-            if reason == "connection-closed"
+            if story.stream["end_row"] is None and reason in w.NO_STREAM_END
             else f"stream end: {escape(reason)}"
         )
     return ", ".join(texts)
