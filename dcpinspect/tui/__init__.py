@@ -1,1 +1,1 @@
-"""The terminal UI: one capture, five views of it."""
+"""The terminal UI: one capture, six views of it."""

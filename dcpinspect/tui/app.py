@@ -453,8 +453,8 @@ class InspectApp(ThemedApp):
 
     def action_connections(self) -> None:
         """Lists all connections, so that the user can choose one to show alone, or all."""
-        from dcpinspect.tui.connection_dialog import ConnectionDialog
         from dcpinspect.tui.connection_list import talks
+        from dcpinspect.tui.dialogs import ConnectionDialog
 
         dialog = ConnectionDialog(
             talks(self.inspection.everything), self.glyphs, self.inspection.connection or 0
@@ -499,7 +499,7 @@ class InspectApp(ThemedApp):
             return
         lines = {row: (rows.text_of(row), notes.text(row)) for row in notes.rows}
         marks = MarksDialog(lines, self.glyphs, self.navigation.forget, self.action_export)
-        self.push_screen(marks, lambda row: self.navigation.to_row(row) if row else None)
+        self.push_screen(marks, lambda row: self.navigation.to_row(int(row)) if row else None)
 
     def action_export(self) -> None:
         """Asks what to export (the row under the cursor, marked rows, shown rows or all rows) and

@@ -20,7 +20,6 @@ from dcpinspect.tables.series import SPANS, with_longer_spans
 from dcpinspect.text import cells, clip
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-FULL = "█"
 APART = 4
 """Least number of columns between two labels of an axis."""
 LABEL = 9
@@ -160,13 +159,6 @@ def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:
     ]
 
 
-def bar(value: int, most: int, width: int) -> str:
-    """Returns a bar whose share of ``width`` is the share of ``value`` in ``most``; it is empty
-    only for 0.
-    """
-    return FULL * max(1, round(width * value / most)) if value > 0 and most > 0 else ""
-
-
 def spark(values: IntArray, width: int) -> str:
     """Returns a chart that is one line high."""
     return columns(fitted(values, width), 1)[0] if len(values) else ""
@@ -182,8 +174,8 @@ def short(number: float) -> str:
 
 
 def duration(span_ns: int) -> str:
-    """Writes nanoseconds in the largest unit that fits, without decimals: 16us."""
+    """Writes nanoseconds in the largest unit that fits, without decimals: 16 us."""
     for unit, name in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
         if span_ns >= unit:
-            return f"{span_ns // unit}{name}"
-    return f"{span_ns}ns"
+            return f"{span_ns // unit} {name}"
+    return f"{span_ns} ns"

@@ -166,6 +166,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         )
         self._columns = []
         for column in columns:
+            if not any(column[1]):
+                continue
             wide = _width(column) + 2
             if wide <= width_left or not self._columns:
                 self._columns.append(column)
@@ -202,9 +204,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         style = base + self.cursor_style() if is_here else base
         cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
         if line < self._has_all:
-            count = len(self.talks)
             return strip(
-                [cursor, (f"all {count:,} connections", style + Style(bold=True))],
+                [cursor, ("all connections", style + Style(bold=True))],
                 self.size.width,
                 style,
             )

@@ -2,56 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.errors import UsageError
 from dcpinspect.text import escape
-from dcpinspect.tui.export_choices import Choice
+from dcpinspect.tui.connection_list import ConnectionList, Talk
 from dcpinspect.tui.key_bindings import KEYS, PALETTE, VIEWS, Key
+from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.theme import Glyphs
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.export_choices import Choice
+
+T = TypeVar("T")
 
 KEY_WIDTH = 14
 """Width of the keys in help, in terminal columns."""
 
 
-class Help(ModalScreen[None]):
+class Dialog(ModalScreen[T]):
+    """A box over a view; Esc closes it, and returns None. A subclass yields what is in the box."""
+
+    BINDINGS: ClassVar[list[Any]] = [Binding("escape", "dismiss(None)", "Close")]
+
+    def compose(self) -> ComposeResult:
+        """Yields the box with its lines; a text stands as it is."""
+        with VerticalScroll(classes="dialog", can_focus=False):
+            for line in self.lines():
+                yield line if isinstance(line, Widget) else Static(line)
+
+    def lines(self) -> Iterator[Widget | Text | Table]:
+        """Yields what stands in the box, from the top down."""
+        raise NotImplementedError
+
+
+class PickList(OptionList):
+    """A list in which the chosen line has a sign, not only a colour."""
+
+    def __init__(
+        self,
+        glyphs: Glyphs,
+        *options: Option,
+        can_focus: bool = True,
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
+        """Makes the list. ``can_focus``: it takes keys; else the dialog moves its cursor."""
+        super().__init__(*options, compact=True, id=id)
+        self.can_focus = can_focus
+        self._glyphs = glyphs
+
+    def render_line(self, y: int) -> Strip:
+        """Draws a line as Textual does, and adds the sign; blanks begin each option."""
+        line = super().render_line(y)
+        style = next((segment.style for segment in line), None)
+        if style is None or style.meta.get("option", -1) != self.highlighted:
+            return line
+        return Strip.join([Strip([Segment(self._glyphs.cursor, style)]), line.crop(1)])
+
+
+class Help(Dialog[None]):
     """Shows the keys of a view, and what its glyphs mean."""
 
-    BINDINGS = [Binding("escape,question_mark,q,enter", "dismiss(None)", "Close")]  # noqa: RUF012 - Textual's way
+    BINDINGS: ClassVar[list[Any]] = [Binding("question_mark,q,enter", "dismiss(None)", "Close")]
 
     def __init__(self, view: str, legend: str) -> None:
         super().__init__()
         self._view = view
         self._legend = legend
 
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the dialog."""
-        with VerticalScroll(id="help"):
-            yield Static(Text(f"Keys of {self._view}", "bold"))
-            yield Static(
-                _key_table(
-                    key for key in KEYS if self._view in key.views and tuple(key.views) != VIEWS
-                )
-            )
-            yield Static(Text("\nSymbols", "bold"))
-            yield Static(Text(self._legend))
-            yield Static(Text("\nKeys everywhere", "bold"))
-            yield Static(_key_table([*(key for key in KEYS if tuple(key.views) == VIEWS), PALETTE]))
-            yield Static(Text("\nKeys of other views", "bold"))
-            yield Static(
-                _key_table((key for key in KEYS if self._view not in key.views), has_views=True)
-            )
+    def lines(self) -> Iterator[Widget | Text | Table]:
+        """Yields tables of keys, and the legend."""
+        view = self._view
+        yield Text(f"Keys of {view}", "bold")
+        yield _key_table(key for key in KEYS if view in key.views and tuple(key.views) != VIEWS)
+        yield Text("\nSymbols", "bold")
+        yield Text(self._legend)
+        yield Text("\nKeys everywhere", "bold")
+        yield _key_table([*(key for key in KEYS if tuple(key.views) == VIEWS), PALETTE])
+        yield Text("\nKeys of other views", "bold")
+        yield _key_table((key for key in KEYS if view not in key.views), has_views=True)
+
+    def on_mount(self) -> None:
+        """Gives the focus to the box, which keys scroll."""
+        self.query_one(VerticalScroll).can_focus = True
+        self.query_one(VerticalScroll).focus()
 
 
 def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
@@ -68,10 +116,8 @@ def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
     return table
 
 
-class Prompt(ModalScreen[str | None]):
-    """Asks for one line of text; Esc returns None."""
-
-    BINDINGS = [Binding("escape", "dismiss(None)", "Close")]  # noqa: RUF012 - Textual's way
+class Prompt(Dialog[str]):
+    """Asks for one line of text."""
 
     def __init__(self, title: str, value: str = "", hint: str = "") -> None:
         super().__init__()
@@ -79,27 +125,25 @@ class Prompt(ModalScreen[str | None]):
         self._value = value
         self._hint = hint
 
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the dialog."""
-        with Vertical(id="prompt"):
-            yield Static(Text(self._title))
-            yield Input(self._value, compact=True)
-            if self._hint:
-                yield Static(Text(self._hint, "dim"))
+    def lines(self) -> Iterator[Widget | Text | Table]:
+        """Yields title, input and hint."""
+        yield Text(self._title)
+        yield Input(self._value, compact=True)
+        if self._hint:
+            yield Text(self._hint, "dim")
 
     @on(Input.Submitted)
-    def _done(self, event: Input.Submitted) -> None:
+    def _submit(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(event.value)
 
 
-class ExportDialog(ModalScreen[None]):
+class ExportDialog(Dialog[None]):
     """Asks what to export and to which file; stays open until the file name can be used."""
 
-    BINDINGS = [  # noqa: RUF012 - Textual's way
-        Binding("escape", "dismiss(None)", "Close"),
-        Binding("up", "choose(-1)", "The choice before"),
-        Binding("down", "choose(1)", "The next choice"),
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("up", "move('up')", "The choice before"),
+        Binding("down", "move('down')", "The next choice"),
     ]
 
     def __init__(
@@ -110,67 +154,92 @@ class ExportDialog(ModalScreen[None]):
         """
         super().__init__()
         self._choices = choices
-        self._glyphs = glyphs
         self._begin = begin
-        self._at = 0
-        self._offered, self._said = Static(id="export-choices"), Static(id="export-said")
+        options = (Option(Text(f"  {choice.words}")) for choice in choices)
+        self._list, self._hint = PickList(glyphs, *options, can_focus=False), Static()
 
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the dialog."""
-        with Vertical(id="prompt"):
-            yield Static(Text("export"))
-            yield self._offered
-            yield Static(Text("to a new file"))
-            yield Input(compact=True)
-            yield self._said
+    def lines(self) -> Iterator[Widget | Text | Table]:
+        """Yields the choices, and the input for the name of the file."""
+        yield Text("export", "bold")
+        yield self._list
+        yield Text("to a new file")
+        yield Input(compact=True)
+        yield self._hint
 
     def on_mount(self) -> None:
         """Selects the first choice."""
-        self.action_choose(0)
+        self._list.highlighted = 0
 
-    def action_choose(self, steps: int) -> None:
-        """Moves the selection by so many choices."""
-        self._at = min(max(self._at + steps, 0), len(self._choices) - 1)
-        text = Text()
-        for number, choice in enumerate(self._choices):
-            is_chosen = number == self._at
-            text.append(
-                f"{self._glyphs.cursor if is_chosen else ' '} {choice.words}\n",
-                "bold" if is_chosen else "",
-            )
-        text.rstrip()
-        self._offered.update(text)
-        self._said.update(
-            Text(
-                (
-                    f"the name must end in {', '.join(self._choices[self._at].names)}   ↑ ↓ choose "
-                    "  Esc closes"
-                ),
-                "dim",
-            )
-        )
+    def action_move(self, where: str) -> None:
+        """Moves the cursor of the list."""
+        getattr(self._list, f"action_cursor_{where}")()
+
+    @property
+    def _choice(self) -> Choice:
+        return self._choices[self._list.highlighted or 0]
+
+    @on(OptionList.OptionHighlighted)
+    def _show_endings(self) -> None:
+        endings = ", ".join(self._choice.names)
+        self._hint.update(Text(f"the name must end in {endings}   ↑ ↓ choose   Esc closes", "dim"))
 
     @on(Input.Submitted)
-    def _named(self, event: Input.Submitted) -> None:
+    def _submit(self, event: Input.Submitted) -> None:
         event.stop()
         try:
-            self._begin(event.value, self._choices[self._at])
+            self._begin(event.value, self._choice)
         except UsageError as error:
-            self._said.update(Text(str(error), "bold"))
+            self._hint.update(Text(str(error), "bold"))
         else:
             self.dismiss(None)
 
 
-class MarksDialog(ModalScreen[int | None]):
-    """Lists the marked rows; returns the chosen row, or None."""
+class ChoiceDialog(Dialog[str]):
+    """Asks for one of several things, and returns its name."""
 
-    BINDINGS = [  # noqa: RUF012 - Textual's way
-        Binding("escape,q,M", "dismiss(None)", "Close"),
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("q", "dismiss(None)", "Close"),
+        Binding("j", "move('down')"),
+        Binding("k", "move('up')"),
+    ]
+    HINT = "Enter takes it   Esc closes"
+
+    def __init__(self, title: str, choices: Mapping[str, str | Text], glyphs: Glyphs) -> None:
+        """Makes the dialog. ``choices``: what stands for each thing, by its name."""
+        super().__init__()
+        self._title = title
+        self._list = PickList(
+            glyphs, *(Option(Text("  ").append(words), id=name) for name, words in choices.items())
+        )
+
+    def lines(self) -> Iterator[Widget | Text | Table]:
+        """Yields title, list and hint."""
+        yield Text(self._title, "bold")
+        yield self._list
+        yield Text(self.HINT, "dim")
+
+    def on_mount(self) -> None:
+        """Gives the focus to the list."""
+        self._list.focus()
+
+    @on(OptionList.OptionSelected)
+    def _choose(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+    def action_move(self, where: str) -> None:
+        """Moves the cursor of the list."""
+        getattr(self._list, f"action_cursor_{where}")()
+
+
+class MarksDialog(ChoiceDialog):
+    """Lists the marked rows; returns the chosen row."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("M", "dismiss(None)", "Close"),
         Binding("d,delete", "forget", "Mark removed"),
         Binding("x", "export", "Export"),
-        Binding("j", "down"),
-        Binding("k", "up"),
     ]
+    HINT = "Enter goes there   d removes the mark   x exports them   Esc closes"
 
     def __init__(
         self,
@@ -185,35 +254,12 @@ class MarksDialog(ModalScreen[int | None]):
         ``export`` is called when the user wants to export the marked messages instead of going to
         one.
         """
-        super().__init__()
-        self._lines = lines
+        marked_lines = {
+            str(row): _marked(line, note, glyphs) for row, (line, note) in lines.items()
+        }
+        super().__init__("marked messages", marked_lines, glyphs)
         self._forget = forget
         self._export = export
-        self._list = OptionList(
-            *(
-                Option(_marked(line, note, glyphs), id=str(row))
-                for row, (line, note) in lines.items()
-            ),
-            id="marks",
-            compact=True,
-        )
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the dialog."""
-        with Vertical(id="marks-box"):
-            yield Static(Text("marked messages", "bold"))
-            yield self._list
-            yield Static(
-                Text("Enter goes there   d removes the mark   x exports them   Esc closes", "dim")
-            )
-
-    def on_mount(self) -> None:
-        """Gives the focus to the list."""
-        self._list.focus()
-
-    @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(int(event.option.id or 0))
 
     def action_forget(self) -> None:
         """Removes the mark from the row under the cursor. Closes the list if that was the last
@@ -231,84 +277,72 @@ class MarksDialog(ModalScreen[int | None]):
         self.dismiss(None)
         self._export()
 
-    def action_down(self) -> None:
-        """Moves the cursor to the next row."""
-        self._list.action_cursor_down()
-
-    def action_up(self) -> None:
-        """Moves the cursor to the row before."""
-        self._list.action_cursor_up()
-
-
-class Choose(ModalScreen[str | None]):
-    """Asks for one of several things, and returns its name; Esc returns None."""
-
-    BINDINGS = [  # noqa: RUF012 - Textual's way
-        Binding("escape,q", "dismiss(None)", "Close"),
-        Binding("j", "down"),
-        Binding("k", "up"),
-    ]
-
-    def __init__(self, title: str, choices: Mapping[str, str]) -> None:
-        """Makes the dialog. ``choices``: the title of each thing, by its name."""
-        super().__init__()
-        self._title = title
-        self._list = OptionList(
-            *(Option(Text(words), id=name) for name, words in choices.items()),
-            id="marks",
-            compact=True,
-        )
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the dialog."""
-        with Vertical(id="prompt"):
-            yield Static(Text(self._title, "bold"))
-            yield self._list
-            yield Static(Text("Enter takes it   Esc closes", "dim"))
-
-    def on_mount(self) -> None:
-        """Gives the focus to the list."""
-        self._list.focus()
-
-    @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option.id)
-
-    def action_down(self) -> None:
-        """Moves the cursor to the next choice."""
-        self._list.action_cursor_down()
-
-    def action_up(self) -> None:
-        """Moves the cursor to the choice before."""
-        self._list.action_cursor_up()
-
 
 def _marked(line: str, note: str, glyphs: Glyphs) -> Text:
     """Returns the text of a row in the list of marks, with its note below."""
-    text = Text(line, no_wrap=True, overflow="ellipsis")
+    text = Text(line.lstrip(), no_wrap=True, overflow="ellipsis")
     if note:
         text.append(f"\n{glyphs.remark:>9} {escape(note)}", "bold")
     return text
 
 
-Answer = Literal["leave", "save", "stay"]
+Answer = Literal["leave", "save"]
 
 
-class Leaving(ModalScreen[Answer]):
-    """Asks whether to leave although some messages are in no file."""
+class Leaving(Dialog[Answer]):
+    """Asks whether to leave although some messages are in no file; None: to stay."""
 
-    BINDINGS = [  # noqa: RUF012 - Textual's way
-        Binding("escape,n", "dismiss('stay')", "Stay"),
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("n", "dismiss(None)", "Stay"),
         Binding("s", "dismiss('save')", "Save"),
         Binding("y,enter,q", "dismiss('leave')", "Leave"),
     ]
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, loss: str) -> None:
         super().__init__()
-        self._what = what
+        self._loss = loss
 
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the dialog."""
-        with Vertical(id="prompt"):
-            yield Static(Text(self._what))
-            yield Static(Text("s saves them first   y or q leaves   Esc stays", "bold"))
+    def lines(self) -> Iterator[Widget | Text | Table]:
+        """Yields what would be lost, and the keys."""
+        yield Text(self._loss)
+        yield Text("s saves them first   y or q leaves   Esc stays", "bold")
+
+
+class ConnectionDialog(Dialog[int]):
+    """Returns the number of the connection to show alone; 0 for all connections."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("q,C", "dismiss(None)", "Close"),
+        *(
+            Binding(key.keys, f"app.{key.action}")
+            for key in KEYS
+            if key.action.startswith(("pane('step'", "pane('page'", "pane('first'", "pane('last'"))
+            or key.action == "open"
+        ),
+    ]
+
+    def __init__(self, talks: Sequence[Talk], glyphs: Glyphs, number: int) -> None:
+        """Makes the dialog. ``number``: of the connection that is shown alone now; 0: all are
+        shown.
+        """
+        super().__init__()
+        self._talks = talks
+        self._number = number
+        self.list = ConnectionList(glyphs, id="connections")
+
+    def lines(self) -> Iterator[Widget | Text | Table]:
+        """Yields title, list and hint."""
+        yield Text("connections, the worst first", "bold")
+        yield self.list
+        yield Text("Enter shows one alone   Esc closes", "dim")
+
+    def on_mount(self) -> None:
+        """Puts the cursor on the connection that is shown now."""
+        self.list.styles.height = len(self._talks) + 2
+        self.list.show(self._talks, self._number, has_all=True)
+        self.list.focus()
+
+    @on(LineView.Opened)
+    def _choose(self, event: LineView.Opened) -> None:
+        event.stop()
+        self.dismiss(self.list.connection)

@@ -26,7 +26,7 @@ _PAINTS = {
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
     """Requests with their answers, snapshots, gaps with their evidence, and ends; the chosen one is
-    wrapped.
+    wrapped, and all are if there is room.
     """
 
     HEAD = 1
@@ -39,6 +39,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         """The lines of events: wrapped, and each in one line."""
         self._chosen: list[str] = [""]
         """Lines of the chosen event."""
+        self._all: list[list[str]] = []
+        """Lines of all events; empty if there is no room to wrap them."""
 
     def show(self, events: Sequence[Told], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
@@ -50,6 +52,10 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         stream_events = [event.event for event in self._events]
         self._short = EventLines(stream_events, self._first_ns, None)
         self._whole = EventLines(stream_events, self._first_ns, max(40, room(self) - 1))
+        self._all = []
+        if self.count + self.HEAD <= self.size.height:
+            lines = [self._whole.lines_of(event) for event in stream_events]
+            self._all = lines if sum(map(len, lines)) + self.HEAD <= self.size.height else []
 
     @property
     def count(self) -> int:
@@ -63,15 +69,17 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of an event, and how many it has."""
-        return (
-            (place, len(self._chosen))
-            if place == self.at
-            else (place + (len(self._chosen) - 1) * (place > self.at), 1)
-        )
+        if self._all:
+            return sum(map(len, self._all[:place])), len(self._all[place])
+        more = len(self._chosen) - 1
+        return place + more * (place > self.at), 1 + more * (place == self.at)
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the event at a line."""
         del x
+        if self._all:
+            places = [place for place, lines in enumerate(self._all) for _ in lines]
+            return places[y] if y < len(places) else None
         number = y if y <= self.at else max(self.at, y - len(self._chosen) + 1)
         return number if number < self.count else None
 
@@ -84,7 +92,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         """Puts the cursor on an event because something else points there."""
         self.at = place
         self._chosen = [""] if self.event is None else self._whole.lines_of(self.event.event)
-        self.virtual_size = Size(self.size.width, self.HEAD + self.count + len(self._chosen) - 1)
+        lines = sum(map(len, self._all)) or self.count + len(self._chosen) - 1
+        self.virtual_size = Size(self.size.width, self.HEAD + lines)
         self.bring()
 
     def on_resize(self) -> None:
@@ -108,7 +117,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         ):
             style = base + theme.style_of(self.app, "severity-warning")
         style += self.cursor_style() if is_here else Style()
-        text = self._chosen[line - number] if is_here else self._short.lines_of(event)[0]
+        short = self._chosen if is_here else self._short.lines_of(event)
+        text = (self._all[number] if self._all else short)[line - self.lines_of(number)[0]]
         return strip(
             [(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style
         )

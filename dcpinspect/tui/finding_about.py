@@ -144,10 +144,11 @@ def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
     words_of_row = {}
     for index, row in enumerate(stored_rows if batch is not None else ()):
         assert batch is not None
-        vbucket = batch.vbucket_of(index)
+        vbucket, seqno = batch.vbucket_of(index), batch.shown_number("by_seqno", index)
         words = (
             title(batch, index),
             "" if vbucket is None else f"vb {vbucket}",
+            "" if seqno is None else f"seqno {seqno}",
             summary(batch, index, is_narrow=True),
         )
         words_of_row[row] = one_line(" ".join(filter(None, words)))

@@ -206,16 +206,19 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         return min(most, max(1, lines))
 
     def _tell(self) -> None:
-        """Makes the lines that tell findings in full: all of them if there is room, else the chosen
-        one.
+        """Makes the lines that tell findings in full: the chosen one, and from the top on as many
+        as there is room for.
         """
         self._more = [[] for _ in self._items]
         if self._is_alone and self.count:
-            texts = [self._whole(item) for item in range(min(self.count, max(1, self.size.height)))]
-            if len(texts) == self.count and self.count + sum(map(len, texts)) <= self.size.height:
-                self._more = texts
-            else:
-                self._more[self.at] = self._whole(self.at)
+            self._more[self.at] = self._whole(self.at)
+            free = self.size.height - self.count - len(self._more[self.at])
+            for item in range(self.count if free > 0 else 0):
+                text = self._whole(item) if item != self.at else []
+                if len(text) > free:
+                    break
+                self._more[item] = self._more[item] or text
+                free -= len(text)
         self._first = [0, *accumulate(1 + len(more) for more in self._more)]
         self.virtual_size = Size(self.size.width, self.lines)
 
@@ -223,7 +226,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Returns what a finding says and what to do, in lines."""
         number, width = (
             self._items[place].finding,
-            self.scrollable_content_region.width - _INDENT - 1,
+            self.scrollable_content_region.width - _INDENT - 2,
         )
         if number is None or width < 1:
             return []
@@ -239,6 +242,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def finding(self) -> int | None:
         """Number of the finding under the cursor."""
         return self._items[self.at].finding if self.at < len(self._items) else None
+
+    @property
+    def vbucket(self) -> int | None:
+        """The first vbucket of the finding under the cursor."""
+        return None if self.shown is None else min(self.shown.vbuckets, default=None)
 
     @property
     def shown(self) -> Finding | None:

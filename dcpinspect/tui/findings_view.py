@@ -55,6 +55,11 @@ class FindingsView(View):
             yield self._about
 
     @property
+    def vbucket_here(self) -> int | None:
+        """The first vbucket of the finding under the cursor."""
+        return self.list.vbucket
+
+    @property
     def keyboard(self) -> FindingList:
         """The list, which gets the focus."""
         return self.list
@@ -70,7 +75,7 @@ class FindingsView(View):
         if not self.display or not self.is_mounted:
             return
         finding = self.list.shown
-        self._about.update(self._text(width=self._scrolled.scrollable_content_region.width))
+        self._about.update(self._text(width=self._scrolled.scrollable_content_region.width - 1))
         self._scrolled.border_title = (
             "" if finding is None else f"{self._glyphs.of(finding.severity)} {finding.rule}"
         )

@@ -321,7 +321,7 @@ class Navigation(ContentSwitcher):
 
     def show(self, view: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows another view, and then calls ``then``; by default, of the timeline, goes to the
-        vbucket under the cursor, or to the first vbucket.
+        vbucket under the cursor, or to the vbucket of the worst finding.
         """
         view_before = self.view
         if view == view_before.id and not self._mounting:
@@ -330,10 +330,9 @@ class Navigation(ContentSwitcher):
         self.leave()
         vbucket = None
         if view == "timeline" and self.timeline.lanes.vbucket is None:
-            vbuckets = self.inspection.results.vbuckets
-            vbucket = view_before.vbucket_here
-            if vbucket is None or (view_before.id == "packets" and vbucket not in vbuckets):
-                vbucket = min(vbuckets, default=None)
+            results, vbucket = self.inspection.results, view_before.vbucket_here
+            if vbucket is None or (view_before.id == "packets" and vbucket not in results.vbuckets):
+                vbucket = results.worst_vbucket
         self._switch(view, then if vbucket is None else partial(self.timeline.tell, vbucket))
 
     def to_row(self, row: int, *fields: str) -> None:

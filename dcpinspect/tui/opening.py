@@ -12,14 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rich.segment import Segment
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.strip import Strip
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -27,6 +25,7 @@ from dcpinspect.capture.folders import is_capture
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import cells, escape
 from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.tui.dialogs import PickList
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.themed import Opening
 
@@ -48,24 +47,6 @@ class Offer:
     opening: Opening | None = None
     folder: str = ""
     """A folder to look into; Enter writes it into the path."""
-
-
-class OpenList(OptionList, can_focus=False):
-    """A list in which the chosen line has a sign, not only a colour. Keys go to the path, which
-    moves the cursor here.
-    """
-
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(id="open-list", compact=True)
-        self._glyphs = glyphs
-
-    def render_line(self, y: int) -> Strip:
-        """Draws a line as Textual does, and adds the sign; an option is one line."""
-        line = super().render_line(y)
-        if self.scroll_offset.y + y != self.highlighted:
-            return line
-        style = next((segment.style for segment in line), None)
-        return Strip.join([Strip([Segment(self._glyphs.cursor, style)]), line.crop(1)])
 
 
 class OpenScreen(ModalScreen[Opening | None]):
@@ -96,7 +77,7 @@ class OpenScreen(ModalScreen[Opening | None]):
             compact=True,
             id="open-path",
         )
-        self._list = OpenList(glyphs)
+        self._list = PickList(glyphs, can_focus=False, id="open-list")
         self._offers: list[Offer] = []
         self._word = Static(Text(said), id="open-said", classes="error" if said else "")
 

@@ -118,9 +118,11 @@ class OverviewView(View):
         )
         number = self.map.vbucket
         state = self.map.cells.state(number).replace("-", " ") or "not requested"
-        self._map_side.border_title = "vbuckets" + (
-            f": vb {number} {state}" if self.map.has_focus and self.map.count else ""
-        )
+        share = self.map.form.each
+        self._map_side.border_title = (
+            counted(len(self.map.cells.by_number), "vbucket")
+            + (f", {share} a cell" if share > 1 else "")
+        ) + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
         self.rate.border_title = self.rate.words
         alone = (
             ""
@@ -198,7 +200,7 @@ class OverviewView(View):
             else width - _BESIDE
         )
         legend = self.map.legend(columns - 2)
-        words = len(legend.split("\n"))
+        words = len(legend.split("\n")) if legend else 0
         free_lines = height - verdict_lines - finding_lines
         lines = self.map.needed(
             columns,
@@ -260,7 +262,9 @@ class OverviewView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """Number of the vbucket under the cursor of the map; None if another part has the focus."""
+        """Number of the vbucket under the cursor of the map, or of the finding under the cursor."""
+        if self._here is self.findings:
+            return self.findings.vbucket
         return self.map.vbucket if self._here is self.map else None
 
     def action_finding(self) -> None:

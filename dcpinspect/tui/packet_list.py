@@ -119,8 +119,8 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         right.
         """
         self._lines = Lines(width=80)
-        self._fitted_rows = 0
-        """Number of rows that the columns fit; 0 if they have to be fitted again."""
+        self._fitted: object = None
+        """What the columns fit; None if they have to be fitted again."""
         self._pages: OrderedDict[int, list[Line]] = OrderedDict()
 
     # -- what is shown
@@ -163,25 +163,33 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._lines = Lines(
             self.time_form, width=self._room, narrow=NARROW, has_names=self.has_names
         )
-        self._fitted_rows = 0
+        self._fitted = None
 
     def _fit_columns(self) -> None:
-        """Makes the columns as narrow as their content if the width is below ``NARROW``; fits them
-        again while few rows are known.
+        """Makes the columns as narrow as their content; fits them again while few rows are known,
+        and once all are read.
         """
-        count = min(len(self), ALL_KNOWN)
-        if self._room >= NARROW or self._fitted_rows == count:
+        count, inspection = min(len(self), ALL_KNOWN), self._inspection
+        is_read = inspection.state != "reading" and count == ALL_KNOWN
+        if self._fitted == (count, is_read):
             return
         self._pages.clear()
-        self._fitted_rows = count
-        first_ns = self._inspection.reading.first_time_ns
+        self._fitted = count, is_read
+        # all rows are known once all are read: of many, the last has the greatest row and time
+        lines = [*range(count - 2), len(self) - 1] if is_read else range(count)
+        first_ns = inspection.reading.first_time_ns
         try:
-            batch = self._inspection.store.messages([self.row_at(line) for line in range(count)])
+            batch = inspection.store.messages([self.row_at(line) for line in lines])
         except (DcpInspectError, IndexError, OSError):  # as in _made; the columns stay as they are
             return
         if first_ns is not None:
             self._lines.start_at(first_ns)
-        self._lines.fit(batch, np.arange(count))
+        self._lines.fit(batch, np.arange(len(lines)))
+        table = inspection.results.records.get("vbuckets")
+        if is_read and table is not None:
+            greatest = max((seqno or 0 for seqno in table.values("last_seqno")), default=0)
+            width = max(len(str(greatest)), self._lines.columns.seqno)
+            self._lines.columns = self._lines.columns._replace(seqno=width)
 
     def show(self, index: RowIndex) -> None:
         """Shows another set of rows. The cursor stays on its row, or moves to the next row that is
@@ -198,7 +206,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def refill(self) -> None:
         """Makes all pages again, because the rows have changed."""
         self._pages.clear()
-        self._fitted_rows = 0
+        self._fitted = None
         self._resize()
         self.refresh()
         self.post_message(self.Changed())

@@ -19,7 +19,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.copying import FORMS, conversation, copied
-from dcpinspect.tui.dialogs import Choose, Prompt
+from dcpinspect.tui.dialogs import ChoiceDialog, Prompt
 from dcpinspect.tui.divider import Divider
 from dcpinspect.tui.field_links import WORDS, Link, links_of, target
 from dcpinspect.tui.field_tree import FieldTree
@@ -61,6 +61,7 @@ class PacketsView(View):
         self.host = host
         self._inspection = host.inspection
         self.bar = bar
+        self._glyphs = glyphs
         self.list = PacketList(self._inspection, glyphs, id="packet-list")
         self.filtering = Filtering(self.list, bar, host)
         self.search = Search(self.list, host)
@@ -477,7 +478,7 @@ class PacketsView(View):
             return
         if not form:
             self.app.push_screen(
-                Choose(f"copy row {row:,} as", FORMS),
+                ChoiceDialog(f"copy row {row:,} as", FORMS, self._glyphs),
                 lambda form: self.action_copy_as(form) if form else None,
             )
             return

@@ -126,7 +126,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _room(self) -> int:
-        return max(1, self.size.width - LABEL)
+        return max(1, self.size.width - LABEL - 1)
 
     @property
     def _span_of_column(self) -> IntArray:

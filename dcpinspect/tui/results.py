@@ -46,6 +46,14 @@ class Results:
         table = self.records.get("vbuckets")
         return [] if table is None else sorted(set(table.values("vbucket")))
 
+    @property
+    def worst_vbucket(self) -> int | None:
+        """Number of the first vbucket of the worst error or warning; the first of all without."""
+        for finding in self.findings:
+            if finding.severity != "note" and finding.vbuckets:
+                return min(finding.vbuckets)
+        return min(self.vbuckets, default=None)
+
     def severity(self, row: int) -> Severity | None:
         """Returns the severity of the worst finding that a row shows."""
         finding = self.finding(row)

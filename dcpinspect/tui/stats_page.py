@@ -19,7 +19,6 @@ from dcpinspect.tui.charts import (
     BLOCKS,
     LABEL,
     TimeAxis,
-    bar,
     beside,
     chart,
     duration,
@@ -34,8 +33,6 @@ Line = tuple[str, str]
 
 WIDE = 100
 """Width in columns from which two charts stand side by side."""
-SHORTEST = 4
-"""Least length of a bar that is drawn, in cells."""
 HEIGHT = 4
 COMMANDS = 12
 """Number of commands that are drawn, the most frequent ones."""
@@ -128,28 +125,28 @@ def _commands(
         max(len(f"{command.name} {command.side}") for _, command in counted),
         max(1, min(40, width - 16)),
     )
-    length = min(24, (width - name - 20) // 2)
     end_ns = max(ends[1], charts.start_ns + (charts.used - 1) * charts.span_ns)
     sparks = [
         until(getattr(command, measure), charts.start_ns, charts.span_ns, end_ns)[0]
         for _, command in counted[:COMMANDS]
     ]
-    spark_width = max(0, min(len(sparks[0]) * 4, width - name - length - 20))
+    spark_width = max(0, min(len(sparks[0]) * 4, width - name - 19))
+    title = f"{measure} by command"
+    over_time = "over time, each up to its own most"
+    over_time = over_time if len(over_time) <= spark_width else "over time"
     yield (
-        (
-            f"{measure} by command, with count, share and time (d shows "
-            f"{'bytes' if measure == 'messages' else 'messages'})"
-        ),
+        f"{title:<{name}}  {'count':>6} {'share':>7}  {over_time if len(over_time) <= spark_width else ''}".rstrip(),
         "heading",
     )
     for (count, command), values in zip(counted, sparks, strict=False):
-        line = (
-            clip(f"{escape(command.name)} {command.side}", name).ljust(name)
-            + f"  {short(count):>6} {100 * count / total:5.1f} %"
+        share = f"{100 * count / total:.1f} %" if count * 2000 >= total else "<0.1 %"
+        yield (
+            (
+                clip(f"{escape(command.name)} {command.side}", name).ljust(name)
+                + f"  {short(count):>6} {share:>7}  {spark(values, spark_width)}"
+            ).rstrip(),
+            "chart",
         )
-        if length >= SHORTEST:
-            line += f"  {bar(count, counted[0][0], length):<{length}}  {spark(values, spark_width)}"
-        yield line, "chart"
     if len(counted) > COMMANDS:
         yield f"and {len(counted) - COMMANDS} more, see below", ""
 
@@ -191,10 +188,7 @@ def _round_trips(
             continue
         values, span_ns = until(row, start_ns, series_span_ns, ends[1], is_sum=False)
         since = _since_begin(start_ns, ends)
-        title = (
-            f"connection {connection}: {what}, in microseconds; at most "
-            f"{duration(int(values.max()))}"
-        )
+        title = f"connection {connection}: {what}, at most {int(values.max()) / 1000:,.0f} us"
         lines = chart(title, values, span_ns, since, width=width, height=HEIGHT, each=1000)
         yield from _with_marks(lines, connection, since, ends, width, found)
     if len(slowest) > WINDOWS:
@@ -226,7 +220,7 @@ def _with_marks(
     for column, happened in zip(axis.columns(times).tolist(), happenings, strict=True):
         marks[column] = happened.sign
     if happenings:
-        yield f"{'':>{LABEL}}{''.join(marks)}", min(happened.severity for happened in happenings)
+        yield f"{'':>{LABEL}}{''.join(marks)}", "marks"
     yield lines[-1], ""
     for happened in happenings[:MARKED]:
         yield (

@@ -77,6 +77,12 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
             if style == "chart":
                 drawn.highlight_regex(_DRAWN, colour)
+            elif style == "marks":
+                for severity in ("error", "warning"):
+                    drawn.highlight_words(
+                        [self._glyphs.of(severity)],
+                        theme.style_of(self.app, f"severity-{severity}"),
+                    )
             elif style in ("error", "warning"):
                 drawn.stylize(theme.style_of(self.app, f"severity-{style}"))
             text.append_text(drawn)

@@ -50,7 +50,9 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Works out which lines there are; each is drawn when it becomes visible."""
-        self._high = HIGHEST if len(self.tracks) == 1 else 1
+        # a cell of one seqno is full or empty, which one line can say
+        has_heights = self.axis == "time" or self.scale.step > 1
+        self._high = HIGHEST if len(self.tracks) == 1 and has_heights else 1
         self._rows = list(self._lanes())
         self.virtual_size = Size(self.size.width, HEAD + len(self._rows))
         self._redraw()
@@ -332,7 +334,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             if is_time
             else f"seqnos {scale.first:,}–{scale.last:,}",
             "cell": f"a cell is {lasting(scale.step) if is_time else counted(scale.step, 'seqno')}",
-            "other": "d seqnos" if is_time else "d time",
+            "other": f"d: {'seqnos' if is_time else 'time'}",
             "connection": connections[0][0]
             if len(connections) == 1
             else f"{len(connections)} connections"

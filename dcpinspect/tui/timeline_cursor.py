@@ -219,7 +219,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def _scale_to(self, scale: Scale) -> None:
         self.scale = scale
-        self._redraw()
+        self._arrange()
 
     def _arrange(self) -> None:
         """Works out which lines there are."""

@@ -443,6 +443,7 @@ class TimelineView(View):
             self.lanes.zoom(steps)
         else:
             self.lanes.fit()
+        self._fit()
 
     def action_neighbour(self, steps: int) -> None:
         """Shows the timeline of the next vbucket that has streams, or of the one before."""

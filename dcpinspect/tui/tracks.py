@@ -269,8 +269,15 @@ def _events(
         ):
             gap = events[number].gap
             seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
-    placed = zip(events, owner, seqnos, (max(0, time - first_ns) for time in times), strict=True)
-    return [Told(*event) for event in placed]
+    return [
+        Told(
+            event if event.time_ns is not None else event._replace(time_ns=time),
+            track_number,
+            seqno,
+            max(0, time - first_ns),
+        )
+        for event, track_number, seqno, time in zip(events, owner, seqnos, times, strict=True)
+    ]
 
 
 def _noted(inspection: Inspection, rows: RowNumbers) -> list[MessageEvent]:

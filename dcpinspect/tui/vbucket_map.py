@@ -27,8 +27,8 @@ GROUP = 8
 """Number of cells between two wider gaps."""
 WIDEST, HIGHEST = 7, 3
 """Greatest size of a cell, with the gap behind it."""
-WORDS = 26
-"""Width of a cell that says in words what it is, in columns."""
+BESIDE_WORDS = 10
+"""Width of a cell that says in words what it is, without the words, in columns."""
 MOST_HOT = 5
 """Number of vbuckets that are listed as having most of a measure."""
 _MEASURES = tuple(MEASURES)
@@ -54,14 +54,14 @@ class Layout(NamedTuple):
         return -(-count // (self.each * self.across)) * self.high
 
 
-def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
-    """Returns the layout that fits: few vbuckets have words; of many, as few as possible share a
-    cell, and cells have gaps.
+def fitting(count: int, width: int, height: int, word_cell: int = 0) -> Layout:
+    """Returns the layout that fits: few vbuckets have words, in cells of width ``word_cell``; of
+    many, as few as possible share a cell, and cells have gaps.
     """
-    if is_few:
-        across = max(1, min(count, width // WORDS))
+    if word_cell:
+        across = max(1, min(count, width // word_cell))
         return Layout(
-            1, -(-count // -(-count // across)), max(1, min(width // across, WORDS)), 1, True
+            1, -(-count // -(-count // across)), max(1, min(width // across, word_cell)), 1, True
         )
     layouts = []
     for share in _EACH:
@@ -97,6 +97,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         self._marked: frozenset[int] = frozenset()
         self._vbucket: int | None = None
         """The vbucket that the cursor was moved to; it stays when cells change."""
+        self._start: int | None = None
+        """The vbucket that has the cursor until it is moved."""
         self._worst: list[int] = []
         """Vbucket of each cell that has the worst state, or most of the measure."""
         self.values = self._levels = self.cells.values("items")
@@ -105,6 +107,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def show(self, results: Results) -> None:
         """Shows the results so far."""
         self.cells = Cells(results.records.get("vbuckets"), results.records.get("snapshots"))
+        self._start = results.worst_vbucket
         if not self._is_chosen:
             self.measure = self.cells.telling()
         self._measure()
@@ -121,7 +124,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             max(1, len(numbers)),
             self.size.width,
             max(1, self.size.height),
-            is_few=self.cells.has_few,
+            self._word_cell,
         )
         share = self.form.each
         self._worst = [
@@ -129,9 +132,17 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             for start in range(0, len(numbers), share)
         ]
         self.virtual_size = Size(self.size.width, self.form.lines(len(numbers)))
-        self.at = 0 if self._vbucket is None else self._place_of(self._vbucket)
+        start = self._start if self._vbucket is None else self._vbucket
+        self.at = 0 if start is None else self._place_of(start)
         self.bring()
         self.post_message(self.Moved(self))
+
+    @property
+    def _word_cell(self) -> int:
+        """Width of a cell with words; 0: cells have none."""
+        if not self.cells.has_few:
+            return 0
+        return BESIDE_WORDS + max(len(self._words(number)) for number in self.cells.numbers)
 
     def _amount(self, number: int) -> int:
         return int(self.values[number])
@@ -144,7 +155,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """Returns how many of ``most`` lines the map takes at a width."""
         count = len(self.cells.numbers)
         return (
-            min(most, fitting(count, width, most, is_few=self.cells.has_few).lines(count))
+            min(most, fitting(count, width, most, self._word_cell).lines(count))
             if self.cells.by_number
             else 1
         )
@@ -186,8 +197,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """The vbucket under the cursor; in a cell of several, the one that was moved to, or the
         worst.
         """
-        if self._vbucket is not None and self.at == self._place_of(self._vbucket):
-            return self._vbucket
+        start = self._start if self._vbucket is None else self._vbucket
+        if start is not None and self.at == self._place_of(start):
+            return start
         return self._worst[self.at] if self.at < len(self._worst) else 0
 
     def go(self, place: int) -> None:
@@ -294,6 +306,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
             words = clip(f" {number:<4} {self._words(number)}", max(0, bar_width - 2)).ljust(
                 max(0, bar_width - 2)
             )
+            if cell_style is not base:
+                style = Style()  # the cursor's colour would hide that of the sign
             return [(" ", cell_style), (sign, cell_style + style), (words, cell_style), *gap]
         is_letter = bool(style.reverse)
         text = (
@@ -317,8 +331,10 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def legend(self, width: int) -> Text:
         """Returns what colours and signs mean, with the number of vbuckets of each, in lines that
-        fit; nothing is cut.
+        fit; nothing is cut. States that stand in words beside each vbucket need none.
         """
+        if self.cells.has_few and self.measure == "verdict":
+            return Text()
         title, entries = self._entries()
         return flowed(Text.assemble((title, "bold")), entries, width)
 

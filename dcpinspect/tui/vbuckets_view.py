@@ -4,18 +4,21 @@ table of streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from dcpinspect.findings.finding import ranges
+from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.output.render.message_lines import counted
-from dcpinspect.text import escape
+from dcpinspect.protocol.message import Severity
+from dcpinspect.text import escape, one_line
+from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket, table
 from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.results import Results
@@ -30,8 +33,8 @@ FORMS: Sequence[VbucketsForm] = ("map", "heat", "table")
 """Forms in the order of the key."""
 
 
-_FACT = 25
-"""Width of a fact beside the map, in columns."""
+_NAME = 12
+"""Width of the names of facts, in columns."""
 
 
 class VbucketsView(View):
@@ -42,6 +45,7 @@ class VbucketsView(View):
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="vbuckets")
         self.host = host
+        self._glyphs = glyphs
         self.form: VbucketsForm = "map"
         """The form that is shown, one of ``FORMS``."""
         self.map = VbucketMap(glyphs, id="map")
@@ -137,26 +141,34 @@ class VbucketsView(View):
         self.set_class(is_few, "-few")
         self.map.styles.height = self.map.needed(self.map.size.width, 10) if is_few else None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
-        self._hot.display = is_map and not is_narrow
-        self._legend.display = self.form != "table"
+        self._hot.display = is_map and not is_narrow and not is_few
         if is_map:
             number = self.map.vbucket
-            self._legend.update(self.map.legend(width))
+            legend = self.map.legend(width)
+            self._legend.update(legend)
             self._hot.update(self.map.hot_text())
             self._about.update(
                 about_vbucket(
                     number,
                     self.map.cells.by_number.get(number, ()),
-                    is_short=is_narrow and not is_few,
+                    self.host.inspection.results.findings,
+                    self._sign_of,
+                    width=0 if is_narrow and not is_few else width,
                 )
             )
         elif self.form == "heat":
-            self._legend.update(self.heat.legend(width))
+            legend = self.heat.legend(width)
+            self._legend.update(legend)
             self._about.update(Text(self.heat.spoken()))
         else:
+            legend = Text()
             self._about.update(
                 Text(f"{self.table.about_narrowed()}\n{about_stream(self.table.stream)}")
             )
+        self._legend.display = bool(legend)
+
+    def _sign_of(self, severity: Severity) -> tuple[str, Style]:
+        return self._glyphs.of(severity), theme.style_of(self.app, f"severity-{severity}")
 
     def on_resize(self) -> None:
         """Fits the details to the new size."""
@@ -313,15 +325,22 @@ class VbucketsView(View):
         return self.form == "table" and self.table.widen()
 
 
-def about_vbucket(number: int, rows: Sequence[Mapping[str, Any]], *, is_short: bool) -> Text:
-    """Returns what is known of a vbucket for each of its clients; ``is_short``: in one line each,
-    without what is not there.
+def about_vbucket(
+    number: int,
+    rows: Sequence[Mapping[str, Any]],
+    findings: Sequence[Finding],
+    sign_of: Callable[[Severity], tuple[str, Style]],
+    *,
+    width: int,
+) -> Text:
+    """Returns what is known of a vbucket for each of its clients, then its findings. Without a
+    ``width``: in one line each, without what is not there.
     """
     out = Text(f"vb {number}", "bold")
     if not rows:
         return out.append("  not requested in this capture", "not bold")
     for number_of_row, row in enumerate(rows):
-        if is_short:
+        if not width:
             facts = [
                 text if name in ("client", "state") else f"{name} {text}"
                 for name, text in _facts(row)
@@ -330,18 +349,25 @@ def about_vbucket(number: int, rows: Sequence[Mapping[str, Any]], *, is_short: b
             out.append(f"{chr(10) if number_of_row else '  '}{' · '.join(facts)}", "not bold")
         else:
             out.append("\n")
-            for name, text in _facts(row):
-                for line, fact_line in enumerate(wrapped(text, _FACT)):
+            for name, text in _facts(row, has_findings=False):
+                for line, fact_line in enumerate(wrapped(text, width - _NAME)):
                     out.append_text(
                         Text.assemble(
-                            (f"{'' if line else name:<12}", "not bold dim"),
+                            (f"{'' if line else name:<{_NAME}}", "not bold dim"),
                             (f"{fact_line}\n", "not bold"),
                         )
                     )
+    for finding in findings if width else ():
+        if number in finding.vbuckets:
+            for line, text in enumerate(
+                wrapped(f"{finding.rule}: {one_line(finding.message)}", width - 2)
+            ):
+                sign, style = (" ", Style()) if line else sign_of(finding.severity)
+                out.append(f"\n{sign} ", style).append(text, "not bold")
     return out
 
 
-def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(row: Mapping[str, Any], *, has_findings: bool = True) -> Iterator[tuple[str, str]]:
     finding_texts = ", ".join(
         f"{count} {word}{'s' if count > 1 else ''}"
         for word, count in (row["findings"] or {}).items()
@@ -349,12 +375,14 @@ def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield "client", escape(row["client"] or "")
     yield "state", row["verdict"].replace("-", " ")
-    yield "findings", finding_texts or "none"
+    if has_findings:
+        yield "findings", finding_texts or "none"
     yield (
         "seqnos",
         "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}",
     )
-    yield "server has", "none" if row["high_seqno"] is None else f"{row['high_seqno']:,}"
+    if row["high_seqno"] is not None:
+        yield "server has", f"{row['high_seqno']:,}"
     yield "items", f"{row['items']:,}, {row['bytes']:,} bytes"
     yield (
         "streams",

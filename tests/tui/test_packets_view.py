@@ -254,7 +254,7 @@ def test_the_time_column_has_four_forms_and_says_which() -> None:
 
         def column() -> tuple[str, list[str]]:
             lines = screen(app).splitlines()
-            return lines[2][10:26].strip(), [line[11:26].split()[0] for line in lines[3:6]]
+            return lines[2][6:19].strip(), [line[7:26].split()[0] for line in lines[3:6]]
 
         assert column() == ("Time Con", ["0.004132", "0.004265", "0.004328"])
         await press(app, pilot, "t")
@@ -336,6 +336,6 @@ def test_a_list_with_little_room_names_its_columns_rather_than_counting_its_rows
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "1", "vertical_line")
         heading = screen(app).splitlines()[2][: app.packets.list.size.width]
-        assert heading.split() == ["Row", "Time", "Con", "Message", "vb", "Seqno…"]
+        assert heading.split() == ["Row", "Time", "Con", "Message", "vb", "Seqno", "Summary"]
 
     play("rollback.pcap", scene)

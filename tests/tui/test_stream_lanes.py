@@ -22,7 +22,8 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(
         assert (
             max(len(line.rstrip()) for line in lines if line.startswith("  items")) >= size[0] - 3
         )
-        assert "░ 0–40 memory · starts at the request · complete ░" in screen(app)
+        words = " · starts at the request · complete" if size[0] >= 120 else ""
+        assert f"░ 0–40 memory{words} ░" in screen(app)
         assert (
             " rollback " in "".join(line for line in lines if line.startswith("  gaps"))
             or size[0] < 200
@@ -35,7 +36,7 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(
         assert lanes_of(app).size.height <= size[1] // 2, (
             "what happened has the other half of the screen"
         )
-        assert "d time" in lines[1]
+        assert "d: time" in lines[1]
 
     play("rollback.pcap", scene, size=size)
 

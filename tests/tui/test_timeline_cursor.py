@@ -78,7 +78,7 @@ def test_the_axis_of_time_shows_the_same_and_the_cursor_stays_at_its_seqno() -> 
         (own,) = np.flatnonzero(track.story.item_first == 41)
         assert lanes_of(app).at == int(track.shapes["time"].item_first[own])
         assert " s · a cell is " in screen(app)
-        assert "d seqnos" in screen(app)
+        assert "d: seqnos" in screen(app)
         await press(app, pilot, "enter")
         batch = app.inspection.store.messages([app.packets.list.row])
         assert app.inspection.reading.first_time_ns is not None

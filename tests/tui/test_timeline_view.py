@@ -190,3 +190,17 @@ def test_the_list_follows_the_cursor_along_the_axis() -> None:
         assert chosen.event.text.startswith(("memory snapshot 41-60", "6 gaps"))
 
     play("rollback.pcap", scene)
+
+
+def test_events_are_wrapped_where_there_is_room_and_all_have_a_time() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
+        assert lanes_of(app).vbucket == 48, "the vbucket of the chosen finding"
+        app.navigation.to_vbucket(40)
+        await settled(app, pilot)
+        lines = screen(app).splitlines()
+        events = lines[next(i for i, line in enumerate(lines) if "Stream Event" in line) + 1 :]
+        assert not any("…" in line for line in events)
+        assert all(event.event.time_ns for event in app.navigation.timeline.events._events)
+
+    play("orphans.pcap", scene)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def test_every_measure_says_its_name_and_its_scale() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        assert "4 ended" in screen(app)
+        assert "8    ended" in screen(app)
         for measure in [*MEASURES][1:]:
             await press(app, pilot, "d")
             assert measure in app.navigation.vbuckets.map.legend(200).plain
@@ -76,12 +76,12 @@ def test_arrows_and_clicks_move_the_cursor() -> None:
 
 def test_cells_have_gaps_and_are_larger_where_there_is_room() -> None:
     for width, height in ((80, 18), (80, 33), (160, 46), (300, 60)):
-        form = fitting(1024, width, height, is_few=False)
+        form = fitting(1024, width, height)
         assert form.each == 1
         assert form.left_of(form.across - 1) + form.wide <= width
         assert form.lines(1024) <= height
-    assert fitting(1024, 160, 46, is_few=False).wide > 1
-    assert fitting(1024, 60, 8, is_few=False).each > 1, "a small map shares cells"
+    assert fitting(1024, 160, 46).wide > 1
+    assert fitting(1024, 60, 8).each > 1, "a small map shares cells"
 
 
 def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None:
@@ -94,7 +94,7 @@ def test_severity_wins_the_colour_and_a_close_at_the_end_hides_nothing() -> None
             for number, (sign, paint) in marks.items()
             if (sign, paint) == ("✖", "severity-error")
         } == {42, 45, 48}
-        assert "✖ 3 with an error" in screen(app)
+        assert all(f"✖ {number}   " in screen(app) for number in (42, 45, 48))
         row = dict(cells.by_number[40][0])
         for change, state in (
             ({"behind": 3}, "behind"),

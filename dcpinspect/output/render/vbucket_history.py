@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dcpinspect.output.render.event_lines import (
     EventLines,
     MessageEvent,
@@ -15,6 +17,7 @@ from dcpinspect.output.render.event_lines import (
     noted,
 )
 from dcpinspect.output.render.message_lines import counted
+from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 MOST_NOTED = 10_000
 """Number of system events and changes of state that are listed; further ones are counted."""
+_ENDS = (int(Opcode.DCP_STREAM_END), int(Opcode.DCP_CLOSE_STREAM))
 _SHOWN = ("connection", "client", "server", "name", "verdict", "closed_by")
 
 
@@ -51,11 +55,17 @@ class VbucketHistory:
         self._only = connections
         self._items = VbucketItems(vbucket, connections)
         self._noted: list[MessageEvent] = []
+        self._end_times: dict[int, int] = {}
+        """Times of messages that end streams, by row."""
         self._first_ns: int | None = None
 
     def feed(self, batch: MessageBatch) -> RowNumbers:
         """Takes the next messages. Returns the places of the vbucket's messages in the batch."""
         rows = self._items.feed(batch)
+        ends = rows[np.isin(batch.decoded.opcode[rows], _ENDS)]
+        self._end_times.update(
+            zip(batch.row[ends].tolist(), batch.time_ns[ends].tolist(), strict=True)
+        )
         for event in noted(batch, rows):
             if len(self._noted) < MOST_NOTED:
                 self._noted.append(event)
@@ -83,7 +93,12 @@ class VbucketHistory:
         }
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
-        all_events = events(self.streams, self.noted, links, self._items.last_rows)
+        all_events = [
+            event._replace(time_ns=self._end_times.get(event.row))
+            if event.kind == "stream-end"
+            else event
+            for event in events(self.streams, self.noted, links, self._items.last_rows)
+        ]
         self.events = [
             event
             for event, time_ns in zip(all_events, self._times(all_events), strict=True)

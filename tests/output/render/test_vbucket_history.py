@@ -68,3 +68,16 @@ def test_what_no_message_shows_has_the_time_of_the_close_or_of_the_end_and_its_p
         assert event.time_ns == (link.closed_ns if kind == "connection-closed" else link.last_ns)
     times = [event.time_ns for event in history.events if event.time_ns is not None]
     assert times == sorted(times)
+
+
+def test_the_end_of_a_stream_has_the_time_of_its_message() -> None:
+    history = told(SAMPLES / "orphans.pcap", VbucketHistory(40))
+    ends = [event for event in history.events if event.kind == "stream-end"]
+    assert [(event.row, event.time_ns is not None) for event in ends] == [(67, True)]
+    with Reading([str(SAMPLES / "orphans.pcap")]) as reading:
+        times = {
+            row: time
+            for batch in reading
+            for row, time in zip(batch.row.tolist(), batch.time_ns.tolist(), strict=True)
+        }
+    assert ends[0].time_ns == times[67]
