@@ -146,6 +146,10 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
     def _has_marks(self) -> bool:
         return self.size.height > 2 and any(len(times) for times in self._found.values())
 
+    def on_resize(self) -> None:
+        """Says that what is drawn has changed: its title depends on the width."""
+        self.post_message(self.Moved(self))
+
     def render_line(self, y: int) -> Strip:
         """Draws one line: columns, the signs of findings if there are any, and the axis of time."""
         base, dim = self.rich_style, self.dim_style()
