@@ -149,11 +149,11 @@ def written(folder: Path, packets: Iterable[Recorded], name: str = "doubled.pcap
     return path
 
 
-def said_of(path: Path) -> tuple[list[Any], list[Any], dict[str, int]]:
+def said_of(*paths: Path) -> tuple[list[Any], list[Any], dict[str, int]]:
     """The findings, the streams, and the sizes of tables, without numbers of connections and
     rows.
     """
-    with Reading([str(path)]) as reading:
+    with Reading([*map(str, paths)]) as reading:
         reading.check()
         for _ in reading:
             pass

@@ -207,7 +207,7 @@ class Acknowledged(Watcher):
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
-                waited = (link.closed_ns if link.closed else link.last_ns) - reached
+                waited = link.heard_until_ns - reached
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
                 if (
                     waited > max(LEAST_PATIENCE_NS, 10 * slowest)

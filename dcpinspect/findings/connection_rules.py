@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
-from dcpinspect.findings.cases import counted
+from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose
@@ -19,7 +19,7 @@ from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import opcode_name
-from dcpinspect.streams.copies import TRANSLATION, Copy
+from dcpinspect.streams.copies import RECORDED, TRANSLATION, Copy
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import DIRECTIONS
@@ -118,8 +118,14 @@ RULES = (
         "seen-twice",
         "capture",
         "note",
-        "two connections show one conversation, before and after address translation or a proxy",
-        "two clients that say the same at the same time; a connection that comes again",
+        (
+            "two connections show one conversation: before and after address translation or a "
+            "proxy, or recorded twice with different clocks"
+        ),
+        (
+            "two clients that say the same at the same time; a client that connects again: it has "
+            "other sequence numbers"
+        ),
         (
             "nothing; findings have one of the two; so have tables and counts, --copies shows both; "
             "'connections' says which is a copy of which"
@@ -399,6 +405,12 @@ def _copy(numbered: tuple[int, Copy]) -> Occurrence:
     if copy.by == TRANSLATION:
         where = f"{'after' if copy.delay_ns >= 0 else 'before'} address translation"
         message = f"connection {number} is connection {copy.of} {where}"
+    elif copy.by == RECORDED:
+        where = "recorded a second time"
+        message = (
+            f"connection {number} is connection {copy.of}, {where}, by a clock that is "
+            f"{duration(abs(copy.delay_ns) / 1e9)} {'ahead' if copy.delay_ns >= 0 else 'behind'}"
+        )
     else:
         where = f"{side} a proxy"
         message = (

@@ -122,7 +122,7 @@ class Context:
         What another capture has says nothing of the connection, unless connections run from one
         capture into the other.
         """
-        return link.closed_ns if link.closed else self._until[link.first_file]
+        return link.heard_until_ns if link.closed else self._until[link.first_file]
 
     @cached_property
     def _until(self) -> Mapping[int, int]:
@@ -211,7 +211,9 @@ class Context:
 
     def producer(self, connection: int) -> int:
         """Returns the direction of the producer's messages; the server's if nothing tells."""
-        direction = int(self.tracker.state.connections.producer[connection])
+        producers = self.tracker.state.connections.producer
+        is_met = connection < len(producers)  # a copy that says nothing is not
+        direction = int(producers[connection]) if is_met else -1
         return direction if direction >= 0 else 1
 
     def stream_place(

@@ -120,7 +120,7 @@ def _missing(context: Context, link: TcpConnection, numbers: list[int]) -> Itera
         patience = max(
             PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0)
         )
-        until = link.closed_ns if link.closed else link.last_ns
+        until = link.heard_until_ns
         allowed = int(
             context.tracker.state.connections.slowest[link.number]
         )  # the end may have been under way

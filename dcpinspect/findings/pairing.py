@@ -487,9 +487,7 @@ class Pairing(Watcher):
             return None
         if context.sight.known_until_ns(link.number, 1 - direction) < ALL:
             return None
-        waited_ns = (link.closed_ns if link.closed else link.last_ns) - request.place.time_ns
-        if link.closed == "replaced":
-            waited_ns = link.last_ns - request.place.time_ns
+        waited_ns = link.heard_until_ns - request.place.time_ns
         slowest = max(
             (
                 took

@@ -4,8 +4,11 @@ A capture on all interfaces of a node has each packet before and after address t
 addresses, the same sequence numbers. A proxy or a sidecar passes every byte on: a second
 connection, with the same bytes and sequence numbers of its own.
 
-Messages tell both. They have to be the same in both directions for as long as both connections go
-on. At the same sequence numbers they are the same packets. Else requests have to come later, and
+Two recordings of one conversation, by clocks that differ for longer than it lasts, show it on the
+same addresses with the same sequence numbers, one after the other. Times tell nothing then.
+
+Messages tell all of them. They have to be the same in both directions for as long as both
+connections go on. At the same sequence numbers they are the same packets. Else requests have to come later, and
 answers earlier, on the connection that is nearer to the server: two clients that say the same at
 the same time get their answers in the order in which they asked. Sequence numbers alone tell
 little: test tools give all connections the same ones.
@@ -19,8 +22,8 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
-from itertools import islice, pairwise
+from dataclasses import field, replace
+from itertools import chain, islice, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -35,8 +38,10 @@ from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
 
-TRANSLATION, PROXY = "address translation", "proxy"
-"""What a conversation passed between two connections that show it."""
+TRANSLATION, PROXY, RECORDED = "address translation", "proxy", "second recording"
+"""What a conversation passed between two connections that show it. ``RECORDED``: nothing, it was
+captured at two places with different clocks.
+"""
 
 MOST = 128
 """Number of messages of a direction that are kept at most: half of them leave when there are more.
@@ -103,7 +108,7 @@ class Copy:
     of: int
     """Number of the other connection, which counts."""
     by: str
-    """``TRANSLATION`` or ``PROXY``."""
+    """``TRANSLATION``, ``PROXY`` or ``RECORDED``."""
     delay_ns: int
     """How much later the client's messages come here; less than 0 if this connection is nearer to
     the client.
@@ -236,6 +241,18 @@ class Copies(Portable):
         """Returns the connections that show what another one shows, by number."""
         return self._compared(links)[0]
 
+    def counted(self, links: Sequence[TcpConnection]) -> list[TcpConnection]:
+        """Returns the connections without those that show what another one shows. What another
+        clock recorded a second time ends none.
+        """
+        copies = self.among(links)
+        again = {copy.of for copy in copies.values() if copy.by == RECORDED}
+        return [
+            replace(link, closed="") if link.closed == "replaced" and link.number in again else link
+            for link in links
+            if link.number not in copies
+        ]
+
     def unsure(self, links: Sequence[TcpConnection]) -> Collection[int]:
         """Returns connections that are so new that they may yet prove to show what another one
         shows.
@@ -305,6 +322,8 @@ _Comparison = tuple[str, int, bool] | None
 """What a conversation passed between two connections, how much later requests come on the second,
 and whether that is certain; None if they do not show the same one.
 """
+_Rank = tuple[bool, tuple[int, ...], int]
+"""How little a connection shows of its conversation, and its number."""
 _Comparisons = dict[tuple[int, int], tuple[object, _Comparison]]
 """By pair of connections: what was known of them, and what their comparison gave."""
 
@@ -335,6 +354,29 @@ class _SampleNumbers:
             of_pair = sample_pair, _compared(self, first, second)
         self.compared[pair] = of_pair
         return of_pair[1]
+
+    def relate(self, first: int, second: int, members: Collection[int]) -> _Comparison:
+        """Compares two of the connections that show one conversation, or each of them with a third
+        one: a leg of a second recording has another clock, and other addresses.
+        """
+        ends = [self.ends_of(number) for number in (first, second)]
+        how = self.compare(first, second) if first != second else None
+        for middle in members if how is None and ends[0] != ends[1] else ():
+            if middle not in (first, second) and self.ends_of(middle) in ends:
+                steps = self.compare(first, middle), self.compare(middle, second)
+                if steps[0] is not None and steps[1] is not None:
+                    by = steps[1][0] if steps[0][0] == RECORDED else steps[0][0]
+                    return by, steps[0][1] + steps[1][1], True
+        return how
+
+    def ends_of(self, connection: int) -> tuple[str, str]:
+        """Returns the addresses of client and server."""
+        link = self.by_number[connection]
+        return link.client, link.server
+
+    def messages_of(self, connection: int) -> int:
+        """Returns the number of messages of a connection."""
+        return int(self.messages[connection]) if connection < len(self.messages) else 0
 
     def in_direction(self, connection: int, direction: int) -> KeptMessages:
         """Returns the samples of a direction that its headers tell apart, in order of their
@@ -370,13 +412,10 @@ def _copies(seen: _SampleNumbers, messages: IntArray) -> tuple[dict[int, Copy], 
     group = defaultdict[int, list[int]](list)
     for connection in same:
         group[_root(same, connection)].append(connection)
-    copies = {}
-    for root, duplicates in group.items():
-        members = sorted((root, *duplicates))
-        until = max(seen.by_number[member].last_ns for member in members)
-        best = min(_lacking(seen.by_number[member], until, messages) for member in members)[-1]
+    copies, groups = {}, [sorted((root, *duplicates)) for root, duplicates in group.items()]
+    for members, best in zip(groups, _best(seen, groups), strict=True):
         for connection in members:
-            how = None if connection == best else seen.compare(best, connection)
+            how = None if connection == best else seen.relate(best, connection, members)
             if how is not None:
                 links = seen.by_number[best], seen.by_number[connection]
                 copies[connection] = Copy(
@@ -397,31 +436,57 @@ def _root(same: dict[int, int], connection: int) -> int:
     return root
 
 
-def _lacking(link: TcpConnection, until: int, messages: IntArray) -> tuple[bool, int, int]:
-    """Returns what puts the connection first that shows most of a conversation, which ended at
-    ``until``.
+def _best(seen: _SampleNumbers, groups: Sequence[Sequence[int]]) -> Iterator[int]:
+    """Yields, for each conversation, the connection that shows most of it, of those that show it.
+
+    The clock of a second recording differs, and it may have begun or ended elsewhere. What counts
+    of several conversations is of one clock: else nobody knows what was earlier.
     """
-    is_short = not link.is_complete or link.last_ns < until - _APART_NS
-    count = int(messages[link.number]) if link.number < len(messages) else 0
-    return is_short, -count if is_short else 0, link.number
+    ranked, votes = [], 0
+    for members in groups:
+        hows = [seen.relate(members[0], member, members) for member in members]
+        links = [seen.by_number[member] for member in members]
+        lags_ns = [0 if how is None else how[1] for how in hows]
+        until_ns = max(link.last_ns - lag_ns for link, lag_ns in zip(links, lags_ns, strict=True))
+        counts = [seen.messages_of(member) for member in members]
+        is_recorded = any(how is not None and how[0] == RECORDED for how in hows)
+        by_clock: tuple[list[_Rank], list[_Rank]] = [], []
+        for link, lag_ns, count in zip(links, lags_ns, counts, strict=True):
+            is_short = not link.is_complete or link.last_ns - lag_ns < until_ns - _APART_NS
+            is_short |= is_recorded and count < max(counts)
+            shows = -count, link.unseen >= 0, sum(link.missing)
+            rank = is_short, shows if is_short else (), link.number
+            by_clock[is_recorded and abs(lag_ns) > _APART_NS].append(rank)
+        ranked.append(by_clock)
+        if by_clock[1]:
+            first, second = (min(ranks)[:2] for ranks in by_clock)
+            votes += (second < first) - (first < second)
+    for by_clock in ranked:
+        yield min(by_clock[votes > 0] or by_clock[0])[-1]
 
 
 def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]]:
     """Yields pairs of connections that may show one conversation, those first that have the most
     messages in common.
 
-    They have both initial sequence numbers in common, or messages, which are at the same sequence
-    numbers, or whose times are in order. These have to be enough for two legs, unless one of the
-    two began after ``since_ns``.
+    They have both initial sequence numbers in common, or their addresses where one lacks its
+    handshake, or messages, which are at the same sequence numbers, or whose times are in order.
+    These have to be enough for two legs, unless one of the two began after ``since_ns``.
     """
     by_seq = defaultdict[tuple[int, int], list[int]](list)
-    starts = np.zeros(len(seen.levels), dtype=np.int64)
+    by_ends = defaultdict[tuple[str, str], list[int]](list)
+    starts, ends = np.zeros((2, len(seen.levels)), dtype=np.int64)
     for link in seen.by_number.values():
         starts[2 * link.number : 2 * link.number + 2] = link.first_seq
+        by_ends[seen.ends_of(link.number)].append(link.number)
+        ends[link.number] = by_ends[seen.ends_of(link.number)][0]
         if _has_handshake(link):
             by_seq[link.first_seq].append(link.number)
     for members in by_seq.values():
         yield from pairwise(members)
+    for pair in chain.from_iterable(map(pairwise, by_ends.values())):
+        if not all(_has_handshake(seen.by_number[number]) for number in pair):
+            yield pair
     samples = seen.samples
     order = np.lexsort((samples.time, samples.hash, samples.way % 2))
     order = order[np.isin(samples.way[order] // 2, list(seen.by_number))]
@@ -434,6 +499,7 @@ def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]
             samples.way[first] % 2 == samples.way[second] % 2
         )
         is_near = np.abs(samples.time[second] - samples.time[first]) < _APART_NS
+        is_near |= ends[samples.way[first] // 2] == ends[samples.way[second] // 2]
         pairs.append(np.stack((first, second))[:, is_same & is_near])
     first, second = np.concatenate(pairs, axis=1)
     ways = samples.way[first], samples.way[second]
@@ -468,15 +534,14 @@ def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]
 def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Comparison:
     """Compares two connections."""
     links = seen.by_number[first_link], seen.by_number[second_link]
-    is_beside = max(link.first_ns for link in links) < min(link.last_ns for link in links)
-    if (links[0].client, links[0].server) == (links[1].client, links[1].server) and not is_beside:
-        return None  # it came again
-    if max(link.first_ns for link in links) > min(link.last_ns for link in links) + _APART_NS:
+    since_ns, until_ns = max(link.first_ns for link in links), min(link.last_ns for link in links)
+    comes_again = seen.ends_of(first_link) == seen.ends_of(second_link) and since_ns >= until_ns
+    if since_ns > until_ns + _APART_NS and not comes_again:
         return None
     has_port = _port(links[0].client) == _port(links[1].client)
     delays, is_translated = [], True
     for direction in (0, 1):
-        same = _same(seen, links, direction)
+        same = _same(seen, links, direction, has_one_clock=not comes_again)
         if same is None:
             return None
         first, second = same
@@ -484,10 +549,17 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
         is_translated &= bool(((second.offset - first.offset + shift) % _LAPS == 0).all())
         delays.append(second.time - first.time)
     begins = links[1].first_ns - links[0].first_ns
+    has_handshakes = all(map(_has_handshake, links))
+    if comes_again:  # a client that connects again has other numbers
+        is_known = any(map(len, delays)) or (
+            has_handshakes and links[0].first_seq == links[1].first_seq and _say_alike(links)
+        )
+        delay = int(np.median(np.concatenate(delays))) if any(map(len, delays)) else begins
+        return (RECORDED, delay, True) if is_translated and is_known else None
     if not any(map(len, delays)):  # TLS without its secrets, or a server that does not answer
         near_ns = _NEAR_NS if min(links[0].first_seq) >= 0 else _NEXT_NS
         is_translated = (
-            all(map(_has_handshake, links))
+            has_handshakes
             and links[0].first_seq == links[1].first_seq
             and has_port
             and _say_alike(links)
@@ -503,7 +575,7 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
     )
     count = min(map(len, delays))
     is_next = (
-        all(map(_has_handshake, links))
+        has_handshakes
         and bool(count)
         and all(
             abs(int(delays_of_way.min())) > 0
@@ -546,10 +618,16 @@ def _port(address: str) -> str:
 
 
 def _same(
-    seen: _SampleNumbers, links: tuple[TcpConnection, TcpConnection], direction: int
+    seen: _SampleNumbers,
+    links: tuple[TcpConnection, TcpConnection],
+    direction: int,
+    *,
+    has_one_clock: bool,
 ) -> tuple[KeptMessages, KeptMessages] | None:
     """Returns the messages that both connections have in a direction; None if their messages are
     not the same for as long as both go on.
+
+    ``has_one_clock``: the times of one show what the other one should have.
     """
     both = [seen.in_direction(link.number, direction) for link in links]
     level = max(int(seen.levels[2 * link.number + direction]) for link in links)
@@ -565,7 +643,7 @@ def _same(
     first, second = both[0][first_indices[is_equal]], both[1][second_indices[is_equal]]
     if not len(first):
         ways = (both[0], links[1]), (both[1], links[0])
-        lacks = any(
+        lacks = has_one_clock and any(
             _is_whole(other_link, direction)
             and bool((samples.time < other_link.last_ns - _NEAR_NS).any())
             for samples, other_link in ways
@@ -582,7 +660,7 @@ def _same(
         is_whole = _is_whole(other_link, direction)
         if is_whole and (between.any() or (before.any() and other_link.has_handshake)):
             return None
-        if 2 * len(same) < int(between.sum()):
+        if has_one_clock and 2 * len(same) < int(between.sum()):
             return None
         behind.append(is_whole and bool((alone > greatest).any()))
     return None if all(behind) else (first, second)

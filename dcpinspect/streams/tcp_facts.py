@@ -98,6 +98,11 @@ class TcpConnection:
     shut: tuple[ZeroWindow | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
 
+    @property
+    def heard_until_ns(self) -> int:
+        """When the connection ended; the time of its latest packet where nobody ended it."""
+        return self.closed_ns if self.closed in ("fin", "rst") else self.last_ns
+
     def has_received(self, direction: int, offset: int) -> bool:
         """Returns whether the other side's host acknowledged the header of the message at a stream
         offset of a direction.

@@ -292,7 +292,7 @@ class Tracker(Portable):
             return self, links
         if self._view is None or self._view[0] != copies:
             self._view = copies, self._without(set(copies))
-        return self._view[1], [link for link in links if link.number not in copies]
+        return self._view[1], self.copies.counted(links)
 
     def _without(self, connections: set[int]) -> Tracker:
         """Returns what is known without these connections."""

@@ -42,6 +42,7 @@ from dcpinspect.transport.flows import (
     flow_of,
     give_up_gap,
     late_bytes,
+    next_of,
     own_flow,
 )
 from dcpinspect.transport.headers import (
@@ -452,7 +453,9 @@ def weigh(tables: TransportTables, side: int) -> int:
         return open_with_strays(tables, side)
     if not is_off:
         return c
-    if segment.flags & SYN and not is_established(tables, c):
+    # what answers a SYN with the number that the connection is at would not differ
+    is_alike = distance(segment.seq, tables.sides[side].base) == next_of(tables, side) == 0
+    if segment.flags & SYN and (is_alike or not is_established(tables, c)):
         return -1
     tables.sides[side].packets += 1
     if segment.flags & SYN or (segment.have > 0 and not segment.flags & RST):
@@ -472,11 +475,38 @@ def open_with_strays(tables: TransportTables, side: int) -> int:
     return c
 
 
+@inline
+def says_new(tables: TransportTables, side: int) -> bool:
+    """Returns whether the current packet of a direction says what nothing before it said, or that
+    its sender is still there.
+
+    A copy of an earlier packet, of a recording with another clock, does neither.
+    """
+    segment, sender, receiver = tables.segment, tables.sides[side], tables.sides[side ^ 1]
+    is_reset = segment.flags & RST != 0 and tables.connections[side >> 1].closed_how != BY_RST
+    if is_reset or sender.has_base * receiver.has_base == 0:
+        return True
+    flow, other_flow = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
+    known_end = max(last_waiting(tables, flow), flow.acked_to)
+    ahead = flow.next + distance(segment.seq, sender.base + flow.next) - known_end
+    acked = other_flow.next + distance(segment.ack, receiver.base + other_flow.next)
+    acks_more = acked > other_flow.acked_to + receiver.has_fin and segment.flags & ACK > 0
+    is_probe = ahead == -1 and segment.full < 2 and acked >= other_flow.acked_to
+    return bool(
+        ahead + segment.full > sender.has_fin
+        or segment.flags & FIN > sender.has_fin
+        or acks_more
+        or is_probe
+        or segment.takes == 0
+    )
+
+
 @step
 def meet(tables: TransportTables, side: int) -> None:
     """Counts the current packet for its direction, whose end is heard again."""
     connection = tables.connections[side >> 1]
-    connection.last_time = tables.segment.packet.time
+    if says_new(tables, side):
+        connection.last_time = tables.segment.packet.time
     tables.sides[side].packets += 1
     if connection.unreached != 0 and (connection.unreached > 0) == (side & 1 == 1):
         connection.unreached = 0

@@ -251,14 +251,18 @@ def comes_again(tables: TransportTables, side: int) -> bool:
     """Returns whether a SYN with the first number of its side begins another connection: test tools
     use the same numbers again.
 
-    Whoever sent bytes or a FIN had an answer to its SYN, and sends it no more. Then only a copy of
+    Once bytes or a FIN came, it had an answer, and its sender sends it no more. Then only a copy of
     the first one can come: soon after it, or with its time where packets are read twice.
     """
     connection, time = tables.connections[side >> 1], tables.segment.packet.time
-    had_answer = tables.sides[side].has_fin == 1 or tables.flows[flow_of(tables, side)].next > 0
+    had_answer = False
+    for x in range(side & -2, (side & -2) + 2):
+        waiting_end = last_waiting(tables, tables.flows[flow_of(tables, x)])
+        had_answer |= tables.sides[x].has_fin + next_of(tables, x) + waiting_end > 0
+    is_over = had_answer and connection.closed_how != OPEN
     quiet_ns = time - max(connection.last_time, connection.closed.time)
-    is_quiet = quiet_ns > (SYN_GAP_NS if connection.closed_how == OPEN else WAIT_NS)
-    return bool(had_answer and is_quiet and time - connection.first_time >= COPY_NS)
+    is_quiet = quiet_ns > (WAIT_NS if is_over else SYN_GAP_NS)
+    return bool(is_quiet and time - connection.first_time >= COPY_NS)
 
 
 @inline
@@ -268,7 +272,9 @@ def begins_anew(tables: TransportTables, side: int) -> bool:
     """
     flags, first, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     sender, receiver = tables.sides[side], tables.sides[side ^ 1]
-    is_soon = abs(tables.segment.packet.time - tables.connections[side >> 1].first_time) < COPY_NS
+    connection, time = tables.connections[side >> 1], tables.segment.packet.time
+    goes_on = connection.closed_how == OPEN and time - connection.last_time < COPY_NS
+    is_soon = goes_on or abs(time - connection.first_time) < COPY_NS
     if sender.has_base == 1:
         if sender.started == 0 and is_soon and 0 < distance(sender.base, first) < STRAY_REACH:
             return False  # its own SYN, which stands in the file behind bytes of it

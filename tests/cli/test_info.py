@@ -271,7 +271,7 @@ def test_what_to_run_next_has_the_names_that_were_given(
         assert f"next      dcpinspect check {named}" in capsys.readouterr().out.splitlines()
 
 
-def test_a_conversation_that_is_played_again_counts_again_and_a_keepalive_before_it_loses_nothing(
+def test_a_conversation_that_is_played_again_counts_once_and_a_keepalive_before_it_loses_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = builders.Conversation()
@@ -287,5 +287,7 @@ def test_a_conversation_that_is_played_again_counts_again_and_a_keepalive_before
     Path(path).write_bytes(builders.pcap(builders.recorded([*made.segments, *again])))
     for paths, packets_read in (([path], 22), ([path, path], 44)):
         found = lines(capsys, *paths)
-        assert found["traffic"] == f"{packets_read} packets, 2 connections, 4 messages, 0 streams"
-        assert found["complete"] == "yes: 100 % of 96 bytes decoded, no handshake is missing"
+        assert found["traffic"] == (
+            f"{packets_read} packets, 1 connection, 2 messages, 0 streams; 1 connection seen twice"
+        )
+        assert found["complete"] == "yes: 100 % of 48 bytes decoded, no handshake is missing"

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,11 @@ from dcpinspect.streams import copies
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
-from tests.builders import Conversation, Recorded, recorded
+from tests.builders import SYN, Conversation, Recorded, recorded
 from tests.captures import field, real_server
 from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, translated, written
+from tests.parted import divided, everything, joined, whole
+from tests.peers.truth import SAMPLES
 
 BASE = "t00-base"
 RECORDED = (
@@ -156,6 +160,134 @@ def test_a_leg_in_tls_and_a_plain_one_are_one_conversation(tmp_path: Path) -> No
     }
 
 
+# -- a second recording, with another clock
+# --------------------------------------------------------------------------------------------------
+
+SECOND = 1_000_000_000
+APART = (3 * SECOND, 3600 * SECOND, -3600 * SECOND)
+"""How far the second clock is ahead: for longer than a conversation lasts."""
+
+
+def later(packets: Iterable[Recorded], by_ns: int) -> list[Recorded]:
+    return [replace(packet, time_ns=packet.time_ns + by_ns) for packet in packets]
+
+
+def without(flag: int, packets: Iterable[Recorded]) -> list[Recorded]:
+    return [packet for packet in packets if not tcp_of(packet).flags & flag]
+
+
+def written_as(
+    form: str, folder: Path, first: Sequence[Recorded], second: Sequence[Recorded]
+) -> list[Path]:
+    """Two recordings as ``form`` says: two files, one in order of time, or one after the other."""
+    if form == "files":
+        return [written(folder, first, "b.pcap"), written(folder, second, "a.pcap")]
+    both = [*first, *second]
+    if form == "merged":
+        both.sort(key=lambda packet: packet.time_ns)
+    return [written(folder, both)]
+
+
+@pytest.mark.parametrize("form", ["files", "merged", "appended"])
+@pytest.mark.parametrize("by_ns", APART)
+@pytest.mark.parametrize("name", [BASE, "p02-select-bucket-one-node", "q06-health-probes"])
+def test_a_second_recording_with_another_clock_says_nothing_more(
+    name: str, by_ns: int, form: str, tmp_path: Path
+) -> None:
+    packets = packets_of(field(name))
+    paths = written_as(form, tmp_path, packets, later(packets, by_ns))
+    assert said_of(*paths) == said_of(written(tmp_path, packets, "once.pcap"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_ns", APART)
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_real_server_recorded_with_two_clocks_says_nothing_more(
+    name: str, by_ns: int, tmp_path: Path
+) -> None:
+    packets = packets_of(real_server(name))
+    paths = written_as("files", tmp_path, packets, later(packets, by_ns))
+    assert said_of(*paths) == said_of(written(tmp_path, packets, "once.pcap"))
+
+
+def test_no_rollback_loop_is_told_of_one_client_that_is_recorded_twice(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    paths = written_as("files", tmp_path, packets, later(packets, 3 * SECOND))
+    assert said_of(*paths) == said_of(SAMPLES / "rollback.pcap")
+
+
+HALVES: dict[str, Callable[[list[Recorded]], list[Recorded]]] = {
+    "without SYN": partial(without, SYN),
+    "without its first third": lambda packets: packets[len(packets) // 3 :],
+    "without its last third": lambda packets: packets[: 2 * len(packets) // 3],
+    "of the client": lambda packets: [one for one in packets if tcp_of(one).to_server()],
+    "of the server": lambda packets: [one for one in packets if not tcp_of(one).to_server()],
+    "with packets cut": lambda packets: [replace(one, data=one.data[:128]) for one in packets],
+    "with losses": lambda packets: [
+        one for place, one in enumerate(packets) if place % 17 or not tcp_of(one).payload
+    ],
+}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("name", [BASE, "p01-bucket-missing-loop", "q01-syn-unanswered"])
+def test_the_whole_recording_counts_beside_one_that_lacks_something(
+    name: str, half: str, is_first: bool, tmp_path: Path
+) -> None:
+    packets = packets_of(field(name))
+    recordings = [HALVES[half](packets), packets]
+    first, second = recordings if is_first else recordings[::-1]
+    paths = written_as("merged", tmp_path, first, later(second, 3600 * SECOND))
+    assert said_of(*paths)[0] == said_of(written(tmp_path, packets, "once.pcap"))[0]
+
+
+def test_a_second_recording_is_told_with_its_clock(tmp_path: Path) -> None:
+    packets = packets_of(field(BASE))
+    paths = written_as("files", tmp_path, packets, later(packets, 3600 * SECOND))
+    found = recorded_by(paths)
+    assert found == {2: Copy(1, copies.RECORDED, 3600 * SECOND)}
+    with Reading([*map(str, paths)]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        (told,) = [one for one in reading.findings() if one.rule == "seen-twice"]
+    assert told.message == (
+        "connection 2 is connection 1, recorded a second time, by a clock that is 60 min ahead"
+    )
+
+
+def recorded_by(paths: Iterable[Path]) -> dict[int, Copy]:
+    with Reading([*map(str, paths)], track=True) as reading:
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        return reading.tracker.copies.among(reading.links)
+
+
+def test_both_legs_of_a_proxy_are_known_in_a_second_recording(tmp_path: Path) -> None:
+    packets = passed_on(packets_of(field(BASE)))
+    paths = written_as("files", tmp_path, packets, later(packets, 3600 * SECOND))
+    found = recorded_by(paths)
+    assert {number: (copy.of, copy.by) for number, copy in found.items()} == {
+        2: (1, PROXY),
+        3: (1, copies.RECORDED),
+        4: (1, PROXY),
+    }
+    assert said_of(*paths) == said_of(written(tmp_path, packets_of(field(BASE)), "once.pcap"))
+
+
+def test_parts_know_a_second_recording_as_one_reading_does(tmp_path: Path) -> None:
+    packets = packets_of(field("p02-select-bucket-one-node"))
+    paths = [*map(str, written_as("files", tmp_path, packets, later(packets, 3600 * SECOND)))]
+    with open_capture(paths) as capture:
+        batches = list(capture)
+    parts, left_out = divided(batches, 3, random.Random(1))
+    found = everything(joined(parts, paths, left_out=left_out))
+    assert found == everything(whole(batches, paths))
+    assert sum(row["copy_of"] is not None for row in found["connections"]) == 5
+
+
 # -- what is no copy
 # --------------------------------------------------------------------------------------------------
 
@@ -227,6 +359,20 @@ def test_a_client_that_connects_again_and_repeats_itself_is_no_copy(tmp_path: Pa
         copies_of(tmp_path, [*packets, *shifted(packets, by_ns=by_ns, port=0, shift=0x71234567)])
         == {}
     )
+
+
+@pytest.mark.parametrize(("places", "count"), [((), 1), ((9,), 0), ((60,), 0)])
+def test_a_conversation_with_the_same_numbers_and_other_bytes_is_no_second_recording(
+    tmp_path: Path, places: tuple[int, ...], count: int
+) -> None:
+    packets = packets_of(field(BASE))
+    again = [tcp_of(packet) for packet in later(packets, 3600 * SECOND)]
+    says = [place for place, one in enumerate(again) if one.payload]
+    for place in (says[number] for number in places):
+        payload = again[place].payload
+        again[place] = replace(again[place], payload=payload[:-1] + bytes((payload[-1] ^ 1,)))
+    other = [one.recorded(one.packet.time_ns) for one in again]
+    assert len(copies_of(tmp_path, [*packets, *other])) == count
 
 
 def test_connections_that_differ_after_the_same_start_are_no_copies(tmp_path: Path) -> None:
