@@ -17,6 +17,9 @@ from dcpinspect.text import escape
 TOKEN = "DCPINSPECT_MCP_TOKEN"  # noqa: S105 - the name of a variable
 """Variable with the token of ``--http``."""
 
+_DIGITS = 16
+"""Digits of a pseudonym: an agent pays for each of them."""
+
 
 def mcp(
     ports: options.Ports,
@@ -78,7 +81,9 @@ def mcp(
             "--show-data: shows data, and --redact-salt hides them; leave one of them out"
         )
     redactor = (
-        None if show_data else options.Redaction(redact=True, redact_salt=redact_salt).redactor()
+        None
+        if show_data
+        else options.Redaction(redact=True, redact_salt=redact_salt).redactor(_DIGITS)
     )
     address = None if http is None else _address(http)
     port_choice = ports.reading_arguments()

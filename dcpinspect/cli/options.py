@@ -262,9 +262,9 @@ class Redaction(Choices):
         """Whether one of the two was given: a salt also asks for it."""
         return self.redact or self.redact_salt is not None
 
-    def redactor(self) -> Redactor | None:
-        """Returns the redactor; None if nothing is redacted. Raises UsageError for an empty
-        salt.
+    def redactor(self, digits: int = 32) -> Redactor | None:
+        """Returns the redactor; None if nothing is redacted. ``digits``: of a pseudonym. Raises
+        UsageError for an empty salt.
         """
         if not self.is_wanted:
             return None
@@ -276,7 +276,8 @@ class Redaction(Choices):
         from dcpinspect.protocol.redact import Redactor  # deferred: only redaction needs it
 
         return Redactor(
-            None if self.redact_salt is None else self.redact_salt.encode(errors="surrogateescape")
+            None if self.redact_salt is None else self.redact_salt.encode(errors="surrogateescape"),
+            digits,
         )
 
 

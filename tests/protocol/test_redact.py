@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hmac
+import pickle
 import struct
 
 import pytest
@@ -48,6 +50,15 @@ def test_a_pseudonym_depends_on_text_and_salt_only() -> None:
 def test_it_is_the_hmac_that_anybody_with_the_salt_can_make() -> None:
     # printf key | openssl dgst -sha256 -hmac salt
     assert REDACTOR.replacement(b"key") == b"95a47c9b4fdb78ca55bc2ee4423b2b0f"
+    for salt in (b"", b"s" * 63, b"s" * 64, b"s" * 65, b"s" * 300):
+        expected = hmac.digest(salt, b"key", "sha256").hex()
+        assert Redactor(salt).replacement(b"key").decode() == expected[:32]
+
+
+def test_pseudonyms_may_be_shorter_also_in_another_process() -> None:
+    short = Redactor(b"salt", 16)
+    for redactor in (short, pickle.loads(pickle.dumps(short))):  # noqa: S301 - our own
+        assert redactor.replacement(b"key") == b"95a47c9b4fdb78ca"
 
 
 def test_a_key_keeps_its_collection() -> None:
