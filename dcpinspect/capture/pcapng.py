@@ -81,6 +81,10 @@ none of their own.
 IMPOSSIBLE_TIME = (
     "the time is before 1970 or after 2262: such packets get the time of one beside them"
 )
+_TOO_LONG = "an option is longer than the rest of its block; what follows it is not read"
+_TOO_FINE = "the time resolution is finer than any time could tell, so times mean nothing"
+_FINEST = 19, 63
+"""Greatest powers of ten and of two of which a time resolution can be."""
 _NO_INTERFACES: IntArray = np.empty((3, 0), np.int64)
 
 
@@ -192,7 +196,7 @@ class PcapNg:
                 done.append(self._packets(int(state[PACKETS]), columns, problems))
             offset_in_data = int(state[AT])
             if verdict == OTHER:
-                verdict = self._section(data, size, state)
+                verdict = self._section(data, size, state, problems)
                 if verdict == DONE:
                     continue
             if verdict == BAD:
@@ -277,7 +281,9 @@ class PcapNg:
             self._table = np.array(rows, np.int64).T
         return self._table
 
-    def _section(self, data: ByteArray, size: int, state: IntArray) -> int:
+    def _section(
+        self, data: ByteArray, size: int, state: IntArray, problems: list[tuple[int, str]]
+    ) -> int:
         """Reads the section header at ``state[AT]`` and moves past it."""
         start, block = int(state[AT]), data.data
         state[NEED] = 28
@@ -294,10 +300,10 @@ class PcapNg:
         if start + length > size:
             return CUT
         self.big = big
+        options = bytes(block[start + 24 : start + length - 4])
+        problems += _options_damage(options, ">" if big else "<", start + 24)
         if len(self.notes) < MOST_NOTES:
-            self.notes += comments_in(bytes(block[start + 24 : start + length - 4]), big=big)[
-                : MOST_NOTES - len(self.notes)
-            ]
+            self.notes += comments_in(options, big=big)[: MOST_NOTES - len(self.notes)]
         self.interfaces = []
         self._table = _NO_INTERFACES
         self._counted = {}
@@ -325,6 +331,10 @@ class PcapNg:
                 self._is_beyond |= is_beyond
                 continue
             kind, length, number = heads.unpack_from(block, block_start)
+            if kind != SECRETS and len(problems) < MAX_PROBLEMS:
+                start = block_start + (20 if kind == STATISTICS else 16)
+                options = bytes(block[start : block_start + length - 4])
+                problems += _options_damage(options, order, start)
             if kind == STATISTICS:
                 statistics[number] = bytes(block[block_start : block_start + length])
             elif kind == SECRETS:
@@ -438,6 +448,19 @@ def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
             return
         yield code, options[offset + 4 : offset + 4 + length]
         offset += 4 + length + (-length) % 4
+
+
+def _options_damage(options: bytes, order: str, start: int) -> Iterator[tuple[int, str]]:
+    """Yields the places of damaged options of a block that describes an interface or a section;
+    ``start``: place of the first one.
+    """
+    offset = 0
+    for code, value in _options(options, order):
+        if offset + 4 + struct.unpack_from(order + "H", options, offset + 2)[0] > len(options):
+            yield start + offset, _TOO_LONG
+        if code == 9 and value and value[0] & 0x7F > _FINEST[value[0] >> 7]:
+            yield start + offset, _TOO_FINE
+        offset += 4 + len(value) + (-len(value)) % 4
 
 
 def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArray) -> IntArray:

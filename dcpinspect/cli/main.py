@@ -502,7 +502,7 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
             r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL
         )
         if possible and value:
-            return f"{name} {value[2]}: write {possible}"
+            return f"{name} {value[2] or 'is empty'}: write {possible}"
         # pydantic says what is wrong, but not with which value
         refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
         return (
@@ -565,7 +565,7 @@ def _possible_values(kind: Any) -> str:
     choices = getattr(kind, "choices", ())
     if choices:
         names = [str(getattr(choice, "value", choice)) for choice in choices]
-        return f"{', '.join(names[:-1])} or {names[-1]}"
+        return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     if not hasattr(kind, "min"):
         return ""
     number = "a number" if "float" in kind.name else "a whole number"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from dcpinspect.cli.terminal import write_stdout
 from dcpinspect.errors import UsageError
 from dcpinspect.text import escape
 
@@ -37,4 +37,4 @@ def schema(
         raise UsageError(
             f"no schema for '{escape(table)}'; there is one for {', '.join(known_tables())}"
         )
-    sys.stdout.write(orjson.dumps(SCHEMAS[table], option=orjson.OPT_INDENT_2).decode() + "\n")
+    write_stdout(orjson.dumps(SCHEMAS[table], option=orjson.OPT_INDENT_2) + b"\n")

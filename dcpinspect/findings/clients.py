@@ -144,7 +144,7 @@ class _VBucketRequest(NamedTuple):
     """The time of the latest one."""
     until_ns: int
     """Until when a stream lasted; 0 if none was granted."""
-    granted_until_ns: int
+    granted_row: int
     """The latest message of a stream that was granted; 0 if none was."""
 
 
@@ -436,7 +436,7 @@ class Clients:
             streams.opened.row,
             streams.opened.time,
             np.minimum(until, closed[streams.connection]),
-            np.where(is_granted, streams.latest.time, 0),
+            np.where(is_granted, streams.latest.row, 0),
         )
         return (
             groups,
@@ -482,9 +482,8 @@ class Clients:
         """Returns whether the client of a stream request, or who may be that client, has a stream
         of the vbucket later.
         """
-        return self._requests_beside(stream)[0].granted_until_ns > int(
-            self._context.streams.answered.time[stream]
-        )
+        answer_row = int(self._context.streams.answered.row[stream])  # times may be equal
+        return self._requests_beside(stream)[0].granted_row > answer_row
 
     def may_have_said(
         self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int

@@ -454,3 +454,31 @@ def test_a_board_without_a_clock_is_read_whole_and_its_times_are_told_as_damaged
     assert out.startswith("nothing wrong: 345 messages, 5 streams, 100 % of bytes decoded")
     assert "2255" not in out + err
     assert "offset 56: the time is before 1970 or after 2262" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "damage"),
+    [
+        (struct.pack("<HHI", 2, 400, 0), 0, "an option is longer than the rest of its block"),
+        (struct.pack("<HHIHHI", 9, 1, 9, 2, 9, 0), 8, "an option is longer than the rest"),
+        (struct.pack("<HHI", 9, 1, 99), 0, "the time resolution is finer than any time could tell"),
+        (struct.pack("<HHI", 9, 1, 0x80 | 70), 0, "the time resolution is finer"),
+        (struct.pack("<HHI", 9, 1, 9), None, ""),
+    ],
+)
+def test_damaged_options_of_an_interface_are_told_with_their_place_and_packets_are_read(
+    tmp_path: Path, options: bytes, place: int | None, damage: str
+) -> None:
+    section = pcapng_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    interface = pcapng_block(1, struct.pack("<HHI", 1, 0, 0) + options)
+    packet = pcapng_block(6, struct.pack("<5I", 0, 0, 5, 4, 4) + b"data")
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(section + interface + packet)
+    with open_capture(path) as capture:
+        (batch,) = capture
+        assert batch.captured.tolist() == [4]
+        told = [(problem.offset, problem.what) for problem in capture.problems]
+    assert len(told) == (place is not None)
+    for offset, what in told:
+        assert offset == len(section) + 16 + (place or 0)
+        assert what.startswith(damage)

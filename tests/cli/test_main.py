@@ -103,6 +103,18 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
                 "live --help'"
             ),
         ),
+        (
+            ["read", "--from", "", "a.pcap"],
+            "--from is empty: write hex; see 'dcpinspect read --help'",
+        ),
+        (
+            ["read", str(SAMPLES / "tour.pcapng"), "-w", ""],
+            "the name of an output is empty; name a file",
+        ),
+        (
+            ["check", str(SAMPLES / "tour.pcapng"), "--keylog", ""],
+            "--keylog: is empty; name a file with TLS secrets",
+        ),
         (["schema", "a", "b"], "too many arguments; leave out b; see 'dcpinspect schema --help'"),
         (
             ["read", "--forma", "csv", "a.pcap"],

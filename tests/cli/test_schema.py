@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -36,3 +39,11 @@ def test_an_unknown_table_is_answered_with_the_known_ones(
         "",
         f"dcpinspect: no schema for '{shown}'; there is one for {', '.join(known_tables())}\n",
     )
+
+
+def test_a_standard_output_that_is_full_is_named() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "dcpinspect", "schema", "message"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"dcpinspect: standard output: No space left on device")

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from tests.findings.checked import findings
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in
+from tests.streams.told import Told, opened, packets
 
 NEW, OLD, FOREIGN = 0xB, 0xA, 0xF
 LOG = ((NEW, 100), (OLD, 0))
@@ -120,6 +121,20 @@ def test_a_uuid_that_no_log_has() -> None:
     log = "0x000000000000000b from 100, 0x000000000000000a from 0"
     assert one.message == f"uuid 0x000000000000000f is unknown to the producer (log: {log})"
     assert [place.row for place in one.places] == [5, 6, 8]
+
+
+@pytest.mark.parametrize("tick_ns", [1, 1_000, 1_000_000, 1_000_000_000])
+def test_how_bad_an_unknown_uuid_is_does_not_hang_on_the_resolution_of_times(tick_ns: int) -> None:
+    talk = opened()
+    talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
+    stream = talk.stream(7, log=LOG)
+    stream.snapshot(1, 1)
+    stream.mutation(1, "a")
+    captured = [
+        replace(packet, time_ns=packet.time_ns // tick_ns * tick_ns) for packet in packets(talk)
+    ]
+    (one,) = found_in(captured, rules=RULES)
+    assert (one.rule, one.severity) == ("unknown-vbucket-uuid", "note")
 
 
 def test_a_uuid_of_the_log_or_without_any_log_is_not_unknown() -> None:

@@ -29,6 +29,8 @@ class AtomicFile:
         """Opens the file. ``is_private``: only its owner may read it, even if others could read an
         earlier file of that name.
         """
+        if not path:
+            raise UsageError("the name of an output is empty; name a file")
         self.path = path
         self._is_private = is_private
         self.closed = False

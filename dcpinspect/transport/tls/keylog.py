@@ -19,7 +19,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from dcpinspect.errors import CaptureError
+from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 
 MASTER = "CLIENT_RANDOM"
@@ -262,6 +262,8 @@ class _Followed:
     """A file that may still be written; a pipe is read once."""
 
     def __init__(self, path: str) -> None:
+        if not path:
+            raise UsageError("--keylog: is empty; name a file with TLS secrets")
         self.path = path
         self.is_key_log = False
         """Whether a line of a key log was in it."""
