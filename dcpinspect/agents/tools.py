@@ -21,7 +21,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.export.json_table import plain_json, rfc3339
 from dcpinspect.output.render.event_lines import folded
 from dcpinspect.output.render.glossary import GLOSSARY
-from dcpinspect.output.render.message_lines import seqno_text, summary
+from dcpinspect.output.render.message_lines import counted, seqno_text, summary
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
 from dcpinspect.tables.schema import BY_NAME, column_name
@@ -178,7 +178,8 @@ class Tools:
     ) -> Answer:
         """What is wrong, worst first: what happened, on which side, the rows that prove it, and
         what to do. whose is the side that has to act: client, server, capture (the recording lacks
-        something), normal (nobody). effect_of names the finding that is the cause. Ask this after
+        something), normal (nobody is at fault). over says whether it is over by the end: open (it is not),
+        recovered, or unknown. effect_of names the finding that is the cause. Ask this after
         info; then vbucket for one of its vbuckets, or message for one of its rows.
         """
         if severity is not None and severity not in SEVERITIES:
@@ -190,7 +191,7 @@ class Tools:
             ]
             hidden = _hidden_by_holes(recording, findings)
             entries = [_finding(finding, hidden, whole=rule is not None) for finding in findings]
-            title = f"{len(findings)} findings" if findings else "nothing wrong was found"
+            title = counted(len(findings), "finding") if findings else "nothing wrong was found"
             return answer(
                 {},
                 "findings",
@@ -466,9 +467,8 @@ def _finding(
     where += [f"rows {_listed(shown_fields['rows'])}"] if "rows" in shown_fields else []
     where += [
         f"whose: {shown_fields['whose']}",
-        f"{shown_fields['over']} in row {shown_fields['over_row']}"
-        if "over_row" in shown_fields
-        else shown_fields["over"],
+        f"over: {shown_fields['over']}"
+        + (f" in row {shown_fields['over_row']}" if "over_row" in shown_fields else ""),
     ]
     lines = [
         (
