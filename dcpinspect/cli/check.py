@@ -314,8 +314,10 @@ def _remarks(
         status = status or log_remarks(request.evidence.logs)
     assert reading.checker is not None
     if reading.messages and not reading.checker.has_dcp:
-        is_refused = any(finding.rule == "login-refused" for finding in findings)
-        more = "" if finds_ports or is_refused else "; DCP may be on another port, try --port auto"
+        is_known = any(
+            finding.severity == "error" or finding.rule == "login-refused" for finding in findings
+        )
+        more = "" if finds_ports or is_known else "; DCP may be on another port, try --port auto"
         complain(
             f"no DCP among {reading.messages:,} messages: only the rules for any message and "
             f"connection were checked{more}"

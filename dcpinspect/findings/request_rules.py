@@ -594,6 +594,8 @@ def _refused(
             or _node(context, connection, names) == context.by_number[connection].server
         )
         cause = STALE_MAP if is_stale and not is_told_to else cause
+    if passed and cause != STALE_MAP:
+        advice = "nothing is left to do, a later request was granted"
     return of_one("stream-refused", severity, message, evidence, cause=cause, next_=advice)
 
 

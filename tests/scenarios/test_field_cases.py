@@ -394,7 +394,12 @@ DCP: dict[str, Case] = {
                 ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"],
             ),
             Expected("stream-refused", "warning", "client", ["vb [500]"]),
-            Expected("stream-refused", "note", "normal", ["vb [501]"]),
+            Expected(
+                "stream-refused",
+                "note",
+                "normal",
+                ["vb [501]", "nothing is left to do, a later request was granted"],
+            ),
             Expected("vbuckets-not-requested", "note", "client"),
         ]
     ),
@@ -492,3 +497,15 @@ def test_a_stream_whose_client_takes_nothing_is_stalled_in_every_table(
     for command, more in (("streams", ()), ("connections", ()), ("timeline", ("--vbucket", "900"))):
         assert main([command, path, *more]) == 0
         assert "stalled" in capsys.readouterr().out
+
+
+def test_a_list_of_vbuckets_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", str(FIELD / "r05-nmvb-not-retried.pcap")])
+    assert capsys.readouterr().out.count("366–499") == 1
+
+
+def test_another_port_is_not_advised_where_the_trouble_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(FIELD / "t06c-proxy-v1-server-closes.pcap")])
+    assert "--port auto" not in capsys.readouterr().err

@@ -381,19 +381,13 @@ def sentence(finding: Finding) -> str:
 
 def place_of(finding: Finding) -> str:
     """Returns connections and vbuckets of a finding by number."""
-    connections = connections_of(finding)
     sid = "" if finding.sid is None else f" stream-id {finding.sid}"
-    count = (
-        f"{len(finding.vbuckets):,} vbuckets: "
-        if len(finding.vbuckets) > SHOWN_BY_NUMBER
-        else "vb "
-    )
-    return ", ".join(
-        filter(
-            None,
-            [connections, f"{count}{ranges(finding.vbuckets)}{sid}" if finding.vbuckets else ""],
-        )
-    )
+    numbers, count = ranges(finding.vbuckets), f"{len(finding.vbuckets):,} vbuckets"
+    if len(finding.vbuckets) <= SHOWN_BY_NUMBER:
+        vbuckets = f"vb {numbers}{sid}" if finding.vbuckets else ""
+    else:
+        vbuckets = f"{count}{sid}" if numbers in finding.message else f"{count}: {numbers}{sid}"
+    return ", ".join(filter(None, [connections_of(finding), vbuckets]))
 
 
 def told_of(finding: Finding) -> str:
